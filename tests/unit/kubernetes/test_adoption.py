@@ -83,6 +83,43 @@ def test_a_job_in_its_pause_is_known_after_a_restart_with_the_end_of_the_pause()
     assert status["gpus"] == body["status"]["gpus"]
 
 
+def _running() -> tuple[Told, dict[str, Any]]:
+    """Return a picture of a Job that runs, and its `Workload` as Weir wrote it."""
+    told = node_states()
+    told.see("owners", job("train", "j1", 1))
+    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Running"))
+    told.step()
+    body: dict[str, Any] = {}
+    _write(StatusWriter(told.cluster_state, {}), told, body)
+    assert (body["status"]["phase"], body["status"]["podsRunning"]) == ("Running", 1)
+    return told, body
+
+
+def test_a_workload_whose_last_pod_ended_while_none_led_is_pending() -> None:
+    """Its Job's controller keeps the failed pod during the pause, and makes the next one afterwards."""
+    _, body = _running()
+    told = node_states()
+    told.see("owners", job("train", "j1", 1))
+    told.see("workloads", read(body))
+    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Failed"))
+    told.step()
+    status = status_of(told, body)
+    assert (status["phase"], status["podsRunning"]) == ("Pending", 0)
+    assert (status["nodes"], status["allocations"]) == ([], [])
+
+
+def test_an_instance_that_leads_a_second_time_knows_what_ended_between() -> None:
+    _, body = _running()
+    told = node_states()
+    told.step()
+    told.see("owners", job("train", "j1", 1))
+    told.see("workloads", read(body))
+    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Failed"))
+    told.begin_anew()
+    status = status_of(told, body)
+    assert (status["phase"], status["podsRunning"], status["allocations"]) == ("Pending", 0, [])
+
+
 def test_pods_that_come_after_the_pause_are_of_the_same_workload() -> None:
     _, body = paused()
     told = restarted(body)

@@ -73,7 +73,7 @@ class ClusterState:
         self._later: list[Fact] = []  # to be told with the next facts
         self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
         self._no_shares = ""  # why shares are refused, as the pods were read
-        self._adopts = True  # objects may tell of workloads whose pods were gone before this process began
+        self._adopts = True  # objects may tell of workloads whose pods were gone before control began
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -329,7 +329,7 @@ class ClusterState:
         return facts + told + self.budgets.facts(dirty)
 
     def _adopt(self) -> None:
-        """Take on the workloads without pods that their objects tell of, once at the start."""
+        """Take on the workloads without pods that their objects tell of, once when control begins."""
         if self._adopts:
             self._adopts = False
             for gang in self.registry.adopt():
@@ -384,6 +384,7 @@ class ClusterState:
         self.quota_objects.retell()
         self.budgets.retell()
         self._later.clear()
+        self._adopts = True
         for gang in self.registry.gangs.values():
             gang.untold()
             gang.promised = None  # its object says so, if it still is

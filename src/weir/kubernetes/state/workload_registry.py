@@ -78,16 +78,18 @@ class WorkloadRegistry:
         return gang
 
     def adopt(self) -> list[Gang]:
-        """Make the workloads that objects tell of and no pod does, and return them."""
-        made = []
+        """Take on the workloads without pods, or with ended ones alone, that objects tell of; return them."""
+        taken = []
         for name, thing in self.objects.items():
-            info = None if name in self.named else adopted(name, thing)
-            if info is not None:
-                gang = self._made(info)
-                gang.adopted = True
-                gang.whole = gang.needed = info.derived.min_pods
-                made.append(gang)
-        return made
+            gang = self.named.get(name)
+            info = adopted(name, thing) if gang is None or not gang.count else None
+            if info is None or (gang is not None and gang.key != info.gang):
+                continue
+            gang = gang or self._made(info)
+            gang.adopted = True
+            gang.whole = gang.needed = info.derived.min_pods
+            taken.append(gang)
+        return taken
 
     def owned_by(self, uids: Iterable[str]) -> Iterator[Gang]:
         """Return the workloads of these owners."""
