@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self, TextIO
 
 from tests.kubernetes.week.audit import RACE_S, Audit
@@ -260,7 +261,8 @@ class Week:
         known = self._devices.get(node)
         if not known:
             return None
-        recent = [gpus for at_s, gpus in known[:-1] if at_s > time.monotonic() - 10 * RACE_S]
+        since_s = time.monotonic() - 10 * RACE_S
+        recent = [gpus for (_, gpus), (end_s, _) in pairwise(known) if end_s > since_s]
         return max([known[-1][1], *recent])
 
     # Words
