@@ -34,7 +34,7 @@ class JournalFailed(OSError):
 class LaunchSpec:
     """Command, environment and limits of a workload's processes, the same for every pod."""
 
-    uid: int  # of the workload: never reused
+    uid: int  # of the workload: never reused; 0 until it is stored
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     directory: str = ""  # where it runs; the home of the pool where empty
@@ -44,7 +44,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
-    """A workload that isn't over, as it was last written down."""
+    """A workload that isn't over: as it was submitted, and later as it was last written down."""
 
     workload: Workload
     launch: LaunchSpec
@@ -54,6 +54,7 @@ class WorkloadRecord:
     saved_s: float | None = None  # time of its last checkpoint
     held: str | None = None  # why a person suspended it
     withdrawn_s: float | None = None
+    devices: float = 0.0  # requested by all its pods
 
 
 class Journal(Protocol):

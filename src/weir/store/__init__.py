@@ -19,7 +19,6 @@ from weir.store.metering import UsageMeter
 from weir.store.records import (
     DeviceUsageSample,
     HistoryEvent,
-    NewWorkload,
     RecordPage,
     Retention,
     StoredEvent,
@@ -29,7 +28,6 @@ from weir.store.records import (
     UsageSample,
     UsageSamples,
     WorkloadFilter,
-    WorkloadSummary,
     WorkloadUsageSample,
 )
 from weir.store.store import Store
@@ -38,7 +36,6 @@ __all__ = [
     "DeviceUsageSample",
     "HistoryEvent",
     "NameTaken",
-    "NewWorkload",
     "NoSuchQueue",
     "NoSuchToken",
     "NoSuchWorkload",
@@ -59,6 +56,5 @@ __all__ = [
     "UsageSamples",
     "WorkloadFilter",
     "WorkloadOver",
-    "WorkloadSummary",
     "WorkloadUsageSample",
 ]

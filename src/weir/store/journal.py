@@ -73,6 +73,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
         saved_s=row.saved_s,
         held=row.held,
         withdrawn_s=row.withdrawn_s,
+        devices=row.devices,
     )
 
 

@@ -4,64 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
+from weir.api.workload_list import WorkloadRow
 from weir.control.journal import WorkloadRecord
-from weir.model.workloads import Workload
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class NewWorkload:
-    """A workload to be queued. `workload.submitted_s` is its age; `devices` is the request of all its pods.
-
-    `asked` is the submission as received, for reruns; it must be JSON.
-    """
-
-    workload: Workload
-    command: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...] = ()
-    directory: str = ""
-    grace_s: float = 30.0
-    devices: float = 0.0
-    asked: Mapping[str, object] = field(default_factory=dict)
-    secrets: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadSummary:
-    """A line of a list of workloads; it has no secrets.
-
-    `status` is "pending" for all that aren't over, whatever their pods do: the store doesn't follow them.
-    """
-
-    uid: int
-    name: str
-    project: str
-    department: str | None
-    user: str
-    type: str
-    status: str
-    priority: int
-    preemptible: bool
-    devices: float
-    pods: int
-    submitted_s: float
-    started_s: float | None  # of the last run; None while it isn't over
-    ended_s: float | None
-    ran_s: float  # wall time of its runs that are over
-    kept_s: float  # run it kept; the whole run of one that succeeded
-    first_started_s: float | None
-    exit_code: int | None
-    restarts: int
-    sentence: str  # how it ended, or why it is suspended
-
-
-@dataclass(frozen=True, slots=True)
 class StoredWorkload:
-    """A workload as the store knows it, over or not."""
+    """A workload as the store knows it, over or not. `asked` is its submission as received, for reruns."""
 
-    listed: WorkloadSummary
-    kept: WorkloadRecord
+    row: WorkloadRow
+    record: WorkloadRecord
     asked: Mapping[str, object]
 
 

@@ -1,4 +1,4 @@
-"""The store as everyone else sees it: one class over the rooms' own modules."""
+"""The store as everyone else sees it: one class over the modules of this package."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Literal
 from sqlalchemy import update
 
 from weir.api.answers import UsageReport
+from weir.api.workload_list import WorkloadRow
 from weir.control.journal import Journal, WorkloadRecord
 from weir.model.queues import Queue
 from weir.store.database import Database
@@ -18,7 +19,6 @@ from weir.store.journal import StoreJournal
 from weir.store.queues import QueueTable
 from weir.store.records import (
     HistoryEvent,
-    NewWorkload,
     RecordPage,
     Retention,
     StoredEvent,
@@ -27,13 +27,14 @@ from weir.store.records import (
     UsagePoint,
     UsageSamples,
     WorkloadFilter,
-    WorkloadSummary,
 )
 from weir.store.samples import UsageTables, mark_probed
 from weir.store.tables import pool
 from weir.store.tokens import TokenTable
 from weir.store.usage import By, UsageReports
 from weir.store.workloads import WorkloadTable
+
+NOTHING_ASKED: Mapping[str, object] = {}
 
 
 class Store:
@@ -108,13 +109,22 @@ class Store:
 
     # Workloads
 
-    def submit(self, asked: NewWorkload) -> WorkloadRecord:
-        """Queue a workload: `kept.launch.uid` is its number. Raises NameTaken, NoSuchQueue (its project)."""
-        return self.submit_soon(asked).result()
+    def submit(self, record: WorkloadRecord, asked: Mapping[str, object] = NOTHING_ASKED) -> WorkloadRecord:
+        """Queue a workload; return its record with its number, `launch.uid`.
 
-    def submit_soon(self, asked: NewWorkload) -> "Future[WorkloadRecord]":
+        `asked` is the submission as received, for reruns; it must be JSON.
+
+        Raises:
+            NameTaken: a live workload has the name.
+            NoSuchQueue: there is no such project.
+        """
+        return self.submit_soon(record, asked).result()
+
+    def submit_soon(
+        self, record: WorkloadRecord, asked: Mapping[str, object] = NOTHING_ASKED
+    ) -> "Future[WorkloadRecord]":
         """Submit without waiting, as `submit`."""
-        return self._workloads.submit(asked)
+        return self._workloads.submit(record, asked)
 
     def cancel(self, name: str, at_s: float) -> WorkloadRecord:
         """Cancel a workload for good; repeating it does no harm. Raises NoSuchWorkload, WorkloadOver."""
@@ -165,7 +175,7 @@ class Store:
         live: Mapping[int, str] | None = None,
         after: int | None = None,
         limit: int = 100,
-    ) -> RecordPage[WorkloadSummary]:
+    ) -> RecordPage[WorkloadRow]:
         """Return a page of workloads, newest first (by uid, which is also the key of the next page).
 
         `live` has the status (starting, running, stopping) of workloads that aren't over, by uid; others

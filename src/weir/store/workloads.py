@@ -7,13 +7,14 @@ from typing import Any, NoReturn
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, update
 
-from weir.control.journal import LaunchSpec, WorkloadRecord
+from weir.api.workload_list import WorkloadRow
+from weir.control.journal import WorkloadRecord
 from weir.state.events import WorkloadOutcome
 from weir.store.codec import WORKLOAD, as_json, mapping_of, packed
 from weir.store.database import Database
 from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver
 from weir.store.journal import WORKLOAD_RECORDS, workload_record
-from weir.store.records import NewWorkload, RecordPage, StoredWorkload, WorkloadFilter, WorkloadSummary
+from weir.store.records import RecordPage, StoredWorkload, WorkloadFilter
 from weir.store.tables import LIVE, queues, submissions, workloads
 
 PAGE_MOST = 1000
@@ -30,28 +31,12 @@ _INSERT_SUBMISSION = insert(submissions)
 _columns = workloads.c
 _UID_OF_LIVE = select(_columns.uid).where(_columns.state == LIVE)
 _PROJECT = select(queues.c.parent, queues.c.is_project)
-_LINE = select(
-    *(
-        _columns[name]
-        for name in (
-            *("uid", "name", "project", "department", "user", "type", "state", "priority", "preemptible"),
-            *(
-                "devices",
-                "pods",
-                "submitted_s",
-                "started_s",
-                "ended_s",
-                "ran_s",
-                "wall_s",
-                "first_started_s",
-                "exit_code",
-                "restarts",
-                "sentence",
-                "held",
-            ),
-        )
-    )
+_SAME_NAMES = (
+    *("uid", "name", "project", "user", "type", "priority", "preemptible", "devices", "pods"),
+    *("submitted_s", "first_started_s", "started_s", "ended_s", "exit_code", "restarts"),
 )
+"""Columns that are fields of a row of the API as they are."""
+_LINE = select(*(_columns[name] for name in (*_SAME_NAMES, "state", "ran_s", "wall_s", "sentence", "held")))
 
 
 class WorkloadTable:
@@ -60,10 +45,10 @@ class WorkloadTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def submit(self, asked: NewWorkload) -> "Future[WorkloadRecord]":
+    def submit(self, record: WorkloadRecord, asked: Mapping[str, object]) -> "Future[WorkloadRecord]":
         """Queue a workload."""
-        row, bulk = _row(asked), _bulk(asked)
-        return self._database.write(lambda connection: _submit(connection, asked, row, bulk))
+        row, submission = _row(record), _submission_row(record, asked)
+        return self._database.write(lambda connection: _submit(connection, record, row, submission))
 
     def change(
         self, name: str, values: Callable[[WorkloadRecord], Mapping[str, Any]]
@@ -130,13 +115,13 @@ class WorkloadTable:
 
     def page(
         self, wanted: WorkloadFilter, live: Mapping[int, str], after: int | None, limit: int
-    ) -> RecordPage[WorkloadSummary]:
+    ) -> RecordPage[WorkloadRow]:
         """Return a page of workloads, newest first."""
         limit = max(1, min(limit, PAGE_MOST))
         where = _filters(wanted)
         ends = sorted(_ENDS if wanted.statuses is None else _ENDS.intersection(wanted.statuses))
 
-        def read(connection: Connection) -> RecordPage[WorkloadSummary]:
+        def read(connection: Connection) -> RecordPage[WorkloadRow]:
             rows: list[Row[Any]] = []
             total = 0
             if wanted.live:
@@ -197,8 +182,8 @@ def _filters(wanted: WorkloadFilter) -> tuple[ColumnElement[bool], ...]:
     return tuple(where)
 
 
-def _row(asked: NewWorkload) -> dict[str, Any]:
-    workload = asked.workload
+def _row(record: WorkloadRecord) -> dict[str, Any]:
+    workload = record.workload
     return {
         "name": workload.name,
         "project": workload.project,
@@ -208,9 +193,9 @@ def _row(asked: NewWorkload) -> dict[str, Any]:
         "state": LIVE,
         "priority": workload.priority,
         "preemptible": workload.preemptible,
-        "devices": asked.devices,
+        "devices": record.devices,
         "pods": workload.pods,
-        "submitted_s": workload.submitted_s,
+        "submitted_s": record.submitted_at_s,
         "ran_s": 0.0,
         "wall_s": 0.0,
         "sentence": "",
@@ -221,22 +206,23 @@ def _row(asked: NewWorkload) -> dict[str, Any]:
     }
 
 
-def _bulk(asked: NewWorkload) -> dict[str, Any]:
+def _submission_row(record: WorkloadRecord, asked: Mapping[str, object]) -> dict[str, Any]:
+    launch = record.launch
     return {
-        "spec": packed(WORKLOAD, asked.workload),
-        "command": as_json(asked.command),
-        "environment": as_json(asked.environment),
-        "directory": asked.directory,
-        "grace_s": asked.grace_s,
-        "asked": as_json(asked.asked),
-        "secrets": as_json(dict(asked.secrets)),
+        "spec": packed(WORKLOAD, record.workload),
+        "command": as_json(launch.command),
+        "environment": as_json(launch.environment),
+        "directory": launch.directory,
+        "grace_s": launch.grace_s,
+        "asked": as_json(asked),
+        "secrets": as_json(dict(launch.secrets)),
     }
 
 
 def _submit(
-    connection: Connection, asked: NewWorkload, row: Mapping[str, Any], bulk: Mapping[str, Any]
+    connection: Connection, record: WorkloadRecord, row: Mapping[str, Any], submission: Mapping[str, Any]
 ) -> WorkloadRecord:
-    workload = asked.workload
+    workload = record.workload
     project = connection.execute(_PROJECT.where(queues.c.name == workload.project)).one_or_none()
     if project is None or not project.is_project:
         raise NoSuchQueue(f"There is no project {workload.project}: make it, or name another.")
@@ -247,9 +233,8 @@ def _submit(
     done = connection.execute(_INSERT, {**row, "department": project.parent})
     assert done.inserted_primary_key is not None
     uid = int(done.inserted_primary_key[0])
-    connection.execute(_INSERT_SUBMISSION, {"uid": uid, **bulk})
-    launch = LaunchSpec(uid, asked.command, asked.environment, asked.directory, asked.grace_s, asked.secrets)
-    return WorkloadRecord(workload, launch, workload.submitted_s)
+    connection.execute(_INSERT_SUBMISSION, {"uid": uid, **submission})
+    return replace(record, launch=replace(record.launch, uid=uid))
 
 
 def _refuse(connection: Connection, name: str) -> NoReturn:
@@ -258,27 +243,19 @@ def _refuse(connection: Connection, name: str) -> NoReturn:
     raise WorkloadOver(f"{name} is over already.")
 
 
-def _listed(row: Row[Any], live: Mapping[int, str]) -> WorkloadSummary:
+def _listed(row: Row[Any], live: Mapping[int, str]) -> WorkloadRow:
     over = row.state != LIVE
-    return WorkloadSummary(
-        uid=row.uid,
-        name=row.name,
-        project=row.project,
-        department=row.department,
-        user=row.user,
-        type=row.type,
-        status=row.state if over else live.get(row.uid, PENDING),
-        priority=row.priority,
-        preemptible=row.preemptible,
-        devices=row.devices,
-        pods=row.pods,
-        submitted_s=row.submitted_s,
-        started_s=row.started_s,
-        ended_s=row.ended_s,
-        ran_s=row.wall_s,
-        kept_s=row.ran_s,
-        first_started_s=row.first_started_s,
-        exit_code=row.exit_code,
-        restarts=row.restarts,
-        sentence=row.sentence if over else row.held or "",
+    status = row.state if over else live.get(row.uid, PENDING)
+    sentence = row.sentence if over else row.held or ""
+    values = {name: getattr(row, name) for name in _SAME_NAMES}
+    return WorkloadRow.model_validate(
+        values
+        | {
+            "status": status,
+            "pods_running": 0,
+            "ran_s": row.wall_s,
+            "ran_before_s": row.wall_s,
+            "kept_s": row.ran_s,
+            "reason": {"why": status, "sentence": sentence} if sentence else None,
+        }
     )

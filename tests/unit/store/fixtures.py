@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.control.port import EndWorkload
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.state.events import WorkloadOutcome
-from weir.store import NewWorkload, Retention, Store
+from weir.store import Retention, Store
 
 NOW_S = 1_800_000_000.0
 
@@ -28,12 +29,13 @@ def opened(home: Path, retention: Retention | None = None) -> Iterator[Store]:
         store.close()
 
 
-def submitted(name: str, project: str = "vision", at_s: float = NOW_S, **words: Any) -> NewWorkload:
+def submitted(name: str, project: str = "vision", at_s: float = NOW_S, **words: Any) -> WorkloadRecord:
     """A workload of one pod with one device."""
     group = PodGroup("0", Request(devices=1))
     type_ = words.pop("type", WorkloadType.TRAIN)
     workload = Workload(name, project, (group,), 1, at_s, user=words.pop("user", "ann"), type=type_)
-    return NewWorkload(workload, ("python", "train.py"), (("SECRET", "x"),), "/home", devices=1.0, **words)
+    launch = LaunchSpec(0, ("python", "train.py"), (("SECRET", "x"),), "/home")
+    return WorkloadRecord(workload, launch, at_s, devices=1.0, **words)
 
 
 def end(

@@ -115,7 +115,7 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
             def submit_all() -> None:
                 nonlocal done
                 while True:
-                    store.submit(submitted(f"train-{done}", asked={"filler": "x" * 2000}))
+                    store.submit(submitted(f"train-{done}"), {"filler": "x" * 2000})
                     done += 1
 
             with pytest.raises(StoreFailed, match=r"disk .* is full: nothing was changed") as refused:
@@ -126,7 +126,7 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
             assert page.total == done > 0
             with ThreadPoolExecutor(8) as threads:
                 fails = [
-                    threads.submit(store.submit, submitted(f"more-{at}", asked={"filler": "x" * 90_000}))
+                    threads.submit(store.submit, submitted(f"more-{at}"), {"filler": "x" * 90_000})
                     for at in range(16)
                 ]
                 assert all(isinstance(each.exception(), StoreFailed) for each in fails)
@@ -151,7 +151,7 @@ with opened(Path(sys.argv[1])) as store:
     done = 1
     try:
         for at in range(10_000):
-            store.submit(submitted(f"train-{at}", asked={"filler": "x" * 5000}))
+            store.submit(submitted(f"train-{at}"), {"filler": "x" * 5000})
             done += 1
     except StoreFailed as failed:
         print(failed)

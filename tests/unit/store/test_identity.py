@@ -196,7 +196,7 @@ def test_database_of_the_former_version_is_brought_up_to_date(tmp_path: Path) ->
         assert (token.user, token.projects) == ("mia", ("vision",))
         recorded = store.workload("old")
         assert recorded is not None
-        assert recorded.kept.launch.command == ("true",)
+        assert recorded.record.launch.command == ("true",)
         assert store.submit(submitted("new")).launch.uid == 4
     finally:
         store.close()
@@ -254,8 +254,8 @@ def test_restore_takes_sound_backups_of_the_same_pool_only(tmp_path: Path) -> No
 def test_details_of_ended_workloads_are_removed_from_the_file_too(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for name in ("old", "recent", "live"):
-            made = submitted(name, asked={"env": {"KEY": f"value-of-{name}"}})
-            store.submit(made)
+            made = submitted(name)
+            store.submit(made, {"env": {"KEY": f"value-of-{name}"}})
         store.journal.keep([end("old", 1_800_000_060.0)], {})
         store.journal.keep([end("recent", 1_900_000_000.0)], {})
         assert store.delete_launch_specs(1_850_000_000.0) == [1]
@@ -263,8 +263,8 @@ def test_details_of_ended_workloads_are_removed_from_the_file_too(tmp_path: Path
         old, recent = store.workload("old"), store.workload("recent")
         assert old is not None
         assert recent is not None
-        assert (old.kept.launch.command, old.kept.launch.environment, dict(old.asked)) == ((), (), {})
-        assert recent.kept.launch.command == ("python", "train.py")
+        assert (old.record.launch.command, old.record.launch.environment, dict(old.asked)) == ((), (), {})
+        assert recent.record.launch.command == ("python", "train.py")
         assert store.workload("live") is not None
     written = (tmp_path / "weir.db").read_bytes()
     assert b"value-of-old" not in written

@@ -80,7 +80,7 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
     assert event.numbers == {"how": "stopped", "ran_s": 70.0, "kept_s": 50.0, "rule": "idle", "idle_s": 600.0}
     found = store.workload("train")
     assert found is not None
-    assert (found.listed.status, found.listed.ran_s, found.listed.kept_s) == ("stopped", 70.0, 50.0)
+    assert (found.row.status, found.row.ran_s, found.row.kept_s) == ("stopped", 70.0, 50.0)
 
 
 def test_end_told_late_isnt_the_next_ones_of_that_name(store: Store) -> None:

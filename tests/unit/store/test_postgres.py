@@ -42,7 +42,7 @@ def test_everything_is_kept_and_found_again(url: str, tmp_path: Path) -> None:
     try:
         recorded = store.workload("train")
         assert recorded is not None
-        assert (recorded.listed.uid, recorded.listed.status) == (uid, "succeeded")
+        assert (recorded.row.uid, recorded.row.status) == (uid, "succeeded")
         assert store.token(said) == token
     finally:
         store.close()

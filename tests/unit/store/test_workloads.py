@@ -22,18 +22,18 @@ def names(store: Store, wanted: WorkloadFilter | None = None, **words: object) -
 
 def test_what_was_submitted_is_found_as_it_was_said(store: Store) -> None:
     """All of it, with a number of its own."""
-    asked = submitted("train-1", asked={"project": "vision"})
-    kept = store.submit(asked)
+    asked = submitted("train-1")
+    kept = store.submit(asked, {"project": "vision"})
     found = store.workload("train-1")
     assert found is not None
-    assert found.kept == kept
+    assert found.record == kept
     assert found.asked == {"project": "vision"}
     assert (kept.workload, kept.launch.command, kept.launch.environment) == (
         asked.workload,
-        asked.command,
-        asked.environment,
+        asked.launch.command,
+        asked.launch.environment,
     )
-    assert (found.listed.department, found.listed.status) == ("lab", "pending")
+    assert found.row.status == "pending"
     assert store.workload_of(kept.launch.uid) == found
     assert store.workload("train-2") is None
 
@@ -47,7 +47,7 @@ def test_name_is_taken_until_its_workload_is_over(store: Store) -> None:
     second = store.submit(submitted("train", at_s=NOW_S + 100))
     found = store.workload("train")
     assert found is not None
-    assert found.listed.uid == second.launch.uid > first.launch.uid
+    assert found.row.uid == second.launch.uid > first.launch.uid
 
 
 def test_workload_needs_a_project(store: Store) -> None:
@@ -72,7 +72,9 @@ def test_people_stop_suspend_and_resume(store: Store) -> None:
     """What they said is kept, and told back; the first withdrawal counts."""
     store.submit(submitted("train"))
     assert store.suspend("train", "by ann").held == "by ann"
-    assert store.workloads(WorkloadFilter()).items[0].sentence == "by ann"
+    reason = store.workloads(WorkloadFilter()).items[0].reason
+    assert reason is not None
+    assert reason.sentence == "by ann"
     assert store.resume("train").held is None
     assert store.cancel("train", 5.0).withdrawn_s == 5.0
     assert store.cancel("train", 9.0).withdrawn_s == 5.0

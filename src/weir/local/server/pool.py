@@ -248,7 +248,6 @@ class PoolService:
             check = partial(
                 submissions.check_submission,
                 asked,
-                raw,
                 person=person,
                 now_s=self.clock(),
                 inventory=self.inventory,
@@ -257,14 +256,14 @@ class PoolService:
             )
             made = await self.workers.parse(size, check)
             try:
-                kept = await asyncio.wrap_future(self.store.submit_soon(made))
+                kept = await asyncio.wrap_future(self.store.submit_soon(made, raw))
             except NameTaken:
                 if asked.name is not None or not tries_left:
                     raise
                 continue
             break
         workload = kept.workload
-        row = self.view.add(kept, made.devices)
+        row = self.view.add(kept)
         sentence = f"{person.user} submitted {workload.name} to project {workload.project}."
         self._add_event(
             workload,
@@ -273,7 +272,7 @@ class PoolService:
             sentence,
             person,
             at_s=kept.submitted_at_s,
-            devices=made.devices,
+            devices=kept.devices,
         )
         return kept, row
 
@@ -317,9 +316,9 @@ class PoolService:
         found = await asyncio.to_thread(find_workload, self.store, name)
         if found is None:
             raise unknown_workload(name)
-        self.require_visible(person, found.listed.project, found.listed.submitted_s)
+        self.require_visible(person, found.row.project, found.row.submitted_s)
         check_rerun(found, person)
-        name = found.listed.name
+        name = found.row.name
         raw = {**found.asked, "name": name}
         text, said = json.dumps(raw), f"The submission of {name}"
         asked = await self.workers.parse(len(text), lambda: read_as(Submission, text, said))
@@ -335,10 +334,10 @@ class PoolService:
         found = await asyncio.to_thread(find_workload, self.store, word)
         if found is None:
             raise unknown_workload(word)
-        require_project(person, found.listed.project)
-        if found.listed.name != word and found.listed.ended_s is not None:
-            raise RequestRefused(409, f"Workload {word}, {found.listed.name}, is over already.")
-        return found.listed.name
+        require_project(person, found.row.project)
+        if found.row.name != word and found.row.ended_s is not None:
+            raise RequestRefused(409, f"Workload {word}, {found.row.name}, is over already.")
+        return found.row.name
 
     async def _row_after_step(self, name: str, uid: int) -> WorkloadRow:
         """Return a workload's row after control has taken in all facts."""

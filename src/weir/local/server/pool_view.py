@@ -149,9 +149,9 @@ class PoolView:
             self._dirty.clear()
             self.starting.clear()
 
-    def add(self, kept: WorkloadRecord, devices: float) -> WorkloadRow:
+    def add(self, kept: WorkloadRecord) -> WorkloadRow:
         """Add a workload that is now in the store."""
-        line = workload_view(kept, devices)
+        line = workload_view(kept, kept.devices)
         row = workload_row(line)
         with self._swapping:
             self.workloads[kept.workload.name] = line

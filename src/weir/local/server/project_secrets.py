@@ -114,9 +114,9 @@ class ProjectSecrets:
             Refused: it does.
         """
         recorded = await asyncio.to_thread(self._pool.store.workload, name)
-        if recorded is not None and recorded.kept.launch.secrets:
-            found = await asyncio.to_thread(self._names, recorded.kept.workload.project)
-            lacks = missing_secret(recorded.kept, found)
+        if recorded is not None and recorded.record.launch.secrets:
+            found = await asyncio.to_thread(self._names, recorded.record.workload.project)
+            lacks = missing_secret(recorded.record, found)
             if lacks is not None:
                 raise RequestRefused(409, f"{name} can't be resumed: {lacks}.")
 

@@ -16,13 +16,13 @@ def check_rerun(recorded: StoredWorkload, person: Person) -> None:
     Raises:
         Refused: it can't be run again by them.
     """
-    name, user = recorded.listed.name, recorded.listed.user
-    if not recorded.kept.launch.command:
+    name, user = recorded.row.name, recorded.row.user
+    if not recorded.record.launch.command:
         raise RequestRefused(
             409,
             f"Command and environment of {name} are removed (weir up --keep-details): submit it again.",
         )
-    hidden = [key for key, _ in recorded.kept.launch.environment if key not in SHELL_VARIABLES]
+    hidden = [key for key, _ in recorded.record.launch.environment if key not in SHELL_VARIABLES]
     if hidden and not person.is_admin and person.user != user:
         raise RequestRefused(
             403,

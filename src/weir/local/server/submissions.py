@@ -6,11 +6,12 @@ value that the pool can't accept is reported by its field.
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from weir.api.submissions import Submission
+from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.admission import check_priority, check_size
 from weir.local.server.auth import Person
 from weir.local.server.pool_inventory import PoolInventory, check_name
@@ -25,7 +26,6 @@ from weir.scenario_io.build import workload_of
 from weir.scenario_io.checks import check_group, check_workload
 from weir.scenario_io.error_messages import suggest
 from weir.scenario_io.specs import GroupEntry, WorkloadEntry
-from weir.store.records import NewWorkload
 
 PODS_MOST = 1024
 """Pods of one workload: they are processes of one machine."""
@@ -43,19 +43,17 @@ _SUFFIX_LENGTH = 5
 
 def check_submission(
     asked: Submission,
-    raw: Mapping[str, object],
     *,
     person: Person,
     now_s: float,
     inventory: PoolInventory,
     rules: LifecyclePolicy | None = None,
     directory_exists: bool | None = True,
-) -> NewWorkload:
-    """Check a submission and return the workload to queue.
+) -> WorkloadRecord:
+    """Check a submission and return the workload to queue, which has no number yet.
 
     Args:
         asked: the submission.
-        raw: its JSON, for a later rerun.
         person: the submitter.
         now_s: the time of the submission.
         inventory: nodes, topologies and queues of the pool.
@@ -91,16 +89,15 @@ def check_submission(
     check_priority(workload, queue, person, fields)
     check_size(workload, inventory.nodes, fields)
     fields.refuse_if_any()
-    return NewWorkload(
-        workload=workload,
+    launch = LaunchSpec(
+        uid=0,
         command=tuple(asked.command),
         environment=tuple(sorted(asked.env.items())),
         directory=str(Path.home()) if asked.directory is None else asked.directory,
         grace_s=GRACE_S if asked.grace is None else asked.grace,
-        devices=requested_devices(workload, inventory.nodes),
-        asked=raw,
         secrets=tuple(sorted(asked.secrets.items())),
     )
+    return WorkloadRecord(workload, launch, now_s, devices=requested_devices(workload, inventory.nodes))
 
 
 def requested_devices(workload: Workload, nodes: Sequence[Node]) -> float:

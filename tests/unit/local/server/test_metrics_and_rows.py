@@ -33,7 +33,7 @@ def request_of(pods: dict[str, Any], *queues: Queue, node: Node = NODE, **more: 
     body = {"project": "team", "command": ["true"], "pods": [pods], **more}
     asked = Submission.model_validate(body)
     there = pool_inventory([node], {}, queues or (Queue("team"),))
-    made = check_submission(asked, body, person=Person("mia", is_admin=True), now_s=0.0, inventory=there)
+    made = check_submission(asked, person=Person("mia", is_admin=True), now_s=0.0, inventory=there)
     return made.workload.groups[0].request
 
 

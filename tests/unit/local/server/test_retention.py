@@ -33,7 +33,7 @@ def test_output_goes_some_time_after_its_workload_and_what_was_saved_stays(tmp_p
         over, runs = store.workload("over"), store.workload("runs")
         assert over is not None
         assert runs is not None
-        assert (over.kept.launch.environment, runs.kept.launch.environment) == ((), (("SECRET", "x"),))
+        assert (over.record.launch.environment, runs.record.launch.environment) == ((), (("SECRET", "x"),))
         assert left() == [True, True]
         tidying.tidy(NOW_S + 31 * DAY_S)
         assert left() == [False, True]

@@ -7,7 +7,7 @@ import pytest
 
 from weir.control.journal import WorkloadRecord
 from weir.state.runtime_history import name_prefix
-from weir.store import NewWorkload, StoreFailed
+from weir.store import StoreFailed
 
 from .in_process_server import Standing
 
@@ -238,7 +238,7 @@ async def test_a_failure_says_how(stands: Standing) -> None:
 async def test_what_cant_be_written_down_is_refused_and_not_there(
     stands: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_asked: NewWorkload) -> "Future[WorkloadRecord]":
+    def full(_record: WorkloadRecord, _asked: object) -> "Future[WorkloadRecord]":
         future: Future[WorkloadRecord] = Future()
         future.set_exception(StoreFailed("The disk is full.", is_full=True))
         return future

@@ -42,7 +42,7 @@ def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> Chec
 
 def _acts_on(pool: PoolService, who: Person, uid: int) -> bool:
     found = pool.store.workload_of(uid)
-    return found is not None and who.may_act_in(found.listed.project)
+    return found is not None and who.may_act_in(found.row.project)
 
 
 def _uids(home: Path) -> Iterator[int]:
@@ -62,10 +62,10 @@ def _row(pool: PoolService, uid: int) -> CheckpointRow | None:
     live = pool.view.rows.get(uid)
     return CheckpointRow(
         uid=uid,
-        name=found.listed.name if found is not None else None,
-        project=found.listed.project if found is not None else None,
-        user=found.listed.user if found is not None else None,
-        status=live.status if live is not None else None if found is None else found.listed.status,
+        name=found.row.name if found is not None else None,
+        project=found.row.project if found is not None else None,
+        user=found.row.user if found is not None else None,
+        status=live.status if live is not None else None if found is None else found.row.status,
         path=str(path),
         bytes=bytes_,
         files=files,

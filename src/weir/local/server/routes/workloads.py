@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -39,7 +39,7 @@ from weir.service.pending_reasons import explanation
 from weir.service.queue_rows import ancestor_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
-from weir.store import StoredWorkload, WorkloadFilter, WorkloadSummary
+from weir.store import StoredWorkload, WorkloadFilter
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 STATUSES: tuple[str, ...] = get_args(Status)
@@ -93,21 +93,11 @@ async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at
     live = {row.uid: row.status for row in list(pool.view.rows.values()) if row.status != "pending"}
     page = await asyncio.to_thread(pool.store.workloads, wanted, live=live, after=at, limit=limit)
     items = []
-    for listed in page.items:
-        row = pool.view.rows.get(listed.uid)
-        items.append(row_of(listed) if row is None else pool.view.with_reason(row))
+    for stored in page.items:
+        row = pool.view.rows.get(stored.uid)
+        items.append(stored if row is None else pool.view.with_reason(row))
     after = None if page.after is None else str(page.after)
     return WorkloadPage.model_construct(total=page.total, next=after, items=items, trouble=pool.trouble)
-
-
-def row_of(listed: WorkloadSummary) -> WorkloadRow:
-    """Return the row of a workload in the store."""
-    why = {"why": listed.status, "sentence": listed.sentence} if listed.sentence else None
-    values: dict[str, Any] = {
-        name: getattr(listed, name) for name in WorkloadRow.model_fields if hasattr(listed, name)
-    }
-    values["ran_before_s"] = listed.ran_s
-    return WorkloadRow.model_validate({**values, "pods_running": 0, "reason": why})
 
 
 @routes.post(
@@ -165,7 +155,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     found, row = await _found(pool, name)
     if not pool.may_see(who, row.project, row.submitted_s):
         return said(pool.on_wall_clock(WorkloadDetail.model_construct(**dict(row))))
-    launch = found.kept.launch
+    launch = found.record.launch
     line = pool.view.workloads.get(row.name)
     if line is not None and line.uid != row.uid:
         line = None
@@ -174,7 +164,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     if reported is not None and reported.uid != row.uid:
         reported = None
     events: list[EventRow] = [event_row(each) for each in page.items]
-    cpu, memory = _stated(found.kept)
+    cpu, memory = _stated(found.record)
     detail = WorkloadDetail.model_construct(
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
@@ -184,9 +174,9 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         directory=launch.directory,
         pod_cpu=cpu,
         pod_memory=memory,
-        max_runtime_s=found.kept.workload.max_runtime_s,
+        max_runtime_s=found.record.workload.max_runtime_s,
         checkpoints=str(pool.home / "checkpoints" / str(row.uid)),
-        checkpointed_s=line.saved_s if line is not None else found.kept.saved_s,
+        checkpointed_s=line.saved_s if line is not None else found.record.saved_s,
         step=reported.step if reported else None,
         reported=dict(reported.values or {}) if reported else {},
         events=events,
@@ -208,8 +198,8 @@ async def _found(pool: PoolService, name: str) -> tuple[StoredWorkload, Workload
     found = await asyncio.to_thread(find_workload, pool.store, name)
     if found is None:
         raise RequestRefused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
-    row = pool.view.rows.get(found.listed.uid) or pool.view.ended.get(found.listed.uid)
-    return found, row_of(found.listed) if row is None else pool.view.with_reason(row)
+    row = pool.view.rows.get(found.row.uid) or pool.view.ended.get(found.row.uid)
+    return found, found.row if row is None else pool.view.with_reason(row)
 
 
 @routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
@@ -330,7 +320,7 @@ async def logs(
     line = pool.view.workloads.get(name)
     if line is None:
         found, _ = await _found(pool, name)
-        uid, spec = found.listed.uid, found.kept.workload
+        uid, spec = found.row.uid, found.record.workload
     else:
         uid, spec = line.uid, line.spec
     pool.require_visible(who, spec.project, spec.submitted_s)
