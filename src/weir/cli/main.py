@@ -38,11 +38,13 @@ def main(tokens: Sequence[str] | None = None) -> int:
 def _start_fast() -> None:
     """Import less: a command that lists a pool takes longer to import than to run.
 
-    httpx imports its own command line with click, rich and pygments where it can; a module that is None
-    can't be imported. Few of the objects that imports make are ever garbage.
+    httpx imports its own command line with click, rich and pygments if they are installed; Python can't
+    import a module that is None. pydantic searches all installed packages for plugins. Little of what imports
+    create is garbage.
     """
     modules: dict[str, Any] = sys.modules
     modules.setdefault("httpx._main", None)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     gc.set_threshold(_GARBAGE_AFTER)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.columns import Column, pairs, table
-from weir.cli.events import event_lines
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
 from weir.cli.terminal import Screen, Tone, plain, screen, wrapped
@@ -248,6 +247,8 @@ def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption
 
 def description(detail: "WorkloadDetail", here: Screen, *, wide: bool = False) -> list[str]:
     """A workload, for people."""
+    from weir.cli.events import event_lines
+
     head = f"{here.paint(detail.name, 'strong')}  {here.paint(_standing(detail), tone_of(detail))}"
     lines = [head]
     if detail.evicted is not None:

@@ -27,7 +27,7 @@ _ROWS_A_PAGE = 500
 _ALL = {"limit": "1000"}
 
 
-class WorkloadFilter(TypedDict, total=False):
+class WorkloadFilterFields(TypedDict, total=False):
     """Filter of a list of workloads. `query` is part of a name; `ended` includes workloads that are over."""
 
     project: str | None
@@ -38,7 +38,7 @@ class WorkloadFilter(TypedDict, total=False):
     ended: bool
 
 
-class EventFilter(TypedDict, total=False):
+class EventFilterFields(TypedDict, total=False):
     """Filter of a list of events."""
 
     workload: str | None
@@ -74,13 +74,13 @@ class Endpoints:
 
     @endpoint
     def page(
-        self, *, limit: int = 100, after: str | None = None, **filters: Unpack[WorkloadFilter]
+        self, *, limit: int = 100, after: str | None = None, **filters: Unpack[WorkloadFilterFields]
     ) -> Call[model.WorkloadPage]:
         """Return a page of workloads, newest first."""
         return _workloads(limit, after, filters)
 
     @row_iterator
-    def list(self, **filters: Unpack[WorkloadFilter]) -> Call[RowPage[model.WorkloadRow]]:
+    def list(self, **filters: Unpack[WorkloadFilterFields]) -> Call[RowPage[model.WorkloadRow]]:
         """Iterate over the workloads, newest first."""
         return _workloads(_ROWS_A_PAGE, None, filters)
 
@@ -197,13 +197,13 @@ class Endpoints:
 
     @endpoint
     def events_page(
-        self, *, limit: int = 100, after: str | None = None, **filters: Unpack[EventFilter]
+        self, *, limit: int = 100, after: str | None = None, **filters: Unpack[EventFilterFields]
     ) -> Call[model.EventPage]:
         """Return a page of events, newest first."""
         return _events(limit, after, filters)
 
     @row_iterator
-    def events(self, **filters: Unpack[EventFilter]) -> Call[RowPage[model.EventRow]]:
+    def events(self, **filters: Unpack[EventFilterFields]) -> Call[RowPage[model.EventRow]]:
         """Iterate over the events, newest first."""
         return _events(_ROWS_A_PAGE, None, filters)
 
@@ -290,7 +290,7 @@ def logs(name: str, *, pod: str | None, start: int | None, tail: int | None, fol
     return Call("GET", f"/workloads/{_part(name)}/logs", nothing, params)
 
 
-def _workloads(limit: int, after: str | None, filters: WorkloadFilter) -> Call[model.WorkloadPage]:
+def _workloads(limit: int, after: str | None, filters: WorkloadFilterFields) -> Call[model.WorkloadPage]:
     from weir.api.workload_list import WorkloadPage
 
     params = _params(
@@ -306,7 +306,7 @@ def _workloads(limit: int, after: str | None, filters: WorkloadFilter) -> Call[m
     return Call("GET", "/workloads", form(WorkloadPage), params)
 
 
-def _events(limit: int, after: str | None, filters: EventFilter) -> Call[model.EventPage]:
+def _events(limit: int, after: str | None, filters: EventFilterFields) -> Call[model.EventPage]:
     from weir.api.answers import EventPage
 
     return Call("GET", "/events", form(EventPage), _params(**filters, limit=limit, after=after))

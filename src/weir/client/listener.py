@@ -104,7 +104,7 @@ def _uids_of(connection: socket.socket) -> set[int] | None:
     near, far = _plain(connection.getsockname()), _plain(connection.getpeername())
     if far[0] != near[0] and not ipaddress.ip_address(far[0]).is_loopback:
         return None
-    rows = _rows()
+    rows = _rows(far[1])
     if rows is None:  # not Linux
         return None
     uids = set()
@@ -122,16 +122,18 @@ def _plain(name: tuple[str, int]) -> tuple[str, int]:
     return _unmapped(ipaddress.ip_address(name[0].partition("%")[0])), name[1]
 
 
-def _rows() -> list[_Row] | None:
-    rows, is_there = [], False
+def _rows(port: int) -> list[_Row] | None:
+    """Return the sockets of this machine with a local port; None if the kernel lists no sockets."""
+    rows, is_listed, ending = [], False, f":{port:04X}"
     for table in ("tcp", "tcp6"):
         with suppress(OSError):
             for line in Path("/proc/net", table).read_text("ascii").splitlines()[1:]:
-                fields = line.split()
-                local, remote = _address(fields[1]), _address(fields[2])
-                rows.append(_Row(local, remote, fields[3] == _LISTEN, int(fields[7]), int(fields[9])))
-            is_there = True
-    return rows if is_there else None
+                fields = line.split(maxsplit=10)
+                if fields[1].endswith(ending):  # a busy machine has thousands of others
+                    local, remote = _address(fields[1]), _address(fields[2])
+                    rows.append(_Row(local, remote, fields[3] == _LISTEN, int(fields[7]), int(fields[9])))
+            is_listed = True
+    return rows if is_listed else None
 
 
 def _address(written: str) -> tuple[str, int]:
