@@ -151,7 +151,7 @@ def test_a_connection_to_another_machine_is_not_looked_up() -> None:
 
 
 def test_a_listener_that_is_not_found_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_rows", list)
+    monkeypatch.setattr(listener, "_rows", lambda _port: [])
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as connected,
