@@ -19,6 +19,7 @@ from tools.controlplane.weir import ROOT, Weir, project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.admission.webhook_configuration import registrations
+from weir.kubernetes.install.flow_control import LEASE_FLOW
 from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
 from weir.kubernetes.translate.kinds import load_kinds
 from weir.kubernetes.translate.requests import DeviceResources
@@ -90,6 +91,8 @@ def test_two_teams_with_exactly_the_rights_of_the_manifests(
     cluster.until(lambda: phase(cluster, a, "job-lent") == "Running", 120, "it to run again")
     rows = plane.kubectl("get", "projects").strip().split("\n")
     assert len(rows) == 3
+    flows = f'requests_total{{flow_schema="{LEASE_FLOW}",priority_level="leader-election"}}'
+    assert f"apiserver_flowcontrol_dispatched_{flows}" in cluster.api.text("/metrics")
 
 
 def reason(cluster: Cluster, within: str, name: str) -> Any:

@@ -91,6 +91,16 @@ def test_pods_of_an_installation_are_bounded_and_alone_have_the_token(
     assert "from" not in by_kind(manifests(Installation()), "NetworkPolicy")["weir"]["spec"]["ingress"][0]
 
 
+def test_only_leases_of_the_account_have_the_priority_of_leases() -> None:
+    """A flow with more than that would let the account crowd out the leases of other controllers."""
+    flow = by_kind(manifests(Installation("gpus")), "FlowSchema")["weir-leader-election"]
+    (rule,) = flow["spec"]["rules"]
+    assert [each["serviceAccount"] for each in rule["subjects"]] == [{"name": "weir", "namespace": "gpus"}]
+    (resources,) = rule["resourceRules"]
+    assert (resources["resources"], resources["namespaces"]) == (["leases"], ["gpus"])
+    assert "list" not in resources["verbs"]
+
+
 def test_the_account_of_weir_alone_writes_its_kinds() -> None:
     things = manifests(Installation())
     account = [{"kind": "ServiceAccount", "name": "weir", "namespace": "weir-system"}]

@@ -18,6 +18,7 @@ from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
 from weir.kubernetes.install.deployment import PodOptions, deployment
+from weir.kubernetes.install.flow_control import lease_flow
 from weir.kubernetes.install.monitoring import METRICS_ROLE, monitoring
 from weir.kubernetes.install.parts import LABELS, RESTRICTED, Thing, thing, within
 from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
@@ -61,6 +62,7 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
         *priority_classes(of.priority_classes),
         *access(of, kinds or load_kinds()),
         *people((*_OWN, CONFIGS), account_name(of.namespace)),
+        lease_flow(of.namespace),
         within(of.namespace, "v1", "ConfigMap", SHARED_NODES_MAP),
         *_settings_for_all(of),
         within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
