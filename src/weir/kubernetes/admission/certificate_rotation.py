@@ -7,7 +7,6 @@ then is the new certificate served. Whoever loses a race for the Secret takes wh
 import base64
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from ssl import SSLContext
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from structlog import get_logger
 
-from weir.kubernetes.admission.certificates import Certificates, first, read, renewed, written
+from weir.kubernetes.admission.certificates import Certificates, first, read, renewed, trusting, written
 from weir.kubernetes.admission.webhook_configuration import MEMBER_JOBS, MEMBERS
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import ApiError, Conflict, NotFound
@@ -155,7 +154,7 @@ class CertificateRotation:
     def _first(self) -> Certificates:
         """Make certificates where there are none: those of a deleted Secret stay trusted for a while."""
         made = first(self._names, self._now())
-        return made if self._held_last is None else replace(made, old_authority=self._held_last.authority)
+        return made if self._held_last is None else trusting(made, self._held_last.bundle, self._now())
 
     async def _write(self, found: Secret, wanted: Certificates) -> None:
         metadata = {"name": self._secret}

@@ -1,9 +1,11 @@
 """The certificates of the webhooks: made here, kept in one Secret, renewed before they run out.
 
-An authority of our own signs what is served, so nothing else has to be installed. All replicas use what
-the Secret holds; whoever finds something due renews it, and the resource version of the Secret decides
-between two who do so at once. A new authority is trusted beside the old one before anybody serves what it
-signed, and the old one stays trusted until what it signed is gone: no call fails while they change.
+An authority of our own signs what is served, so nothing else has to be installed. It signs one certificate,
+and its key is kept nowhere: a reader of the Secret can't sign for other names. Each renewal makes a new
+authority. All replicas use what the Secret holds; whoever finds something due renews it, and the resource
+version of the Secret decides between two who do so at once. A new authority is trusted beside the old one
+before anybody serves what it signed, and the old one stays trusted until what it signed has run out: no call
+fails while they change.
 """
 
 import base64
@@ -20,65 +22,49 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-AUTHORITY_DAYS, SERVING_DAYS = 730, 90
+DAYS = 365
+OLD_MOST = 2
+"""Former authorities that are trusted, at most."""
 RENEW_AT = 1 / 3
 """Renewed when no more than this part of its time is left."""
 _BACK = timedelta(hours=1)
 """Valid since a little before it was made: clocks differ."""
-_CA, _CA_KEY, _OLD_CA, _CERTIFICATE, _KEY = "ca.crt", "ca.key", "old-ca.crt", "tls.crt", "tls.key"
+_CA, _CERTIFICATE, _KEY = "ca.crt", "tls.crt", "tls.key"
 _CALLER_KEY = "caller.key"
 _CALLER_KEY_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)  # a step of a webhook's path is a DNS label
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Certificates and keys of the Secret, in PEM."""
+    """Certificates and the key of the Secret, in PEM."""
 
-    authority: bytes
-    authority_key: bytes = field(repr=False)
+    bundle: bytes  # authorities to trust: the present one first, then former ones
     certificate: bytes
     key: bytes = field(repr=False)
-    old_authority: bytes = b""
     caller_key: str = field(default="", repr=False)  # the end of the webhooks' paths, which callers know
-
-    @property
-    def bundle(self) -> bytes:
-        """Authorities to trust: the present one, and the former one while its certificates may be in use."""
-        return self.authority + self.old_authority
 
 
 def first(names: Sequence[str], now: datetime) -> Certificates:
     """Certificates where there were none."""
     authority, authority_key = _authority(now)
     certificate, key = _serving(authority, authority_key, names, now)
-    return Certificates(
-        _pem(authority), _private(authority_key), certificate, key, caller_key=secrets.token_hex(16)
-    )
+    return Certificates(_pem(authority), certificate, key, secrets.token_hex(16))
 
 
 def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certificates:
     """Return the certificates with those renewed that are due; the same object if none is."""
-    authority = x509.load_pem_x509_certificate(held.authority)
-    serving = x509.load_pem_x509_certificate(held.certificate)
-    old = held.old_authority
-    if not held.caller_key:  # written by an earlier version
+    if not held.caller_key:
         held = replace(held, caller_key=secrets.token_hex(16))
-    if _is_due(authority, now):
-        made, key = _authority(now)
-        certificate, serving_key = _serving(made, key, names, now)
-        return Certificates(
-            _pem(made), _private(key), certificate, serving_key, held.authority, held.caller_key
-        )
-    if old and now > authority.not_valid_before_utc + timedelta(days=SERVING_DAYS):
-        old = b""  # what it signed has run out
-    certificate, serving_key = held.certificate, held.key
+    serving = x509.load_pem_x509_certificate(held.certificate)
     if _is_due(serving, now) or set(names) - set(_names_of(serving)):
-        authority_key = serialization.load_pem_private_key(held.authority_key, None)
-        assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
-        certificate, serving_key = _serving(authority, authority_key, names, now)
-    if (old, certificate) == (held.old_authority, held.certificate):
-        return held
-    return replace(held, certificate=certificate, key=serving_key, old_authority=old)
+        return trusting(replace(first(names, now), caller_key=held.caller_key), held.bundle, now)
+    return held
+
+
+def trusting(new: Certificates, bundle: bytes, now: datetime) -> Certificates:
+    """Return new certificates with former authorities, as long as what they signed may be in use."""
+    former = [each for each in x509.load_pem_x509_certificates(bundle) if now < each.not_valid_after_utc]
+    return replace(new, bundle=new.bundle + b"".join(map(_pem, former[:OLD_MOST])))
 
 
 def read(data: Mapping[str, str]) -> Certificates | None:
@@ -88,13 +74,10 @@ def read(data: Mapping[str, str]) -> Certificates | None:
         caller_key = raw.get(_CALLER_KEY, b"").decode("ascii")
         if not _CALLER_KEY_FORM.fullmatch(caller_key):
             caller_key = ""
-        found = Certificates(
-            raw[_CA], raw[_CA_KEY], raw[_CERTIFICATE], raw[_KEY], raw.get(_OLD_CA, b""), caller_key
-        )
-        for each in (found.authority, found.certificate):
-            x509.load_pem_x509_certificate(each)
-        for each in (found.authority_key, found.key):
-            serialization.load_pem_private_key(each, None)
+        found = Certificates(raw[_CA], raw[_CERTIFICATE], raw[_KEY], caller_key)
+        x509.load_pem_x509_certificates(found.bundle)
+        x509.load_pem_x509_certificate(found.certificate)
+        serialization.load_pem_private_key(found.key, None)
     except (KeyError, ValueError, TypeError):
         return None
     return found
@@ -103,9 +86,7 @@ def read(data: Mapping[str, str]) -> Certificates | None:
 def written(held: Certificates) -> dict[str, Any]:
     """Return the data of a Secret of type kubernetes.io/tls."""
     parts = {
-        _CA: held.authority,
-        _CA_KEY: held.authority_key,
-        _OLD_CA: held.old_authority,
+        _CA: held.bundle,
         _CERTIFICATE: held.certificate,
         _KEY: held.key,
         _CALLER_KEY: held.caller_key.encode(),
@@ -127,7 +108,7 @@ def _authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivate
     key = ec.generate_private_key(ec.SECP256R1())
     made_on = f"{now:%Y-%m-%d %H:%M:%S}"  # two of one name would be taken for one another
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Weir webhooks, {made_on}")])
-    begun = _begun(name, name, key.public_key(), now, AUTHORITY_DAYS)
+    begun = _begun(name, name, key.public_key(), now)
     usage = _usage(signs=True)
     begun = begun.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     return begun.add_extension(usage, critical=True).sign(key, hashes.SHA256()), key
@@ -147,7 +128,7 @@ def _serving(
             alternatives.append(x509.IPAddress(ipaddress.ip_address(name)))
         except ValueError:
             alternatives.append(x509.DNSName(name))
-    begun = _begun(subject, authority.subject, key.public_key(), now, SERVING_DAYS)
+    begun = _begun(subject, authority.subject, key.public_key(), now)
     begun = begun.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     begun = begun.add_extension(_usage(signs=False), critical=True)
     begun = begun.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -163,7 +144,6 @@ def _begun(
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
     now: datetime,
-    days: int,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -172,7 +152,7 @@ def _begun(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BACK)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(now + timedelta(days=DAYS))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
