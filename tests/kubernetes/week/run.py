@@ -37,11 +37,14 @@ _GONE_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a run goes, and how patient it is."""
+    """How fast a run goes, and how patient it is.
+
+    The API server looks at a namespace again after up to a minute.
+    """
 
     step_s: float = 0.8
     patience_s: float = 30.0
-    settle_s: float = 120.0
+    settle_s: float = 300.0
     failures_most: int = 40
 
 
