@@ -1,4 +1,4 @@
-"""Priority of lease requests at the API server: an overloaded server still lets the leader renew its lease."""
+"""Priority of lease requests: the leader keeps its lease when others overload the API server."""
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.install.parts import Thing, thing
