@@ -118,15 +118,15 @@ def test_a_nomination_outlives_a_restart(world: World) -> None:
     world.slow_stops = True
     world.step_often()
     world.submit("owner", devices=2, project="other")
-    world.step_until(lambda: world.control.cluster.promised)
+    world.step_until(lambda: world.control.cluster.nominated)
     world.step_often()
     world.restart()
     world.step_often()
     assert any(isinstance(fact, Nominated) for fact in world.recorded.facts)
-    assert [*world.control.cluster.promised] == [world.name("owner")]
+    assert [*world.control.cluster.nominated] == [world.name("owner")]
     world.slow_stops = False
     runs(world, "owner", 1)
-    assert not world.control.cluster.promised
+    assert not world.control.cluster.nominated
 
 
 def test_effects_that_are_repeated_do_no_harm(world: World) -> None:

@@ -440,7 +440,7 @@ class Hostile:
             "phase": self._one("Pending", "Running", "Stopped"),
             "allocations": self._one([], [allocation], [allocation]),
             "life": {**life, "retryAtSeconds": self._one(0.0, 1e300, -1e300)},
-            "promised": {
+            "nomination": {
                 "at": "2026-01-01T00:00:00Z",
                 "places": [
                     {"pod": f"pod-{pod}", "node": allocation["node"], "devices": allocation["devices"]}

@@ -158,13 +158,13 @@ def test_a_promise_outlives_a_kill(place: Place) -> None:
     )
     place.until(lambda: len(place.cluster.running(other)) == 2, "others have borrowed it all")
     place.api.create(job(place.team, "gang", 1, pods=2))
-    place.until(lambda: place.status("job-gang").get("promised"), "room is promised")
+    place.until(lambda: place.status("job-gang").get("nomination"), "room is promised")
     place.weir.kill()
-    kept = place.status("job-gang")["promised"]
+    kept = place.status("job-gang")["nomination"]
     place.weir.start()
     place.until(lambda: len(place.running()) == 2, "the gang runs")
     assert {each["node"] for each in kept["places"]} == set(place.running().values())
-    place.until(lambda: place.status("job-gang").get("promised") is None, "the promise is kept")
+    place.until(lambda: place.status("job-gang").get("nomination") is None, "the promise is kept")
     place.until(lambda: place.events("Scheduled"), "events say so")
 
 

@@ -126,7 +126,7 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
             reason=why,
             since=at,
             submitted_at=at,
-            promised=Nomination(at=at, places=[NominatedPlacement(pod="a-0", node="n", devices=[0, 1])]),
+            nomination=Nomination(at=at, places=[NominatedPlacement(pod="a-0", node="n", devices=[0, 1])]),
             life=LifecycleStatus(starts=3, ran_seconds=1.5),
         )
     )

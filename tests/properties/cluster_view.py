@@ -20,7 +20,7 @@ def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
         "jobs": {name: _job(cluster, name) for name in sorted(cluster.jobs)},
         "waiting": _waiting(cluster),
         "running": sorted(name for jobs in cluster.running.values() for name in jobs),
-        "promised": sorted(cluster.promised),
+        "nominated": sorted(cluster.nominated),
         "incomplete": sorted(cluster.incomplete),
         "priorities": {at: dict(sorted(of.items())) for at, of in sorted(cluster.priorities.items()) if of},
         "pods on": {
@@ -82,7 +82,7 @@ def _job(cluster: Cluster, name: str) -> dict[str, Any]:
     job = cluster.jobs[name]
     assert job.running_pods() == [pod for pod in pods_of(job) if pod.phase is Phase.RUNNING]
     return {
-        "pods": [(pod.phase.name, pod.node, pod.devices, pod.promise) for pod in pods_of(job)],
+        "pods": [(pod.phase.name, pod.node, pod.devices, pod.nomination) for pod in pods_of(job)],
         "placed": job.placed,
         "pending": job.pending,
         "absent": job.absent,

@@ -56,8 +56,8 @@ def floors(cluster: Cluster, without: Sequence[Job] = ()) -> dict[int, Floor]:
     """What is free on every node, neither held nor promised, were these jobs gone."""
     found = {at: Floor(node) for at, node in enumerate(cluster.nodes) if node is not None}
     for pod in everyone(cluster):
-        if pod.promise is not None:
-            found[pod.promise[0]].take(pod.shape.request, pod.promise[1])
+        if pod.nomination is not None:
+            found[pod.nomination[0]].take(pod.shape.request, pod.nomination[1])
         if pod.phase in (Phase.RUNNING, Phase.STOPPING) and pod.job not in without:
             found[pod.node].take(pod.shape.request, pod.devices)
     return found

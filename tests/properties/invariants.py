@@ -28,7 +28,7 @@ def nothing_is_overcommitted(cluster: Cluster) -> None:
     """Neither now, with what is still being stopped, nor then, with what is promised."""
     now = [(pod, pod.node, pod.devices) for pod in everyone(cluster) if pod.phase in HOLDS]
     then = [(pod, pod.node, pod.devices) for pod in everyone(cluster) if pod.phase is Phase.RUNNING]
-    then += [(pod, *pod.promise) for pod in everyone(cluster) if pod.promise is not None]
+    then += [(pod, *pod.nomination) for pod in everyone(cluster) if pod.nomination is not None]
     for when, places in (("now", now), ("then", then)):
         _fits(cluster, when, places)
 
@@ -83,11 +83,11 @@ def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Count
     parent = {queue.name: queue.parent for queue in cluster.ledger.queues}
     found: Counter[tuple[str, str]] = Counter()
     for pod in everyone(cluster):
-        if pod.phase is not Phase.RUNNING and pod.promise is None:
+        if pod.phase is not Phase.RUNNING and pod.nomination is None:
             continue
         if pod.job.spec.name in gone or (fixed and pod.job.spec.preemptible):
             continue
-        at = pod.promise[0] if pod.promise is not None else pod.node
+        at = pod.nomination[0] if pod.nomination is not None else pod.node
         node, request = cluster.nodes[at], pod.shape.request
         amounts = charges(request)
         if request.devices and node is not None:
@@ -128,7 +128,9 @@ def fixed_work_is_in_quota(cluster: Cluster) -> None:
 
 def placed(job: Job) -> list[int]:
     """Pods of each group that run or have room promised."""
-    return [sum(pod.phase is Phase.RUNNING or pod.promise is not None for pod in group) for group in job.pods]
+    return [
+        sum(pod.phase is Phase.RUNNING or pod.nomination is not None for pod in group) for group in job.pods
+    ]
 
 
 def is_complete(job: Job) -> bool:
@@ -150,8 +152,8 @@ def gangs_are_whole(cluster: Cluster, broken: Iterable[str] = ()) -> None:
 
 def plan_is_sound(cluster: Cluster, plan: Plan) -> None:
     """Asked before it is carried out: who is stopped may be, and not for nothing."""
-    promised = {place.pod for promise in plan.promises for place in promise.places}
-    served = {promise.workload for promise in plan.promises}
+    promised = {place.pod for promise in plan.nominations for place in promise.places}
+    served = {promise.workload for promise in plan.nominations}
     bound = [place.pod for place in plan.binds]
     assert len(set(bound)) == len(bound), f"bound twice: {bound}"
     assert not set(bound) & promised, "bound and promised at once"
@@ -193,13 +195,13 @@ def pod_rules_hold(cluster: Cluster, plan: Plan) -> None:
                 there[at, mark] += pods
     for pod in everyone(cluster):
         places = [pod.node] if pod.phase in HOLDS else []
-        places += [] if pod.promise is None else [pod.promise[0]]
+        places += [] if pod.nomination is None else [pod.nomination[0]]
         for at in places:
             _bear(there, pod, at, 1)
     for _, binds in groupby(plan.binds, key=lambda place: place.pod.workload):
         bound = [(_pod(cluster, place.pod), cluster.node_at[place.node]) for place in binds]
         for pod, at in bound:
-            if pod.promise is None:
+            if pod.nomination is None:
                 _bear(there, pod, at, 1)
         for pod, at in bound:
             _bear(there, pod, at, -1)

@@ -163,7 +163,7 @@ class Running:
         for eviction in plan.evictions:
             self.tell(PodStopping(eviction.pod, self.now_s, eviction.cause))
             self.going[eviction.pod] = next(self._stops_after)
-        for promise in plan.promises:
+        for promise in plan.nominations:
             self.tell(Nominated(promise.workload, promise.places, self.now_s, promise.freed_by))
         for place in plan.binds:
             self.tell(PodAssigned(place, self.now_s))

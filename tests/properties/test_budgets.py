@@ -144,7 +144,7 @@ class Refusing(Running):
         del self.going[key]
         self.refusals += 1
         for name in dict.fromkeys((key.workload, by)):
-            if name is not None and name in self.cluster.promised:
+            if name is not None and name in self.cluster.nominated:
                 self.tell(NominationReleased(name))
         self.tell(StopRefused(key, self.now_s, "Cannot evict pod.", by))
         for name in self.members.get(key, ()):
@@ -153,7 +153,7 @@ class Refusing(Running):
     def has_its_gpus(self, name: str, *, running: bool = False) -> bool:
         """Return True if all pods of a workload run, or else have GPUs promised that are being freed."""
         pods = pods_of(self.cluster.jobs[name])
-        return all(pod.phase is Phase.RUNNING or (pod.promise and not running) for pod in pods)
+        return all(pod.phase is Phase.RUNNING or (pod.nomination and not running) for pod in pods)
 
 
 @examples(133)

@@ -296,7 +296,7 @@ def test_moves_cost_the_least_there_is(scene: Scene) -> None:
     plan = decide(cluster, MOVES, 0.0, EngineCache())
     assert all(eviction.moves for eviction in plan.evictions)
     paid = price_of(scene, stopped(plan))
-    served = len(plan.binds) + len(plan.promises) > 0
+    served = len(plan.binds) + len(plan.nominations) > 0
     least = least_price_of_moves(scene)
     assert served is bool(np.isfinite(least))
     if served:

@@ -83,13 +83,13 @@ def _over_quota_goes_first(cluster: Cluster, plan: Plan) -> None:
     """Ask it of the plans that stop others for one workload alone: there nothing else has changed before."""
     stopped = [each for each in plan.evictions if not each.moves and each.cause.rule in RECLAIM]
     askers = {each.cause.by for each in stopped}
-    if len(askers) != 1 or plan.binds or {each.workload for each in plan.promises} != askers:
+    if len(askers) != 1 or plan.binds or {each.workload for each in plan.nominations} != askers:
         return
     (name,) = askers
     assert name is not None
     asker = cluster.jobs[name]
     wanted = [
-        pod.shape.request for promise in plan.promises for place in promise.places
+        pod.shape.request for promise in plan.nominations for place in promise.places
         for pod in pods_of(asker) if (pod.group, pod.index) == (place.pod.group, place.pod.index)
     ]  # fmt: skip
     protected = [
@@ -129,7 +129,7 @@ def _over_quota(cluster: Cluster, asker: Job, wanted: Sequence[Request]) -> Iter
         if job.project != asker.project
         and job.preemptible
         and job.name not in asker.stopped_for
-        and job.name not in cluster.promised
+        and job.name not in cluster.nominated
         and all(pod.phase is Phase.RUNNING for pod in pods_of(job))
         and sum(job.needed) == job.spec.pods  # elastic pods would go one at a time
     ]

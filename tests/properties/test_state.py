@@ -74,9 +74,9 @@ def rebuilt(running: Running) -> Cluster:
             if pod.phase is Phase.STOPPING:
                 reduce(fresh, PodStopping(key_of(pod), running.now_s))
         promised = tuple(
-            Placement(key_of(pod), old.node_names[pod.promise[0]], pod.promise[1])
+            Placement(key_of(pod), old.node_names[pod.nomination[0]], pod.nomination[1])
             for pod in pods_of(job)
-            if pod.promise is not None
+            if pod.nomination is not None
         )
         if promised:
             reduce(fresh, Nominated(name, promised, running.now_s))

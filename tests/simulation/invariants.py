@@ -120,7 +120,7 @@ def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connecte
 
 def of_plan(plan: Plan, again: Plan) -> None:
     """What the engine remembers only saves time: without it, it decides the same."""
-    for name in ("binds", "evictions", "promises", "drops", "wake_s"):
+    for name in ("binds", "evictions", "nominations", "drops", "wake_s"):
         mine, theirs = getattr(plan, name), getattr(again, name)
         hold(mine == theirs, f"{name} of the plan are {mine}, without a memory {theirs}")
 
@@ -140,7 +140,7 @@ def of_waiting(cluster: Cluster, policy: Policy, now_s: float) -> None:
     ):
         return
     could = {place.pod.workload for place in first_fit(cluster, policy, now_s, EngineCache()).binds}
-    could -= set(cluster.promised)  # they start with the room that is being freed for them
+    could -= set(cluster.nominated)  # they start with the room that is being freed for them
     hold(not could, f"these wait and would fit: {sorted(could)}")
 
 
@@ -154,7 +154,7 @@ def of_rebuilt(cluster: Cluster) -> None:
             theirs = dict(zip(fresh.rows.names, getattr(fresh.ledger, name)[at], strict=True))
             _same(mine, theirs, name, queue.name)
     _same(set(cluster.incomplete), set(fresh.incomplete), "incomplete")
-    _same(set(cluster.promised), set(fresh.promised), "promised")
+    _same(set(cluster.nominated), set(fresh.nominated), "nominated")
     running = {name for jobs in cluster.running.values() for name in jobs}
     again = {name for jobs in fresh.running.values() for name in jobs}
     _same(running, again, "running")
@@ -197,11 +197,11 @@ def rebuilt(cluster: Cluster) -> Cluster:
         promised = tuple(
             Placement(
                 PodKey(job.spec.name, pod.group, pod.index),
-                cluster.node_names[pod.promise[0]],
-                pod.promise[1],
+                cluster.node_names[pod.nomination[0]],
+                pod.nomination[1],
             )
             for pod in pods
-            if pod.promise is not None
+            if pod.nomination is not None
         )
         if promised:
             reduce(fresh, Nominated(job.spec.name, promised, 0.0))

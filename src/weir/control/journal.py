@@ -50,7 +50,7 @@ class WorkloadRecord:
     launch: LaunchSpec
     submitted_at_s: float
     status: WorkloadProgress = _NO_STATUS
-    promised: Nominated | None = None
+    nomination: Nominated | None = None
     saved_s: float | None = None  # time of its last checkpoint
     held: str | None = None  # why a person suspended it
     withdrawn_s: float | None = None

@@ -483,7 +483,7 @@ class WorkloadLifecycle:
 
     def _release_nomination(self, name: str) -> None:
         """Release the nomination of a workload, if it has one."""
-        if name in self._out.cluster.promised:
+        if name in self._out.cluster.nominated:
             self._out.happen(NominationReleased(name))
             self._out.order(ReleaseNomination(name))
 

@@ -128,7 +128,7 @@ class Control:
     def _may_act(self) -> bool:
         """Return True if anything is pending, nominated or incomplete: otherwise no plan can act."""
         cluster = self.cluster
-        return bool(cluster.waiting or cluster.promised or cluster.incomplete) or self._must_decide()
+        return bool(cluster.waiting or cluster.nominated or cluster.incomplete) or self._must_decide()
 
     def _carry_out(self, plan: Plan, now_s: float) -> None:
         """Emit a plan's events and enqueue its effects: evictions, then nominations, then starts."""
@@ -138,11 +138,13 @@ class Control:
             out.order(ReleaseNomination(workload))
         for eviction in plan.evictions:
             lives.stop(eviction.pod, eviction.cause, now_s, eviction.moves, eviction.overrides)
-        for promise in plan.promises:
-            promised = Nominated(promise.workload, promise.places, now_s, promise.freed_by)
-            out.happen(promised)
-            out.order(ReserveNomination(promised))
+        for nominated in plan.nominations:
+            nomination = Nominated(nominated.workload, nominated.places, now_s, nominated.freed_by)
+            out.happen(nomination)
+            out.order(ReserveNomination(nomination))
         for place in plan.binds:
-            kept = place.pod.workload in self.cluster.promised
+            was_nominated = place.pod.workload in self.cluster.nominated
             start = lives.assigned(PodAssigned(place, now_s))
-            out.order(StartPod(place, start, "room promised to it" if kept else "free room"))
+            out.order(
+                StartPod(place, start, "capacity nominated for it" if was_nominated else "free capacity")
+            )

@@ -228,7 +228,7 @@ class StopPod:
 class ReserveNomination:
     """Store a nomination until its pods are started or it is released."""
 
-    promised: Nominated
+    nomination: Nominated
 
 
 @record()

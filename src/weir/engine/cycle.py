@@ -1,6 +1,6 @@
 """The cycle: every step of one decision, in order.
 
-1. Bind the pods whose promised room is free. Choose again for workloads whose victims refused to stop.
+1. Bind the pods whose nominated capacity is free. Choose again for workloads whose victims refused to stop.
 2. Serve pending workloads from free room, in order.
 3. Clear one domain by moves for each gang that step 2 would scatter, if the moves are cheap enough.
 4. Take room for workloads that passed their gates and found none: consolidate, reclaim, preempt.
@@ -90,7 +90,7 @@ class Cycle:
         """Choose other victims after refused evictions; everything else waits for a cycle then."""
         for candidate, taken in Preemptor(allocator, lambda: self._context(allocator)).retry_refused():
             self._promise(candidate.job, taken)
-        if not self.plan.promises:
+        if not self.plan.nominations:
             return False
         self.plan.wake_s = self.now_s
         self.cache.keep(self.cluster, self.plan, self.overlay.known)
@@ -101,14 +101,14 @@ class Cycle:
 
     def _bind_promised(self) -> None:
         """Bind the nominated pods of a workload once all their capacity is free."""
-        for name in sorted(self.cluster.promised):
-            job = self.cluster.promised[name]
-            pods = [pod for group in job.pods for pod in group if pod.promise is not None]
-            if all(pod.phase is Phase.PROMISED and self._is_free(pod) for pod in pods):
+        for name in sorted(self.cluster.nominated):
+            job = self.cluster.nominated[name]
+            pods = [pod for group in job.pods for pod in group if pod.nomination is not None]
+            if all(pod.phase is Phase.NOMINATED and self._is_free(pod) for pod in pods):
                 if self._stay(pods, self.cluster.free_capacity):
                     for pod in pods:
-                        assert pod.promise is not None
-                        self.plan.binds.append(self._place(NodePlacement(pod, *pod.promise)))
+                        assert pod.nomination is not None
+                        self.plan.binds.append(self._place(NodePlacement(pod, *pod.nomination)))
                 elif not self._stay(pods, self.capacity.after_releases(self.cluster).columns):
                     self.plan.drops.append(name)  # others have come since
             elif job.absent_since_s is not None and self._absence_ends_s(job) <= self.now_s:
@@ -118,7 +118,7 @@ class Cycle:
         """Return True if pod affinity rules still allow the nominated nodes of these pods."""
         rules = self.cache.feasibility.pod_rules()
         return all(
-            pod.promise is not None and rules.stays(columns, pod.shape, pod.promise[0]) for pod in pods
+            pod.nomination is not None and rules.stays(columns, pod.shape, pod.nomination[0]) for pod in pods
         )
 
     def _absence_ends_s(self, job: Job) -> float:
@@ -128,8 +128,8 @@ class Cycle:
 
     def _is_free(self, pod: Pod) -> bool:
         """Return True if the nominated capacity of a pod is no longer held by any other pod."""
-        assert pod.promise is not None
-        node, devices = pod.promise
+        assert pod.nomination is not None
+        node, devices = pod.nomination
         columns = self.cluster.free_capacity
         return all(columns.free[row, node] >= 0 for row, _ in pod.shape.needs) and all(
             columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
@@ -143,10 +143,10 @@ class Cycle:
             cause = EvictionReasons(self.cluster, self.overlay, candidate.job).of(EvictionRule.SWAP, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
             places = tuple(self._place(placement) for placement in placements)
-            self.plan.promises.append(NominatedPods(by, places, (goes.name,)))
+            self.plan.nominations.append(NominatedPods(by, places, (goes.name,)))
 
     def _fill(self, allocator: Allocator) -> None:
-        if self.plan.promises or self.cluster.promised or self.cluster.releasing_on:
+        if self.plan.nominations or self.cluster.nominated or self.cluster.releasing_on:
             return  # who waits for that room comes first
         for goes, placements in RepackPlanner(allocator, self.disruptions).run():
             names = [placement.pod.job.name for placement in placements]
@@ -156,7 +156,7 @@ class Cycle:
             )
             self.plan.evictions.append(Eviction(key_of(goes), cause))
             for name, placement in zip(names, placements, strict=True):
-                self.plan.promises.append(NominatedPods(name, (self._place(placement),), (goes.job.name,)))
+                self.plan.nominations.append(NominatedPods(name, (self._place(placement),), (goes.job.name,)))
 
     def _stop_broken(self) -> None:
         """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
@@ -166,12 +166,12 @@ class Cycle:
         late = {name: job for name, job in incomplete if self._grace_ends_s(job) <= self.now_s}
         if not late:
             return
-        places = [*self.plan.binds, *(place for promise in self.plan.promises for place in promise.places)]
+        places = [*self.plan.binds, *(place for promise in self.plan.nominations for place in promise.places)]
         coming = Counter((place.pod.workload, place.pod.group) for place in places)
         for name in sorted(late):
             job = late[name]
             if any(lack > coming[name, group] for group, lack in enumerate(job.lacks())):
-                if name in self.cluster.promised and name not in self.plan.drops:
+                if name in self.cluster.nominated and name not in self.plan.drops:
                     self.plan.drops.append(name)
                 needed = sum(job.needed)
                 sentence = f"it ran with {len(job.running_pods())} of the {needed} pods it needs for too long"
@@ -193,13 +193,13 @@ class Cycle:
         if self.policy.budgets.borrowed == "override" and self.cluster.budgets:
             grace_s = self.policy.budgets.grace
             times += [of.first.waits_since_s + grace_s for of in self.cluster.waiting.values()]
-        promised = self.cluster.promised.values()
+        promised = self.cluster.nominated.values()
         times += [self._absence_ends_s(job) for job in promised if job.absent_since_s is not None]
         return min((time_s for time_s in times if time_s > self.now_s), default=None)
 
     def _context(self, allocator: Allocator) -> PreemptionContext:
         placer = self._later_placer()
-        self.coming.update(self.cluster.promised, (place.pod.workload for place in self.plan.binds))
+        self.coming.update(self.cluster.nominated, (place.pod.workload for place in self.plan.binds))
         return PreemptionContext(
             self.cluster,
             self.policy,
@@ -244,10 +244,10 @@ class Cycle:
             self.plan.evictions += [
                 Eviction(key_of(placement.pod), cause, moves=True) for placement in placements
             ]
-            self.plan.promises.append(
+            self.plan.nominations.append(
                 NominatedPods(moved.name, tuple(self._place(placement) for placement in placements), ())
             )
-        self.plan.promises.append(
+        self.plan.nominations.append(
             NominatedPods(
                 by, tuple(self._place(placement) for placement in taken.placements), tuple(freed_by)
             )

@@ -42,7 +42,7 @@ def pending_reason(
 ) -> Reason | None:
     """Return the reason for which some pods of a workload don't run; None if all of them do."""
     if job.is_ready and all(
-        pod.phase is Phase.RUNNING or (pod.phase is Phase.ABSENT and pod.promise is None)
+        pod.phase is Phase.RUNNING or (pod.phase is Phase.ABSENT and pod.nomination is None)
         for group in job.pods
         for pod in group
     ):
@@ -73,7 +73,7 @@ class _PendingReasonBuilder:
             if job.held_until_s is not None:
                 numbers["until_s"] = job.held_until_s
             return Reason(ReasonCode.SUSPENDED, f"it is suspended: {job.held_why or 'suspended'}", numbers)
-        if job.name in self._cluster.promised:
+        if job.name in self._cluster.nominated:
             return self._promised()
         if not job.is_ready:
             return self._not_ready()
@@ -104,13 +104,13 @@ class _PendingReasonBuilder:
                 pod.job.name
                 for group in job.pods
                 for own in group
-                if own.promise is not None
-                for pod in self._cluster.pods_on[own.promise[0]]
+                if own.nomination is not None
+                for pod in self._cluster.pods_on[own.nomination[0]]
                 if pod.phase is Phase.STOPPING
             }
         )
         absent = sum(
-            own.phase is Phase.ABSENT and own.promise is not None for group in job.pods for own in group
+            own.phase is Phase.ABSENT and own.nomination is not None for group in job.pods for own in group
         )
         if absent and not waiting_for:
             those = "a pod of it" if absent == 1 else f"{absent} pods of it"
@@ -119,7 +119,7 @@ class _PendingReasonBuilder:
                 f"room is kept for {those} that should exist and don't yet",
                 {"absent": absent},
             )
-        named = names_phrase(waiting_for or list(job.promised_by))
+        named = names_phrase(waiting_for or list(job.nomination_freed_by))
         sentence = (
             f"room is being freed for it by {named}" if named else "its room is free and it is about to start"
         )

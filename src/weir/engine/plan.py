@@ -30,7 +30,7 @@ class NominatedPods:
 
 @dataclass(slots=True)
 class Plan:
-    """Binds, evictions and promises; why the rest waits, `weir.engine.pending_reasons` says when asked.
+    """Binds, evictions and nominations; why the rest waits, `weir.engine.pending_reasons` says when asked.
 
     `drops` are workloads whose promised room is given up. `wake_s` is the next time at which the
     plan could change though nothing happens; None if never.
@@ -38,11 +38,11 @@ class Plan:
 
     binds: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
-    promises: list[NominatedPods] = field(default_factory=list)
+    nominations: list[NominatedPods] = field(default_factory=list)
     drops: list[str] = field(default_factory=list)
     wake_s: float | None = None
 
     @property
     def acts(self) -> bool:
         """Return True if the plan changes anything."""
-        return bool(self.binds or self.evictions or self.promises or self.drops)
+        return bool(self.binds or self.evictions or self.nominations or self.drops)

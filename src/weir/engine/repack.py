@@ -145,7 +145,7 @@ class RepackPlanner:
             and job.preemptible
             and sum(job.placed) == 1
             and not job.stopping
-            and job.name not in self._cluster.promised
+            and job.name not in self._cluster.nominated
             and is_past_min_runtime(job, self._policy, self._allocator.now_s)
             and self._price(pod) <= self._policy.consolidation.budget
             and self._disruptions.allows((pod,))

@@ -58,7 +58,7 @@ class SwapPlanner:
         return (
             job.preemptible
             and not job.stopping
-            and job.name not in self._cluster.promised
+            and job.name not in self._cluster.nominated
             and job.name not in self._coming
             and is_past_min_runtime(job, self._policy, self._allocator.now_s)
             and not any(pod in self._gone for group in job.pods for pod in group)

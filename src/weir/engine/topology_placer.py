@@ -132,10 +132,10 @@ class TopologyPlacer:
             return None
         of = self._levels[depth].of
         nodes = [
-            pod.promise[0] if pod.promise is not None else pod.node
+            pod.nomination[0] if pod.nomination is not None else pod.node
             for group in self._job.pods
             for pod in group
-            if pod.promise is not None or pod.phase is Phase.RUNNING
+            if pod.nomination is not None or pod.phase is Phase.RUNNING
         ]
         nodes += self._placed_on
         return np.isin(of, np.unique(of[nodes])) & (of >= 0) if nodes else None

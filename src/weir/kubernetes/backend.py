@@ -58,7 +58,7 @@ from weir.kubernetes.writes.queue_finalizers import QueueFinalizers, leaving_mes
 from weir.kubernetes.writes.shared_node_list import SharedNodeList
 from weir.kubernetes.writes.shared_nodes import SharedNodes
 from weir.kubernetes.writes.status_fields import nominations
-from weir.kubernetes.writes.status_values import room_of
+from weir.kubernetes.writes.status_values import nomination_status
 from weir.kubernetes.writes.statuses import StatusWriter
 from weir.kubernetes.writes.volume_binding import preparations
 from weir.model.policy import BudgetPolicy
@@ -178,7 +178,7 @@ class KubernetesBackend:
         self._take_in()
         with self._lock:
             gang = self.cluster_state.registry.named.get(write.needed_by)
-            if gang is None or gang.is_over() is not None or gang.promised is None:
+            if gang is None or gang.is_over() is not None or gang.nomination is None:
                 return f"{write.needed_by} doesn't need its room any more."
         return ""
 
@@ -365,14 +365,14 @@ class KubernetesBackend:
                 return
             keep = self.statuses.keep
             if isinstance(effect, ReserveNomination):
-                gang.keep_room(effect.promised)
-                room = {"promised": room_of(gang, effect.promised)}
+                gang.set_nomination(effect.nomination)
+                room = {"nomination": nomination_status(gang, effect.nomination)}
                 yield from keep(gang, room, now_s, urgent=True)
-                yield from nominations(gang, {place.pod: place.node for place in effect.promised.places})
+                yield from nominations(gang, {place.pod: place.node for place in effect.nomination.places})
             elif isinstance(effect, ReleaseNomination):
-                left = gang.promised.places if gang.promised is not None else ()
-                gang.keep_room(None)
-                yield from keep(gang, {"promised": None}, now_s, urgent=True)
+                left = gang.nomination.places if gang.nomination is not None else ()
+                gang.set_nomination(None)
+                yield from keep(gang, {"nomination": None}, now_s, urgent=True)
                 yield from nominations(gang, {place.pod: None for place in left})
             elif isinstance(effect, SaveProgress):
                 gang.remember(effect.status)
@@ -396,10 +396,10 @@ class KubernetesBackend:
             self.cluster_state.registry.dirty[gang] = None
             self.wake()
             return
-        if self.cluster_state.registry.keeps_room(gang):
-            gang.keep_room(None)
-            self.cluster_state.registry.forget_room(gang)
-            yield from self.statuses.keep(gang, {"promised": None}, now_s)
+        if self.cluster_state.registry.is_nominated(gang):
+            gang.set_nomination(None)
+            self.cluster_state.registry.forget_nomination(gang)
+            yield from self.statuses.keep(gang, {"nomination": None}, now_s)
         ours = self.cluster_state.assume(tracked, place, effect.start, now_s)
         words = {START_KEY: str(effect.start)}
         if place.devices:
@@ -518,7 +518,7 @@ def _workload(effect: Effect) -> str:
         return effect.place.pod.workload
     if isinstance(effect, StopPod):
         return effect.pod.workload
-    return effect.promised.workload if isinstance(effect, ReserveNomination) else effect.workload
+    return effect.nomination.workload if isinstance(effect, ReserveNomination) else effect.workload
 
 
 def _workload_of(fact: Fact) -> str:

@@ -245,10 +245,10 @@ class LocalBackend:
                     del self._workloads[name]  # unless one of that name was submitted meanwhile
 
     def _apply_nomination(self, effect: ReserveNomination | ReleaseNomination) -> None:
-        name = effect.workload if isinstance(effect, ReleaseNomination) else effect.promised.workload
+        name = effect.workload if isinstance(effect, ReleaseNomination) else effect.nomination.workload
         local_workload = self._workloads.get(name)
         if local_workload is not None:
-            local_workload.promised = effect.promised if isinstance(effect, ReserveNomination) else None
+            local_workload.nomination = effect.nomination if isinstance(effect, ReserveNomination) else None
 
     def _start_all(self, starts: list[StartPod]) -> None:
         together: dict[str, list[PodKey]] = {}

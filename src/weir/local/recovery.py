@@ -48,7 +48,7 @@ def recover(
 ) -> RecoveredWorkload:
     """Recover a workload from its record and directories. The starts in `known` are watched already."""
     workload, name, now_s = kept.workload, kept.workload.name, start_times.now_s()
-    found = RecoveredWorkload(LocalWorkload(workload, kept.launch, kept.promised), saved_s=kept.saved_s)
+    found = RecoveredWorkload(LocalWorkload(workload, kept.launch, kept.nomination), saved_s=kept.saved_s)
     last: dict[PodKey, StoredStart] = {}
     highest = 0
     started_s: dict[PodKey, float] = {}
@@ -74,9 +74,9 @@ def recover(
     ]
     if found.saved_s is not None:
         facts.append(Checkpointed(name, found.saved_s))
-    found.local_workload.promised = _still_promised(kept.promised, started_s)
-    if found.local_workload.promised is not None:
-        facts.append(found.local_workload.promised)
+    found.local_workload.nomination = _unused_nomination(kept.nomination, started_s)
+    if found.local_workload.nomination is not None:
+        facts.append(found.local_workload.nomination)
     facts += [exit_ for exit_ in exits if exit_ is not None]
     if kept.held is not None:
         facts.append(WorkloadSuspended(name, True, kept.held))
@@ -187,9 +187,9 @@ def exit_fact(pod: PodKey, start: int, over: StartOutcome, began_s: float, now_s
     return over.exited(pod, start, at_s)
 
 
-def _still_promised(promised: Nominated | None, started_s: dict[PodKey, float]) -> Nominated | None:
+def _unused_nomination(nomination: Nominated | None, started_s: dict[PodKey, float]) -> Nominated | None:
     """Return the nomination without pods that have started since it was made."""
-    if promised is None:
+    if nomination is None:
         return None
-    rest = tuple(place for place in promised.places if started_s.get(place.pod, -1.0) < promised.at_s)
-    return Nominated(promised.workload, rest, promised.at_s, promised.freed_by) if rest else None
+    rest = tuple(place for place in nomination.places if started_s.get(place.pod, -1.0) < nomination.at_s)
+    return Nominated(nomination.workload, rest, nomination.at_s, nomination.freed_by) if rest else None

@@ -59,7 +59,7 @@ class LocalWorkload:
 
     workload: Workload
     launch: LaunchSpec
-    promised: Nominated | None = None
+    nomination: Nominated | None = None
     starts_of: dict[PodKey, int] = field(default_factory=dict)  # how often each pod was started
     ranks: dict[PodKey, GangRank] = field(default_factory=dict)  # of pods that run
     port: int = 0
@@ -90,13 +90,15 @@ class LocalWorkload:
 
     def use_nomination(self, pod: PodKey) -> ReserveNomination | ReleaseNomination | None:
         """Use the nominated place of a pod that starts; return the effect that records the other places."""
-        if self.promised is None:
+        if self.nomination is None:
             return None
-        old = self.promised
+        old = self.nomination
         rest = tuple(place for place in old.places if place.pod != pod)
         if len(rest) == len(old.places):
             return None
-        self.promised = Nominated(old.workload, rest, old.at_s, old.freed_by) if rest else None
+        self.nomination = Nominated(old.workload, rest, old.at_s, old.freed_by) if rest else None
         return (
-            ReserveNomination(self.promised) if self.promised is not None else ReleaseNomination(old.workload)
+            ReserveNomination(self.nomination)
+            if self.nomination is not None
+            else ReleaseNomination(old.workload)
         )

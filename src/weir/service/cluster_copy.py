@@ -66,7 +66,7 @@ def cluster_facts(cluster: Cluster, *, with_usage: bool = True) -> ClusterFacts:
             events.append(past)
         if job.held:
             events.append(WorkloadSuspended(job.spec.name, True, job.held_why, job.held_until_s))
-    events += [_promise_of(cluster, job) for job in cluster.promised.values()]
+    events += [_nomination_of(cluster, job) for job in cluster.nominated.values()]
     events += _budgets_of(cluster)  # after the pods that stop: their budgets have counted them already
     return ClusterFacts(
         events=tuple(events),
@@ -151,12 +151,14 @@ def _budgets_of(cluster: Cluster) -> list[Event]:
     return found
 
 
-def _promise_of(cluster: Cluster, job: Job) -> Nominated:
+def _nomination_of(cluster: Cluster, job: Job) -> Nominated:
     name = job.spec.name
     places = tuple(
-        Placement(PodKey(name, pod.group, pod.index), cluster.node_names[pod.promise[0]], pod.promise[1])
+        Placement(
+            PodKey(name, pod.group, pod.index), cluster.node_names[pod.nomination[0]], pod.nomination[1]
+        )
         for group in job.pods
         for pod in group
-        if pod.promise is not None
+        if pod.nomination is not None
     )
-    return Nominated(name, places, cluster.now_s, job.promised_by)
+    return Nominated(name, places, cluster.now_s, job.nomination_freed_by)

@@ -26,8 +26,8 @@ def snapshot(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
     held = sum(job.held for job in cluster.jobs.values())
     notes = [
         f"Pods that were being stopped: {stopping}. Their devices count as free here." if stopping else "",
-        f"Workloads with nominated capacity: {len(cluster.promised)}. Here only their order reserves it."
-        if cluster.promised
+        f"Workloads with nominated capacity: {len(cluster.nominated)}. Here only their order reserves it."
+        if cluster.nominated
         else "",
         f"Suspended workloads, which are left out: {held}." if held else "",
     ]

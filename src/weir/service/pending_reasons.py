@@ -45,7 +45,7 @@ class PendingReasons:
 
     def due_s(self, cluster: Cluster) -> float | None:
         """Return the time of the next update; None while nothing has changed since the last one."""
-        waits = cluster.waiting or cluster.promised
+        waits = cluster.waiting or cluster.nominated
         return self._next_s if self._left or (waits and cluster.changes != self._changes) else None
 
     def turn(self, cluster: Cluster, policy: Policy, now_s: float) -> list[str]:
@@ -57,7 +57,7 @@ class PendingReasons:
         if not self._left:
             self._changes = cluster.changes
             self._left = [[job for _, _, job in of.members] for of in cluster.waiting.values()]
-            self._left += [[job] for job in cluster.promised.values()]
+            self._left += [[job] for job in cluster.nominated.values()]
         changed: list[str] = []
         while self._left:
             members = [job for job in self._left.pop() if cluster.jobs.get(job.spec.name) is job]

@@ -99,7 +99,7 @@ def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
     held: dict[int, dict[int, int]] = {}
     for at in cluster.releasing_on:
         for pod in cluster.pods_on[at]:
-            if pod.phase is Phase.STOPPING and pod.promise is None:
+            if pod.phase is Phase.STOPPING and pod.nomination is None:
                 for queue in pod.job.path:
                     line = held.setdefault(queue, {})
                     for row, amount in pod.amounts:

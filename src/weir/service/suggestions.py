@@ -57,7 +57,7 @@ def suggestions(
     Nothing while it runs or others are being stopped for it.
     """
     trials = WhatIf(picture, policy, name)
-    if trials.job.is_running or trials.job.stopping or name in trials.cluster.promised:
+    if trials.job.is_running or trials.job.stopping or name in trials.cluster.nominated:
         return []
     found: list[Suggestion] = []
     with suppress(WhatIfExhausted):

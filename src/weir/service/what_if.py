@@ -98,9 +98,9 @@ class WhatIf:
                 bound[place.pod.group] += 1
         if all(have >= need for have, need in zip(bound, variant.needed(), strict=True)):
             return WhatIfOutcome()
-        for promise in plan.promises:
-            if promise.workload == variant.name:
-                return WhatIfOutcome(promise.freed_by)
+        for nominated in plan.nominations:
+            if nominated.workload == variant.name:
+                return WhatIfOutcome(nominated.freed_by)
         return None
 
 

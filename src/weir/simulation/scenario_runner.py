@@ -44,7 +44,7 @@ class ScenarioRunner:
         """Play one cycle."""
         plan = self.plan = decide(self.cluster, self.scenario.policy, self.now_s, self.cache)
         self._carry_out(plan)
-        waiting = [pod for job in self.cluster.promised.values() for pod in promised_pods(job)]
+        waiting = [pod for job in self.cluster.nominated.values() for pod in nominated_pods(job)]
         return CycleResult(
             bound=tuple(self.name_of(place.pod) for place in plan.binds),
             evicted=tuple(self.name_of(eviction.pod) for eviction in plan.evictions),
@@ -72,7 +72,7 @@ class ScenarioRunner:
             return PodResult("running", self.cluster.node_names[pod.node], pod.devices, evicted_by=by)
         given = pending_reason(self.cluster, self.scenario.policy, pod.job, self.now_s)
         return PodResult(
-            "waiting" if pod.phase is Phase.PROMISED else "pending",
+            "waiting" if pod.phase is Phase.NOMINATED else "pending",
             reason=given.sentence if given else None,
             why=given.why.value if given else None,
             evicted_by=by,
@@ -87,8 +87,8 @@ class ScenarioRunner:
             self._budgets.stopped(eviction.pod)
             if eviction.cause.by is not None:
                 self._evicted_by[eviction.pod] = eviction.cause.by
-        for promise in plan.promises:
-            reduce(cluster, Nominated(promise.workload, promise.places, now_s, promise.freed_by))
+        for nominated in plan.nominations:
+            reduce(cluster, Nominated(nominated.workload, nominated.places, now_s, nominated.freed_by))
         for place in plan.binds:
             reduce(cluster, PodAssigned(place, now_s))
         self.now_s = now_s + self.scenario.tick_s
@@ -106,9 +106,9 @@ def _kept_s(job: Job) -> float | None:
     return None if job.running_pods() else kept_runtime_s(job)
 
 
-def promised_pods(job: Job) -> list[PodKey]:
+def nominated_pods(job: Job) -> list[PodKey]:
     """Return the pods that wait for nominated capacity."""
-    return [key_of(pod) for group in job.pods for pod in group if pod.promise is not None]
+    return [key_of(pod) for group in job.pods for pod in group if pod.nomination is not None]
 
 
 def key_of(pod: Pod) -> PodKey:

@@ -237,7 +237,7 @@ class SimulatedCluster:
         self.tell(PodExited(pod, alive.start, how, self.now_s))
 
     def _keep(self, effect: ReserveNomination) -> None:
-        self._kept[effect.promised.workload] = effect.promised
+        self._kept[effect.nomination.workload] = effect.nomination
 
     def _leave(self, effect: ReleaseNomination) -> None:
         self._kept.pop(effect.workload, None)

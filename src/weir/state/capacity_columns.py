@@ -1,7 +1,7 @@
 """Capacity columns: free resources and devices by node, and pods by label set.
 
-Amounts free may be negative: room that is promised while it is still being freed, or a node that
-shrank under what runs on it. Negative room fits nothing.
+Free amounts may be negative: capacity is nominated while it is still being freed, or a node that
+shrank under what runs on it. Negative capacity fits nothing.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ NO_DEVICE = -(1 << 30)
 class CapacityColumns:
     """Free capacity: `free[resource, node]`, `share[node, device]` in thousandths, `memory[node, device]`.
 
-    `marks[mark, node]` are the pods that hold room there and bear a mark: there as long as they hold it.
+    `marks[mark, node]` are the pods that are allocated there and have a label set.
     """
 
     __slots__ = ("free", "marks", "memory", "share")

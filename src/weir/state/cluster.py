@@ -34,7 +34,7 @@ class Cluster:
         self.node_at: dict[str, int] = {}
         self.node_names: list[str] = []
         self.capacity: npt.NDArray[np.int64] = np.zeros((len(self.rows), 0), np.int64)
-        self.free_capacity = CapacityColumns.empty(len(self.rows))  # free now and not promised
+        self.free_capacity = CapacityColumns.empty(len(self.rows))  # free now and not nominated
         self.releasing = CapacityColumns.empty(len(self.rows))  # held by stopping pods
         self.releasing_on: dict[int, int] = {}  # stopping pods by node
         self.device_memory: list[int] = []
@@ -48,7 +48,7 @@ class Cluster:
         self.pods_on: list[dict[Pod, None]] = []
         self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
         self.running_pods = RunningColumns()
-        self.promised: dict[str, Job] = {}
+        self.nominated: dict[str, Job] = {}
         self.incomplete: dict[str, Job] = {}  # gangs that run below their minimum
         self.priorities: dict[int, dict[int, int]] = {}  # by project: preemptible running jobs by priority
         self.waiting: dict[ClassKey, EquivalenceClass] = {}

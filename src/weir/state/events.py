@@ -107,7 +107,7 @@ class WorkloadChanged:
     """A workload asks for something else now: more or fewer pods, another priority, other marks.
 
     Its pods keep where they are, and hold there what they ask for now; those there are no longer any
-    of, and those that are `absent`, give back what they held. Room promised to an absent pod is kept
+    of, and those that are `absent`, give back what they held. A nomination of an absent pod is kept
     until it exists. What the workload kept of its run, and since when it waits, stays.
     """
 

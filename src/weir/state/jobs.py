@@ -15,20 +15,31 @@ from weir.state.shapes import GPU_ROW, RequestShape
 class Phase(IntEnum):
     """Phases of a pod. A nominated pod has reserved capacity but doesn't run.
 
-    An absent one doesn't exist now, though its workload asks for it; room may be promised to it, too.
+    An absent one doesn't exist now, though its workload asks for it; it may have a nomination, too.
     """
 
     PENDING = 0
-    PROMISED = 1
+    NOMINATED = 1
     RUNNING = 2
     STOPPING = 3
     ABSENT = 4
 
 
 class Pod:
-    """A pod. `node` and `devices` are its allocation; `promise` is its nomination."""
+    """A pod. `node` and `devices` are its allocation; `nomination` are those it was nominated for."""
 
-    __slots__ = ("amounts", "budgets", "devices", "group", "index", "job", "node", "phase", "promise", "row")
+    __slots__ = (
+        "amounts",
+        "budgets",
+        "devices",
+        "group",
+        "index",
+        "job",
+        "node",
+        "nomination",
+        "phase",
+        "row",
+    )
 
     def __init__(self, job: "Job", group: int, index: int) -> None:
         self.job = job
@@ -37,8 +48,8 @@ class Pod:
         self.phase = Phase.PENDING
         self.node = -1
         self.devices: tuple[int, ...] = ()
-        self.promise: tuple[int, tuple[int, ...]] | None = None
-        self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is promised
+        self.nomination: tuple[int, tuple[int, ...]] | None = None
+        self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is nominated
         self.row = -1  # in the columns of the pods that run; -1: in none
         self.budgets: tuple[Budget, ...] = ()  # those that stopping it counts against
 
@@ -97,6 +108,7 @@ class Job:
         "max_runtime_s",
         "name",
         "needed",
+        "nomination_freed_by",
         "path",
         "pending",
         "placed",
@@ -105,7 +117,6 @@ class Job:
         "preemptible",
         "priority",
         "project",
-        "promised_by",
         "ran_s",
         "restart_s",
         "running",
@@ -144,11 +155,11 @@ class Job:
         self.saved_s: float | None = None
         self.since_s = 0.0  # when it last saved its state, or started: what it would lose
         self.below_since_s: float | None = None
-        self.absent_since_s: float | None = None  # a pod that has room promised doesn't exist
+        self.absent_since_s: float | None = None  # a pod that has capacity nominated doesn't exist
         self.held = False
         self.held_why = ""
         self.held_until_s: float | None = None  # it is let go by itself then
-        self.promised_by: tuple[str, ...] = ()
+        self.nomination_freed_by: tuple[str, ...] = ()
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: EquivalenceClass | None = None
 
@@ -186,7 +197,7 @@ class Job:
             del pods[group.count :]
             pods += [Pod(self, at, index) for index in range(len(pods), group.count)]
         if fresh:
-            self.placed = [0] * len(spec.groups)  # pods of each group that run or have room promised
+            self.placed = [0] * len(spec.groups)  # pods of each group that run or have capacity nominated
             self.pending = [group.count for group in spec.groups]  # those that could be placed
             self.absent = [0] * len(spec.groups)  # those that don't exist
             self.needed = spec.needed()
@@ -206,7 +217,8 @@ class Job:
             return [sum(pod.phase is phase for pod in group) for group in self.pods]
 
         self.placed = [
-            sum(pod.phase is Phase.RUNNING or pod.promise is not None for pod in group) for group in self.pods
+            sum(pod.phase is Phase.RUNNING or pod.nomination is not None for pod in group)
+            for group in self.pods
         ]
         self.pending = counted(Phase.PENDING)
         self.absent = counted(Phase.ABSENT)

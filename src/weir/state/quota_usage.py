@@ -13,7 +13,7 @@ Amounts = tuple[tuple[int, int], ...]
 class QuotaUsage:
     """Queues by position: parents before children. Amounts are plain lists, queue by row.
 
-    `allocated` is what running, starting and promised pods hold, `fixed` the non-preemptible part of
+    `allocated` is what running, starting and nominated pods hold, `fixed` the non-preemptible part of
     it, `asked` what pending pods ask for. Each counts in every queue on the path from the top.
     """
 

@@ -13,7 +13,7 @@ from weir.state.events import Nominated
 Noun = TypeVar("Noun")
 
 WORKLOAD: Final = TypeAdapter(Workload)
-PROMISED: Final = TypeAdapter(Nominated)
+NOMINATED: Final = TypeAdapter(Nominated)
 QUEUE: Final = TypeAdapter(Queue)
 
 

@@ -21,7 +21,7 @@ from weir.control.port import (
 )
 from weir.model.queues import Queue
 from weir.model.resources import span
-from weir.store.codec import PROMISED, WORKLOAD, mapping_of, packed
+from weir.store.codec import NOMINATED, WORKLOAD, mapping_of, packed
 from weir.store.database import Database
 from weir.store.event_history import EventHistory
 from weir.store.queues import queues_of
@@ -49,7 +49,7 @@ _SET_STATUS = _LIVE_OF_NAME.values(
         )
     }
 )
-_SET_PROMISED = _LIVE_OF_NAME.values(promised=bindparam("promised"))
+_SET_NOMINATION = _LIVE_OF_NAME.values(promised=bindparam("promised"))
 _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
 
 
@@ -69,7 +69,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
             row.wall_s,
             row.first_started_s,
         ),
-        promised=None if row.promised is None else PROMISED.validate_json(row.promised),
+        nomination=None if row.promised is None else NOMINATED.validate_json(row.promised),
         saved_s=row.saved_s,
         held=row.held,
         withdrawn_s=row.withdrawn_s,
@@ -122,15 +122,15 @@ class StoreJournal:
 
     def _write(self, connection: Connection, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
         statuses: dict[str, WorkloadProgress] = {}
-        promises: dict[str, str | None] = {}
+        nominations: dict[str, str | None] = {}
         ends: dict[str, EndWorkload] = {}
         for effect in effects:
             if isinstance(effect, SaveProgress):
                 statuses[effect.workload] = effect.status
             elif isinstance(effect, ReserveNomination):
-                promises[effect.promised.workload] = packed(PROMISED, effect.promised)
+                nominations[effect.nomination.workload] = packed(NOMINATED, effect.nomination)
             elif isinstance(effect, ReleaseNomination):
-                promises[effect.workload] = None
+                nominations[effect.workload] = None
             else:
                 ends.setdefault(effect.workload, effect)
         if saved:
@@ -140,9 +140,9 @@ class StoreJournal:
             connection.execute(
                 _SET_STATUS, [_columns(status) | _of(name) for name, status in statuses.items()]
             )
-        if promises:
+        if nominations:
             connection.execute(
-                _SET_PROMISED, [{"promised": text} | _of(name) for name, text in promises.items()]
+                _SET_NOMINATION, [{"promised": text} | _of(name) for name, text in nominations.items()]
             )
         if ends:
             self._end(connection, ends)

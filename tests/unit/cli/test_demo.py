@@ -103,7 +103,7 @@ def event(number: int, at_s: float, kind: str, name: str, rest: str, **numbers: 
 
 def test_what_is_said_of_several_in_the_same_words_is_said_once() -> None:
     rows = [
-        event(1, 12.0, "promised", "big-run", "Capacity is being freed for big-run: a, b must stop."),
+        event(1, 12.0, "nominated", "big-run", "Capacity is being freed for big-run: a, b must stop."),
         event(2, 12.0, "stopping", "a", RECLAIM),
         event(3, 12.0, "stopping", "b", RECLAIM),
         event(4, 12.5, "stopped", "a", " has stopped and waits again."),

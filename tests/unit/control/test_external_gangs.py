@@ -75,9 +75,9 @@ def test_a_gate_gives_promised_room_back() -> None:
     other = NodeSet(Node("other", 8, 16 << 30, {"cpu": 64_000, "memory": 1 << 40, "pods": 110}))
     scene = Scene(gang(pods=1), other)
     places = (Placement(PodKey("job", 0, 0), "node", (0,)),)
-    (keep,) = scene.step(plan=Plan(promises=[NominatedPods("job", places)]))
+    (keep,) = scene.step(plan=Plan(nominations=[NominatedPods("job", places)]))
     assert isinstance(keep, ReserveNomination)
-    assert isinstance(keep.promised, Nominated)
+    assert isinstance(keep.nomination, Nominated)
     assert scene.step(GateChanged("job", True, "its pod is gated")) == [ReleaseNomination("job")]
 
 

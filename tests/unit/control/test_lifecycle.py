@@ -260,7 +260,7 @@ def test_restarted_control_finds_everything_again() -> None:
         )
     ]
     cluster = scene.control.cluster
-    assert [*cluster.promised] == ["waiting"]
+    assert [*cluster.nominated] == ["waiting"]
     assert cluster.jobs["job"].started_s == 10.0
     assert scene.job_holds("failed")
     assert scene.control.wakes_s == 60.0
@@ -289,7 +289,7 @@ def test_stops_are_ordered_before_the_room_they_free_is_kept_and_starts_come_las
     plan = Plan(
         binds=[Placement(third, "node", (5,))],
         evictions=[Eviction(victim, TAKEN)],
-        promises=[NominatedPods("asker", (Placement(asker, "node", (0,)),), ("victim",))],
+        nominations=[NominatedPods("asker", (Placement(asker, "node", (0,)),), ("victim",))],
     )
     effects = scene.step(plan=plan)
     assert [type(effect) for effect in effects] == [StopPod, ReserveNomination, StartPod]
@@ -299,10 +299,10 @@ def test_hold_gives_promised_room_back() -> None:
     """Room isn't kept for what may not start."""
     scene = Scene(gang("asker", 1))
     place = Placement(PodKey("asker", 0, 0), "node", (0,))
-    scene.step(plan=Plan(promises=[NominatedPods("asker", (place,))]))
-    assert scene.control.cluster.promised
+    scene.step(plan=Plan(nominations=[NominatedPods("asker", (place,))]))
+    assert scene.control.cluster.nominated
     scene.step(WorkloadSuspended("asker", True, "by ann"))
-    assert not scene.control.cluster.promised
+    assert not scene.control.cluster.nominated
 
 
 def test_what_would_end_the_same_way_is_not_tried_again() -> None:

@@ -11,7 +11,7 @@ from .harness import Scene, gang
 POD = PodKey("job", 0, 0)
 PLAN = Plan(
     evictions=[Eviction(POD, EvictionCause(EvictionRule.RECLAIM_QUOTA, "owner", "for owner"))],
-    promises=[NominatedPods("owner", (Placement(PodKey("owner", 0, 0), "node", (0,)),), ("job",))],
+    nominations=[NominatedPods("owner", (Placement(PodKey("owner", 0, 0), "node", (0,)),), ("job",))],
 )
 REFUSED = StopRefused(POD, 1.0, "Cannot evict pod.", "owner")
 
@@ -28,9 +28,9 @@ def stopped() -> Scene:
 def test_refusal_withdraws_the_promise_and_lets_the_victim_run_on() -> None:
     scene = stopped()
     cluster = scene.control.cluster
-    assert "owner" in cluster.promised
+    assert "owner" in cluster.nominated
     assert scene.step(REFUSED, at_s=1.0) == [ReleaseNomination("owner")]
-    assert not cluster.promised
+    assert not cluster.nominated
     assert cluster.jobs["job"].pods[0][0].phase is Phase.RUNNING
     assert cluster.jobs["job"].started_s == 0.0
     assert not cluster.releasing_on
@@ -49,9 +49,9 @@ def test_refused_move_gives_its_new_place_back() -> None:
     scene = Scene(gang("job", 1), gang("owner", 1))
     scene.starts("job", 1)
     plan = Plan(
-        PLAN.binds, PLAN.evictions, [*PLAN.promises, NominatedPods("job", (Placement(POD, "node", (5,)),))]
+        PLAN.binds, PLAN.evictions, [*PLAN.nominations, NominatedPods("job", (Placement(POD, "node", (5,)),))]
     )
     scene.step(plan=plan)
     assert scene.step(REFUSED, at_s=1.0) == [ReleaseNomination("job"), ReleaseNomination("owner")]
-    assert not scene.control.cluster.promised
+    assert not scene.control.cluster.nominated
     assert Nominated not in {type(effect) for effect in scene.effects}

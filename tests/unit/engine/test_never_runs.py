@@ -34,7 +34,7 @@ def _submit(
 
 def _shares(cluster: Cluster, cache: EngineCache) -> dict[str, float]:
     cache.sync(cluster, POLICY)
-    share = QuotaOverlay(cluster, POLICY, [0.0, 0.0], excess=lambda: cache.feasibility.excess()).share
+    share = QuotaOverlay(cluster, POLICY, [0.0, 0.0], excess=cache.feasibility.excess).share
     return {queue.name: share[at][0] for at, queue in enumerate(cluster.ledger.queues)}
 
 

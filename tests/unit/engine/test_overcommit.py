@@ -174,7 +174,7 @@ def test_devices_held_twice_are_free_only_once_both_are_gone() -> None:
     wants = Workload("wants", "a", (PodGroup("pods", Request(devices=3), 1, 1),), 1, 0.0)
     here.happen(events.WorkloadSubmitted(wants, 1.0))
     plan = decide(here.cluster, Policy(), AFTER_S, EngineCache())
-    (nominated,) = plan.promises
+    (nominated,) = plan.nominations
     assert len(nominated.places[0].devices) == 3
     freed = {each.pod.workload for each in plan.evictions}
     assert freed in ({"three"}, {"one", "two"})

@@ -198,7 +198,7 @@ def test_a_promise_of_devices_that_the_node_no_longer_has_is_not_kept() -> None:
 
     here = begun(node("n1", gpus=2))
     thing = record("pod-a", "u-a")
-    thing.status.promised = StoredNomination([StoredPlacement("n1", "a", [6, 7])])
+    thing.status.nomination = StoredNomination([StoredPlacement("n1", "a", [6, 7])])
     here.hear("workloads", thing)
     here.hear("pods", pod("a", gpus=2))
     assert [each.name for each in here.step()] == ["a"]

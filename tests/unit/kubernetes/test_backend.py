@@ -253,7 +253,7 @@ def test_promised_room_is_found_again_by_the_names_of_pods() -> None:
     places = [StoredPlacement("n1", f"train-{at}", [at]) for at in range(2)]
     status = StoredStatus(
         phase="Pending",
-        promised=StoredNomination(places, ["team/other"]),
+        nomination=StoredNomination(places, ["team/other"]),
         life=StoredLifecycle(7, 7, 0, 30.0, None, 2),
     )
     here.hear(
@@ -267,7 +267,7 @@ def test_promised_room_is_found_again_by_the_names_of_pods() -> None:
     }
     assert {bind.annotations["weir.dev/start"] for bind in binds} == {"8", "9"}
     assert here.control.cluster.jobs["team/job-train"].ran_s == 30.0
-    assert any(each.get("promised", 0) is None for each in map(status_of, [here.writes]))
+    assert any(each.get("nomination", 0) is None for each in map(status_of, [here.writes]))
 
 
 def test_its_object_is_made_before_anything_is_kept_in_it() -> None:
@@ -320,12 +320,12 @@ def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
         holds = {"owner": ("holds", "j2"), "gpus": 4, "on": "n1", "start": 1, "devices": "0,1,2,3"}
         here.hear("pods", pod("holds-0", phase="Running", deleting=deleting, **holds))  # type: ignore[arg-type]
         status = StoredStatus(
-            phase="Pending", promised=StoredNomination([StoredPlacement("n1", "train-0", [2])], [])
+            phase="Pending", nomination=StoredNomination([StoredPlacement("n1", "train-0", [2])], [])
         )
         meta = Metadata("job-train", namespace="team")
         here.hear("workloads", WorkloadObject(meta, StoredSpec(OwnerUid("j1")), status))
         here.step()
-        assert ("team/job-train" in here.control.cluster.promised) is deleting
+        assert ("team/job-train" in here.control.cluster.nominated) is deleting
 
 
 def test_a_nomination_ends_with_what_is_told_of_its_workload() -> None:
@@ -338,7 +338,7 @@ def test_a_nomination_ends_with_what_is_told_of_its_workload() -> None:
         "pods", pod("holds-0", owner=("holds", "j2"), gpus=2, on="n1", start=1, devices="0,1", deleting=True)
     )
     status = StoredStatus(
-        phase="Pending", promised=StoredNomination([StoredPlacement("n1", "train-0", [0, 1])], [])
+        phase="Pending", nomination=StoredNomination([StoredPlacement("n1", "train-0", [0, 1])], [])
     )
     here.hear(
         "workloads",
@@ -346,18 +346,18 @@ def test_a_nomination_ends_with_what_is_told_of_its_workload() -> None:
     )
     here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=2))
     here.step()
-    assert "team/job-train" in here.control.cluster.promised
+    assert "team/job-train" in here.control.cluster.nominated
     here.backend.deliver("projects")([ObjectRemoved("team", "p-team")])
     here.step()
     assert "team/job-train" not in here.control.cluster.jobs
-    assert any(each.get("promised", 0) is None for each in map(status_of, [here.writes]))
+    assert any(each.get("nomination", 0) is None for each in map(status_of, [here.writes]))
     here.gone("holds-0")
     here.hear("pods", pod("quick", namespace="other", gpus=2))
     assert [each.name for each in here.step()] == ["quick"]
     here.hear("projects", project("team"))
     assert here.step() == []
     assert "team/job-train" in here.control.cluster.jobs
-    assert not here.control.cluster.promised
+    assert not here.control.cluster.nominated
 
 
 def test_what_is_heard_while_nobody_leads_does_not_pile_up() -> None:

@@ -69,9 +69,9 @@ class Memory:
     def _keep(self, effect: Keepable) -> None:
         match effect:
             case ReserveNomination(promised):
-                self.kept[promised.workload] = replace(self.kept[promised.workload], promised=promised)
+                self.kept[promised.workload] = replace(self.kept[promised.workload], nomination=promised)
             case ReleaseNomination(name) if name in self.kept:
-                self.kept[name] = replace(self.kept[name], promised=None)
+                self.kept[name] = replace(self.kept[name], nomination=None)
             case SaveProgress(name, status) if name in self.kept:
                 self.kept[name] = replace(self.kept[name], status=status)
             case EndWorkload(name) if name in self.kept:

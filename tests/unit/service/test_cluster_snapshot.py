@@ -79,7 +79,7 @@ def lived(seed: int) -> tuple[Cluster, EngineCache, float]:
 
 
 def said(plan: Plan) -> tuple[object, ...]:
-    return plan.binds, plan.evictions, plan.promises, plan.drops
+    return plan.binds, plan.evictions, plan.nominations, plan.drops
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -46,12 +46,12 @@ def test_everything_is_found_again(tmp_path: Path) -> None:
         store.suspend("train", "by ann")
     with opened(tmp_path) as store:
         kept, other = store.journal.workloads()
-        assert (kept.status, kept.promised, kept.saved_s, kept.held) == (STATUS, ROOM, 8.0, "by ann")
-        assert (other.status, other.promised, other.saved_s) == (WorkloadProgress(), None, None)
+        assert (kept.status, kept.nomination, kept.saved_s, kept.held) == (STATUS, ROOM, 8.0, "by ann")
+        assert (other.status, other.nomination, other.saved_s) == (WorkloadProgress(), None, None)
         assert kept.workload == submitted("train").workload
         assert [queue.name for queue in store.journal.queues()] == ["lab", "speech", "vision"]
         store.journal.keep([ReleaseNomination("train"), ReleaseNomination("nobody")], {"nobody": 1.0})
-        assert store.journal.workloads()[0].promised is None
+        assert store.journal.workloads()[0].nomination is None
 
 
 def test_end_is_written_once_with_its_event(store: Store) -> None:

@@ -7,7 +7,7 @@ from weir.cli.demo.frame import DemoFrame, PendingJob, ProjectUsage, RunningJob
 from weir.cli.demo.jobs import PARTS, PROJECTS
 from weir.cli.demo.observations import Observations
 
-_TOLD = ("started", "stopping", "promised", "ended", "failed", "lost")
+_TOLD = ("started", "stopping", "nominated", "ended", "failed", "lost")
 """Kinds of events worth a line here; the others are the steps in between."""
 _SHOWN = ("running", "starting", "stopping")
 

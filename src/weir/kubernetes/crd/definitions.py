@@ -131,7 +131,7 @@ _MEANS = {
     "by": "The workload that the eviction made room for.",
     "since": "When this phase began.",
     "estimated_start": "When it may start, if it is only a matter of time.",
-    "promised": "Room that is kept for it.",
+    "nomination": "Capacity reserved for it while it is being freed.",
     "allocations": "Nodes and devices of its pods, as Weir decided; annotations of pods are only a copy.",
     "self_bound": "The pod named its node itself.",
     "life": "What Weir has to remember of it.",

@@ -114,7 +114,7 @@ class StoredStatus(ApiStruct):
 
     phase: str = ""
     since: str | None = None
-    promised: StoredNomination | None = None
+    nomination: StoredNomination | None = None
     life: StoredLifecycle | None = None
     reason: StoredReason | None = None
     last_eviction: StoredEviction | None = None

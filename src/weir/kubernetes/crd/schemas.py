@@ -214,7 +214,7 @@ class WorkloadStatus(Entry):
     checkpointed_at: Moment | None = None
     estimated_start: Moment | None = None
     suspended: bool = False
-    promised: Nomination | None = None
+    nomination: Nomination | None = None
     conditions: list[WorkloadCondition] = Field(default=[])
     allocations: list[AllocationStatus] = Field(default=[])
     life: LifecycleStatus | None = None

@@ -37,7 +37,7 @@ class DecisionLog:
             cycle=cycle,
             binds=len(plan.binds),
             evictions=len(plan.evictions),
-            promises=len(plan.promises),
+            nominations=len(plan.nominations),
             took_s=round(took_s, 4),
         )
         self._evicted(cluster, plan, cycle)

@@ -387,7 +387,7 @@ class ClusterState:
         self._adopts = True
         for gang in self.registry.gangs.values():
             gang.untold()
-            gang.promised = None  # its object says so, if it still is
+            gang.nomination = None  # its object says so, if it still is
             self.registry.recollect(gang)
             self.registry.unsettle(gang)
             self.registry.dirty[gang] = None
@@ -514,8 +514,8 @@ class ClusterState:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
             self._see_owner_of(gang, self._now_s >= gang.empty_since_s + EMPTY_S)
-        if not gang.room_told:  # what was nominated before may have gone to others since
-            gang.promised = self.registry.room_kept(gang, self._now_s, self._is_stopping)
+        if not gang.nomination_told:  # what was nominated before may have gone to others since
+            gang.nomination = self.registry.stored_nomination(gang, self._now_s, self._is_stopping)
         facts = gang.tell(self._now_s, self.node_states)
         self.registry.count_project(gang)
         if gang.told is not None and any(tracked.holds and not tracked.told for tracked in gang.pods()):

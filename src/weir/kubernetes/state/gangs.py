@@ -81,16 +81,16 @@ class Gang:
         "name",
         "needed",
         "newer",
+        "nomination",
+        "nomination_told",
         "object_name",
         "overrun",
         "pods_most",
         "project",
-        "promised",
         "protected",
         "protected_since_s",
         "quarantined",
         "refusal",
-        "room_told",
         "self_bound",
         "short_since_s",
         "starts",
@@ -136,13 +136,13 @@ class Gang:
         self.exited = 0  # the last start that control was told the end of
         self.life = WorkloadProgress()
         self.status_told = False
-        self.promised: Nominated | None = None
+        self.nomination: Nominated | None = None
         self.protected = (
             False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
         )
         self.protected_since_s = 0.0
         self.lapsed = False  # its budgets protect what it holds over quota no more
-        self.room_told = False
+        self.nomination_told = False
         self.checkpointed_s = 0.0
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
         self.verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
@@ -426,9 +426,9 @@ class Gang:
         if gate != self.told_gate:
             facts.append(GateChanged(self.name, gate is not None, gate or ""))
             self.told_gate = gate
-        if self.promised is not None and not self.room_told:
-            facts.append(self.promised)
-        self.room_told = True
+        if self.nomination is not None and not self.nomination_told:
+            facts.append(self.nomination)
+        self.nomination_told = True
         saved_s = self.head.annotations.checkpointed_s
         saved_s = None if saved_s is None else min(saved_s, now_s)  # nobody saves in the future
         if saved_s is not None and saved_s > self.checkpointed_s:
@@ -477,7 +477,7 @@ class Gang:
     def untold(self) -> None:
         """Control knows nothing of it."""
         self.told, self.told_absent, self.told_gate = None, frozenset(), None
-        self.status_told = self.room_told = False
+        self.status_told = self.nomination_told = False
         self.checkpointed_s = 0.0
         for tracked in self.pods():
             tracked.told, tracked.told_stopping = 0, False
@@ -505,9 +505,9 @@ class Gang:
         self.starts = max(self.starts, self.life.starts, self.life.settled) + 1
         return self.starts
 
-    def keep_room(self, promised: Nominated | None) -> None:
-        """Room is promised to it, or no longer. Control has said so, and needn't be told."""
-        self.promised, self.room_told = promised, True
+    def set_nomination(self, nomination: Nominated | None) -> None:
+        """Set or clear the nomination. Control ordered it and needs no fact of it."""
+        self.nomination, self.nomination_told = nomination, True
 
     def remember(self, status: WorkloadProgress) -> None:
         """Keep the status that control wants kept."""

@@ -272,13 +272,15 @@ class WorkloadRegistry:
                 self.projects[project] += 1
             gang.counted = project
 
-    def room_kept(self, gang: Gang, now_s: float, stopping: Callable[[str], bool]) -> Nominated | None:
+    def stored_nomination(
+        self, gang: Gang, now_s: float, stopping: Callable[[str], bool]
+    ) -> Nominated | None:
         """Return the nomination in its object, if its pods still wait and the nodes are or become free.
 
-        The promise may have been written, and those who were to make room for it not yet told to.
+        The nomination may have been written before the evictions it needs were ordered.
         """
         thing = self.objects.get(gang.name)
-        kept = None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.promised
+        kept = None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.nomination
         if kept is None or not kept.places:
             return None
         waiting = {tracked.name: tracked for tracked in gang.pods() if not tracked.holds}
@@ -295,16 +297,16 @@ class WorkloadRegistry:
             return None
         return Nominated(gang.name, tuple(places), now_s, tuple(kept.freed_by))
 
-    def keeps_room(self, gang: Gang) -> bool:
+    def is_nominated(self, gang: Gang) -> bool:
         """Return True if its object holds a nomination."""
         thing = self.objects.get(gang.name)
-        return gang.promised is not None or (thing is not None and thing.status.promised is not None)
+        return gang.nomination is not None or (thing is not None and thing.status.nomination is not None)
 
-    def forget_room(self, gang: Gang) -> None:
+    def forget_nomination(self, gang: Gang) -> None:
         """Take its object as it will be once it says that no room is kept: each of its starts asks."""
         thing = self.objects.get(gang.name)
         if thing is not None:
-            thing.status.promised = None
+            thing.status.nomination = None
 
 
 def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:

@@ -39,14 +39,18 @@ def life_of(status: WorkloadProgress) -> Words:
     }
 
 
-def room_of(gang: Gang, promised: Nominated) -> Words:
-    """Room that is promised, as it is kept: by the names of pods, which outlive their slots."""
+def nomination_status(gang: Gang, nomination: Nominated) -> Words:
+    """Return a nomination as the object states it: by the names of pods, which outlive their slots."""
     places = []
-    for place in promised.places:
+    for place in nomination.places:
         tracked = gang.at(place.pod)
         if tracked is not None:
             places.append({"pod": tracked.name, "node": place.node, "devices": list(place.devices)})
-    return {"at": moment(promised.at_s), "places": places, "freedBy": list(promised.freed_by[:NAMED_MOST])}
+    return {
+        "at": moment(nomination.at_s),
+        "places": places,
+        "freedBy": list(nomination.freed_by[:NAMED_MOST]),
+    }
 
 
 def digest(words: Words) -> str:

@@ -165,7 +165,7 @@ class EventLog:
         if line is not None and event.at_s >= self._connected_s and event.freed_by:
             names = _listed(event.freed_by)
             sentence = f"Capacity is being freed for {event.workload}: {names} must stop."
-            self._add(line, event.at_s, "promised", sentence, freed_by=list(event.freed_by))
+            self._add(line, event.at_s, "nominated", sentence, freed_by=list(event.freed_by))
 
     def _on_note(self, event: NoteAdded) -> None:
         line = self._view.workloads.get(event.workload)

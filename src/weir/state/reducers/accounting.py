@@ -46,8 +46,8 @@ def _smallest(cluster: Cluster, models: Collection[str]) -> int:
 def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
     """Charge a pod to quota usage by its phase (sign -1: release it)."""
     job, ledger = pod.job, cluster.ledger
-    if pod.promise is not None:
-        amounts = usage_on(cluster, pod.shape, pod.promise[0])
+    if pod.nomination is not None:
+        amounts = usage_on(cluster, pod.shape, pod.nomination[0])
         ledger.add_allocated(job.path, amounts, not job.preemptible, sign)
     elif pod.phase is Phase.RUNNING:
         ledger.add_allocated(job.path, pod.amounts, not job.preemptible, sign)
@@ -64,7 +64,7 @@ def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
         if pod in absent:
             pod.phase = Phase.ABSENT
         elif pod.phase is Phase.ABSENT:
-            pod.phase = Phase.PENDING if pod.promise is None else Phase.PROMISED
+            pod.phase = Phase.PENDING if pod.nomination is None else Phase.NOMINATED
     job.tally()
     for pod in pods:
         charge(cluster, pod, 1)

@@ -44,7 +44,7 @@ def use(pod: Pod) -> None:
 def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
     """Let a pod run on that couldn't be stopped, and remember when that was tried.
 
-    Its budgets allow nothing until the backend says otherwise. A new place promised to its workload is
+    Its budgets allow nothing until the backend says otherwise. A new nomination of its workload is
     dropped: the pod can't move there.
     """
     pod = pod_of(cluster, event.pod)

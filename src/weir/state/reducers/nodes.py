@@ -31,18 +31,18 @@ def node_set(cluster: Cluster, event: events.NodeSet) -> None:
         cluster.pods_on.append({})
         cluster.device_memory.append(node.gpu_memory)
     grow(cluster, nodes=len(cluster.nodes), devices=node.gpus)
-    promised = nominated_on(cluster, at)  # they count with the node's model and memory
-    for pod in promised:
+    nominated = nominated_on(cluster, at)  # they count with the node's model and memory
+    for pod in nominated:
         charge(cluster, pod, -1)
     cluster.nodes[at] = node
     cluster.device_memory[at] = node.gpu_memory
-    for pod in promised:
+    for pod in nominated:
         charge(cluster, pod, 1)
     _set_room(cluster, at, node)
 
 
 def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
-    """A node is gone, and with it what was promised on it."""
+    """A node is gone, and with it the nominations on it."""
     at = cluster.node_at.get(event.name)
     if at is None or cluster.nodes[at] is None:
         return
@@ -55,7 +55,7 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
 
 
 def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
-    """Give a node its capacity, and take what its pods and promises hold from it again."""
+    """Give a node its capacity, and take what its pods and nominations hold from it again."""
     capacity = np.zeros(len(cluster.rows), np.int64)
     free_capacity = cluster.free_capacity
     free_capacity.share[at], free_capacity.memory[at] = NO_DEVICE, 0
@@ -84,8 +84,8 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
         if pod.phase is Phase.STOPPING:
             releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], -1)
     for pod in nominated_on(cluster, at):
-        assert pod.promise is not None
-        allocate(cluster, pod, at, pod.promise[1])
+        assert pod.nomination is not None
+        allocate(cluster, pod, at, pod.nomination[1])
     for job in cluster.by_memory.values():
         _ask_anew(cluster, job)
     cluster.static_version += 1

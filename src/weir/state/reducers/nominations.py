@@ -15,21 +15,21 @@ def nominated(cluster: Cluster, event: events.Nominated) -> None:
         return
     for place in event.places:
         pod, at = pod_of(cluster, place.pod), cluster.node_at.get(place.node)
-        if pod is None or at is None or pod.promise is not None or pod.phase is Phase.RUNNING:
+        if pod is None or at is None or pod.nomination is not None or pod.phase is Phase.RUNNING:
             continue
         grow_for(cluster, place.devices)
         charge(cluster, pod, -1)
         if pod.phase is Phase.PENDING:
-            pod.phase = Phase.PROMISED
+            pod.phase = Phase.NOMINATED
             job.pending[pod.group] -= 1
-        pod.promise = (at, place.devices)
+        pod.nomination = (at, place.devices)
         job.placed[pod.group] += 1
         charge(cluster, pod, 1)
         allocate(cluster, pod, at, place.devices)
         cluster.changed(at)
-        cluster.promised[job.name] = job
+        cluster.nominated[job.name] = job
         cluster.withdrawn.pop(job.name, None)
-    job.promised_by = event.freed_by
+    job.nomination_freed_by = event.freed_by
     update_status(cluster, job, event.at_s)
 
 
@@ -45,36 +45,36 @@ def nominated_on(cluster: Cluster, at: int) -> list[Pod]:
     """Return the pods nominated on a node."""
     return [
         pod
-        for job in cluster.promised.values()
+        for job in cluster.nominated.values()
         for group in job.pods
         for pod in group
-        if pod.promise is not None and pod.promise[0] == at
+        if pod.nomination is not None and pod.nomination[0] == at
     ]
 
 
 def release_nominations(cluster: Cluster, job: Job) -> None:
     """Release all nominations of a job."""
-    if job.name not in cluster.promised:
+    if job.name not in cluster.nominated:
         return
     for group in job.pods:
         for pod in group:
-            if pod.promise is not None:
+            if pod.nomination is not None:
                 release_nomination(cluster, pod)
 
 
 def release_nomination(cluster: Cluster, pod: Pod) -> None:
     """Release a nomination: the pod is pending, or still being stopped, as before."""
-    assert pod.promise is not None
-    job, (at, devices) = pod.job, pod.promise
+    assert pod.nomination is not None
+    job, (at, devices) = pod.job, pod.nomination
     charge(cluster, pod, -1)
     allocate(cluster, pod, at, devices, -1)
     cluster.changed(at)
-    pod.promise = None
+    pod.nomination = None
     job.placed[pod.group] -= 1
-    if pod.phase is Phase.PROMISED:
+    if pod.phase is Phase.NOMINATED:
         pod.phase, pod.amounts = Phase.PENDING, ()
         job.pending[pod.group] += 1
     charge(cluster, pod, 1)
-    if not any(pod.promise is not None for group in job.pods for pod in group):
-        cluster.promised.pop(job.name, None)
-        job.promised_by = ()
+    if not any(pod.nomination is not None for group in job.pods for pod in group):
+        cluster.nominated.pop(job.name, None)
+        job.nomination_freed_by = ()

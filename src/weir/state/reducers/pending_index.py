@@ -29,8 +29,10 @@ def _waits_for_absent(cluster: Cluster, job: Job) -> bool:
     """Return True if capacity is nominated for an absent pod."""
     return (
         any(job.absent)
-        and job.name in cluster.promised
-        and any(pod.phase is Phase.ABSENT and pod.promise is not None for group in job.pods for pod in group)
+        and job.name in cluster.nominated
+        and any(
+            pod.phase is Phase.ABSENT and pod.nomination is not None for group in job.pods for pod in group
+        )
     )
 
 

@@ -17,7 +17,7 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
         return
     job = pod.job
     grow_for(cluster, event.place.devices)
-    if pod.promise is not None:
+    if pod.nomination is not None:
         release_nomination(cluster, pod)
     if pod.phase is Phase.ABSENT:  # it exists after all
         group = (other for of in job.pods for other in of)
@@ -96,11 +96,11 @@ def release(cluster: Cluster, pod: Pod, at_s: float) -> None:
     cluster.changed(at)
     pod.node, pod.devices = -1, ()
     job.forget_running()
-    if pod.promise is None:
+    if pod.nomination is None:
         pod.phase, pod.amounts = Phase.PENDING, ()
         job.pending[pod.group] += 1
     else:
-        pod.phase = Phase.PROMISED
+        pod.phase = Phase.NOMINATED
     charge(cluster, pod, 1)
     if not job.holds_room():
         job.started_s = job.saved_s = None

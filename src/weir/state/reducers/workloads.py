@@ -73,7 +73,7 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
     _put_in(cluster, job)
     set_absent(cluster, job, _named(job, event.absent))
     if job.started_s is None and job.is_below():
-        release_nominations(cluster, job)  # what is promised no longer makes it whole
+        release_nominations(cluster, job)  # nominations no longer complete it
     update_status(cluster, job, at_s)
 
 
@@ -91,7 +91,7 @@ def _leave_places(
         release_nominations(cluster, job)
     for pod in [pod for group in job.pods for pod in group]:
         gone = pod.index >= counts[pod.group]
-        if gone and pod.promise is not None:
+        if gone and pod.nomination is not None:
             release_nomination(cluster, pod)
         if (gone or pod in absent) and pod.phase in (Phase.RUNNING, Phase.STOPPING):
             release(cluster, pod, event.at_s)
@@ -127,7 +127,7 @@ def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
     for group in job.pods:
         for pod in group:
             charge(cluster, pod, sign)
-            places = [] if pod.promise is None else [pod.promise]
+            places = [] if pod.nomination is None else [pod.nomination]
             if pod.phase in (Phase.RUNNING, Phase.STOPPING):
                 places.append((pod.node, pod.devices))
             for at, devices in places:
