@@ -27,6 +27,8 @@ from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, TimesEntry, To
 
 Schema = dict[str, Any]
 
+_OF_POOLS = ("maxPriorityOf",)
+"""Fields of scenario files that clusters can't have: pods don't say who submitted them."""
 _ENTRIES_MOST = {"quota": 64, "limit": 64, "weight": 64, "levels": 16, "namespaces": 1024}
 """What is charged for where a rule goes over all of them."""
 _NAME_MOST, _AMOUNT_MOST, _PROSE_MOST = 253, 64, 4096
@@ -105,6 +107,7 @@ _MEANS = {
     "scale_up_over_quota": "Whether pods over quota that wait for GPUs ask an autoscaler for nodes.",
     "in_force": "The last good settings, as JSON; they are in force while the spec is refused.",
     "conditions": "Accepted: whether the settings are in force.",
+    "max_priority": "The highest priority that counts; a workload with a higher one has this.",
     "levels": "Node labels, coarse to fine.",
     "phase": "Where it stands.",
     "message": "What is wrong with it, or what comes of it.",
@@ -317,7 +320,7 @@ def _spec(*forms: type[BaseModel]) -> Schema:
     spec = _object(forms[0])
     for form in forms[1:]:
         spec["properties"] |= _object(form)["properties"]
-    for word in OF_METADATA:
+    for word in (*OF_METADATA, *_OF_POOLS):
         spec["properties"].pop(word, None)
     spec["required"] = [word for word in spec.get("required", ()) if word not in OF_METADATA]
     if not spec["required"]:

@@ -86,6 +86,7 @@ class Gang:
         "object_name",
         "overrun",
         "pods_most",
+        "priority_most",
         "project",
         "protected",
         "protected_since_s",
@@ -113,6 +114,7 @@ class Gang:
         self.head: PodInfo | None = None  # of any of its pods: what is said of the workload
         self.succeeded: set[str] = set()  # pods that are done and still there
         self.project: str | None = None
+        self.priority_most: int | None = None  # as its project says
         self.uses: str | None = None  # the project that stays while this one isn't over
         self.refusal = ""  # why it can't be scheduled at all
         self.granted = False  # what it holds was let run as non-preemptible
@@ -242,7 +244,13 @@ class Gang:
 
     @property
     def priority(self) -> int:
-        """Its priority by its class, or else by its type."""
+        """Its priority by its class, or else by its type; no higher than its project allows."""
+        asked = self.priority_asked
+        return asked if self.priority_most is None else min(asked, self.priority_most)
+
+    @property
+    def priority_asked(self) -> int:
+        """The priority of its class, or else of its type."""
         assert self.head is not None
         type_ = self.head.annotations.type or self.head.derived.type
         return DEFAULT_PRIORITY[type_] if self.head.priority is None else self.head.priority

@@ -81,6 +81,11 @@ class QuotaObjects:
         found = self.metadata.get((kind, name))
         return found is not None and found.deletion_timestamp is not None
 
+    def max_priority(self, project: str | None) -> int | None:
+        """Return the highest priority that counts in a project; None if any does."""
+        queue = None if project is None else self._known.get(project)
+        return None if queue is None else queue.max_priority
+
     def closing(self, project: str) -> str:
         """Return why a project takes no new work; empty if it does."""
         if not self.is_leaving("Project", project):

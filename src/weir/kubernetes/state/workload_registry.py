@@ -119,6 +119,7 @@ class WorkloadRegistry:
     def choose_project(self, gang: Gang) -> None:
         """Find out which project it counts for, or why for none."""
         wanted = self._choose_project(gang)
+        gang.priority_most = self._quota_objects.max_priority(gang.project)
         uses = gang.uses if gang.quarantined else gang.project or wanted
         goes_on = gang.is_over() is None or any(tracked.holds for tracked in gang.pods())
         self._use(gang, uses if goes_on else None)

@@ -40,6 +40,12 @@ def gate_why(gang: Gang) -> str:
     return waits.info.wait_why or RETRYING if waits.info is not None else RETRYING
 
 
+def priority_capped(gang: Gang) -> str:
+    """Return that a priority counts as a lower one, in a sentence."""
+    asked, counts = gang.priority_asked, gang.priority
+    return f"Its priority {asked} counts as {counts}, the highest of project {gang.project}."
+
+
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
     """Return the nodes and devices of pods, as far as Weir counts them and an object can hold them."""
     found: list[Words] = []

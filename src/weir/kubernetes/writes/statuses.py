@@ -34,6 +34,7 @@ from weir.kubernetes.writes.status_fields import (
     gate_why,
     pause_of,
     pending,
+    priority_capped,
     status_patch,
 )
 from weir.kubernetes.writes.status_values import (
@@ -295,6 +296,8 @@ class StatusWriter:
                 return []
             done = self._written[gang] = _WrittenStatus()
             self._begin(gang, done, now_s)
+            if gang.priority < gang.priority_asked:
+                self._say(gang, "PriorityCapped", priority_capped(gang), "Scheduling", "Normal")
         if not (gang.count or gang.starts or done.spec or gang.ending):
             self._drop(gang)  # its pods turned out to be of another workload
             return []
