@@ -10,7 +10,7 @@ import pytest
 from tests.kubernetes.hostile import Hostile
 from tests.properties.budget import EFFORT
 
-from weir.kubernetes.api import objects
+from weir.kubernetes.api import objects, volume_objects
 from weir.kubernetes.api.decoding import UndecodedObject, read_object
 from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
@@ -22,7 +22,7 @@ from .test_backend import Scene
 TYPES: dict[str, Any] = {
     "pods": objects.KubePod,
     "nodes": objects.KubeNode,
-    "persistentvolumeclaims": objects.PersistentVolumeClaim,
+    "persistentvolumeclaims": volume_objects.PersistentVolumeClaim,
     "workloads": WorkloadObject,
     "projects": QuotaObject,
     "departments": QuotaObject,

@@ -2,16 +2,8 @@
 
 from tests.unit.kubernetes.written import claim, storage_class, volume
 
-from weir.kubernetes.api.objects import (
-    ClaimVolume,
-    CsiCount,
-    CsiDriver,
-    CsiNode,
-    CsiNodeSpec,
-    KubePod,
-    Metadata,
-    Volume,
-)
+from weir.kubernetes.api.objects import ClaimVolume, KubePod, Metadata, Volume
+from weir.kubernetes.api.volume_objects import CsiCount, CsiDriver, CsiNode, CsiNodeSpec
 from weir.kubernetes.state.owners import not_served
 from weir.kubernetes.state.pod_resolver import SPARE, PodResolver
 from weir.kubernetes.translate.requests import CLUSTER_LABEL, DeviceResources

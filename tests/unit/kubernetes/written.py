@@ -2,7 +2,8 @@
 
 import msgspec
 
-from weir.kubernetes.api.objects import KubePod, PersistentVolume, PersistentVolumeClaim, StorageClass
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.volume_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
 def container(name="c", *, requests=None, limits=None, sidecar=False, ports=()):

@@ -6,25 +6,33 @@ bindings.
 The rules are CEL. Each expression costs little and reads absent fields as absent, so that it can't fail.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from weir.kubernetes.admission.webhook_configuration import NAME, is_device
+from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
-from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR
-from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE, SHARED_NODES_MAP
-
-Policy = dict[str, Any]
-
-_API = "admissionregistration.k8s.io/v1"
-_METADATA_WRITERS = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
-_SHARE_KEYS = (
-    *(f"{PREFIX}gpu-fraction", f"{PREFIX}gpu-memory", f"{PREFIX}gpu-devices"),
-    *("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"),
+from weir.kubernetes.install.policy_expressions import (
+    SHARE_KEYS,
+    Policy,
+    asks_for_devices,
+    asks_for_gpus,
+    binding_object,
+    changed_key,
+    match_rule,
+    node_is_same_but_for,
+    of_daemonset,
+    policy_object,
+    quoted,
+    quoted_list,
+    same_fields,
 )
-"""Labels and annotations that state the share of a GPU a pod takes."""
+from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR
+from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
+
+_METADATA_WRITERS = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
 _NOT_A_KUBELET = ("not-a-kubelet", "!('system:nodes' in request.userInfo.?groups.orValue([]))")
 """Kubelets report static pods, which have a node from the start and no scheduler."""
 
@@ -53,7 +61,7 @@ def policies(
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
     made += [_finalizers_alone(account), _records(account), _shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
-    return [each for policy in made for each in (policy, _binding(policy, namespace))]
+    return [each for policy in made for each in (policy, binding_object(policy, namespace))]
 
 
 # Always
@@ -66,14 +74,14 @@ def _written_by_weir(account: str) -> Policy:
         "variables.touched[0] + ' is written by Weir alone, not by ' + request.userInfo.username + "
         "(request.operation == 'CREATE' ? ': leave it out' : ': leave it as it is')"
     )
-    return _policy(
+    return policy_object(
         "pod-keys",
         [
-            _rule("", ["CREATE", "UPDATE"], _METADATA_WRITERS),
-            _rule("", ["CREATE"], ["pods/binding", "bindings"]),
+            match_rule("", ["CREATE", "UPDATE"], _METADATA_WRITERS),
+            match_rule("", ["CREATE"], ["pods/binding", "bindings"]),
         ],
-        conditions=[("not-weir", f"request.userInfo.username != {_text(account)}")],
-        variables=[("touched", f"{_texts(keys)}.filter(k, {_changed('k')})")],
+        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
+        variables=[("touched", f"{quoted_list(keys)}.filter(k, {changed_key('k')})")],
         expression="variables.touched.size() == 0",
         message=f"{' and '.join(keys)} are written by Weir alone: leave them out, or as they are.",
         told=told,
@@ -82,15 +90,15 @@ def _written_by_weir(account: str) -> Policy:
 
 def _fixed_shares(account: str, scheduler: str) -> Policy:
     """Refuse a change of a pod's share once the pod has a node: the share is what the pod was placed with."""
-    return _policy(
+    return policy_object(
         "pod-shares",
-        [_rule("", ["UPDATE"], _METADATA_WRITERS)],
+        [match_rule("", ["UPDATE"], _METADATA_WRITERS)],
         conditions=[
-            ("not-weir", f"request.userInfo.username != {_text(account)}"),
+            ("not-weir", f"request.userInfo.username != {quoted(account)}"),
             ("placed", "oldObject.spec.?nodeName.orValue('') != ''"),
-            ("weirs-pod", f"oldObject.spec.?schedulerName.orValue('') == {_text(scheduler)}"),
+            ("weirs-pod", f"oldObject.spec.?schedulerName.orValue('') == {quoted(scheduler)}"),
         ],
-        variables=[("touched", f"{_texts(_SHARE_KEYS)}.filter(k, {_changed('k')})")],
+        variables=[("touched", f"{quoted_list(SHARE_KEYS)}.filter(k, {changed_key('k')})")],
         expression="variables.touched.size() == 0",
         message="The share of a pod that has a node can't be changed: delete the pod and make a new one.",
         told="variables.touched[0] + ' can\\'t be changed once the pod has a node: "
@@ -108,7 +116,7 @@ def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
         "{pod}.spec.?nodeName.orValue('') == '' && ({tolerates}) && !({avoids}))"
     )
     words = {
-        f"{when}_wrong": f"({_asks_for_devices(pod, devices)}) && "
+        f"{when}_wrong": f"({asks_for_devices(pod, devices)}) && "
         f"({wrong.format(pod=pod, tolerates=_tolerates_sharing(pod), avoids=_avoids_shared_nodes(pod))})"
         for when, pod in (("is", "object"), ("was", "oldObject"))
     }
@@ -121,9 +129,9 @@ def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
         f"'nodes are set aside for shares of GPUs, and a pod with whole GPUs must not tolerate their taint "
         f"{GPU_SHARING}: leave the toleration out, or require a node affinity: {GPU_SHARING} DoesNotExist'"
     )
-    return _policy(
+    return policy_object(
         "shared-nodes",
-        [_rule("", ["CREATE", "UPDATE"], ["pods"])],
+        [match_rule("", ["CREATE", "UPDATE"], ["pods"])],
         conditions=[_NOT_A_KUBELET],
         variables=[("nodes", "params.?data.orValue({})"), *words.items()],
         expression="!variables.is_wrong || variables.was_wrong",
@@ -138,7 +146,7 @@ def _tolerates_sharing(pod: str) -> str:
     """Return an expression: a toleration covers the taint for shares."""
     everything = "t.?key.orValue('') == '' && t.?operator.orValue('') == 'Exists'"
     return (
-        f"{pod}.spec.?tolerations.orValue([]).exists(t, (t.?key.orValue('') == {_text(GPU_SHARING)} || "
+        f"{pod}.spec.?tolerations.orValue([]).exists(t, (t.?key.orValue('') == {quoted(GPU_SHARING)} || "
         f"({everything})) && t.?effect.orValue('') in ['', 'NoSchedule'])"
     )
 
@@ -150,8 +158,9 @@ def _avoids_shared_nodes(pod: str) -> str:
         ".?nodeSelectorTerms.orValue([])"
     )
     leaves_out = (
-        f"e.key == {_text(GPU_SHARING)} && (e.operator == 'DoesNotExist' || "
-        f"(e.operator == 'NotIn' && {_texts([SET_ASIDE, BY_POLICY])}.all(v, v in e.?values.orValue([]))))"
+        f"e.key == {quoted(GPU_SHARING)} && (e.operator == 'DoesNotExist' || "
+        f"(e.operator == 'NotIn' && {quoted_list([SET_ASIDE, BY_POLICY])}"
+        ".all(v, v in e.?values.orValue([]))))"
     )
     every = f"{terms}.all(t, t.?matchExpressions.orValue([]).exists(e, {leaves_out}))"
     return f"{terms}.size() > 0 && {every}"
@@ -159,45 +168,45 @@ def _avoids_shared_nodes(pod: str) -> str:
 
 def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
     """Limit what Weir's own account can do with rights that RBAC can't narrow."""
-    is_weir = ("is-weir", f"request.userInfo.username == {_text(account)}")
+    is_weir = ("is-weir", f"request.userInfo.username == {quoted(account)}")
     kept = [*SYSTEM_NAMESPACES, namespace]
-    yield _policy(
+    yield policy_object(
         "account-pods",
-        [_rule("", ["CREATE"], ["pods/binding", "pods/eviction", "bindings"])],
+        [match_rule("", ["CREATE"], ["pods/binding", "pods/eviction", "bindings"])],
         conditions=[is_weir],
-        expression=f"!(request.namespace in {_texts(kept)})",
+        expression=f"!(request.namespace in {quoted_list(kept)})",
         message="Weir neither binds nor evicts pods of system namespaces.",
         told="'Weir neither binds nor evicts pods of the namespace ' + request.namespace",
     )
-    yield _policy(
+    yield policy_object(
         "account-claims",
-        [_rule("", ["UPDATE"], ["persistentvolumeclaims"])],
+        [match_rule("", ["UPDATE"], ["persistentvolumeclaims"])],
         conditions=[is_weir],
         expression="object.spec == oldObject.spec",
         message="Weir changes no spec of a claim: it selects the node by an annotation.",
     )
-    yield _policy(
+    yield policy_object(
         "account-nodes",
-        [_rule("", ["UPDATE"], ["nodes"])],
+        [match_rule("", ["UPDATE"], ["nodes"])],
         conditions=[is_weir],
-        expression=_node_is_same_but_for(GPU_SHARING),
+        expression=node_is_same_but_for(GPU_SHARING),
         message=f"Weir changes the label and the taint {GPU_SHARING} of a node, and nothing else of it.",
     )
     old, new = "oldObject.spec.?claimRef", "object.spec.?claimRef"
     same_claim = " && ".join(f"{old}.?{part} == {new}.?{part}" for part in ("namespace", "name"))
-    same = _same("spec", "persistentVolumeReclaimPolicy", "storageClassName", "accessModes")
-    yield _policy(
+    same = same_fields("spec", "persistentVolumeReclaimPolicy", "storageClassName", "accessModes")
+    yield policy_object(
         "account-volumes",
-        [_rule("", ["UPDATE"], ["persistentvolumes"])],
+        [match_rule("", ["UPDATE"], ["persistentvolumes"])],
         conditions=[is_weir],
         expression=f"{same} && (!{old}.hasValue() || ({same_claim}))",
         message="Weir gives volumes without a claim to one, and changes nothing else of a volume.",
     )
-    yield _policy(
+    yield policy_object(
         "account-statuses",
-        [_rule("", ["UPDATE"], ["pods/status"])],
+        [match_rule("", ["UPDATE"], ["pods/status"])],
         conditions=[is_weir],
-        expression=_same("status", "phase", "podIPs", "containerStatuses", "initContainerStatuses"),
+        expression=same_fields("status", "phase", "podIPs", "containerStatuses", "initContainerStatuses"),
         message="Weir writes conditions and the nominated node of a pod, and nothing else of its status.",
     )
 
@@ -206,11 +215,11 @@ def _finalizers_alone(account: str) -> Policy:
     """Limit what Weir's account changes of projects and departments to their finalizers."""
     kept = ("labels", "annotations", "ownerReferences")
     same = " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in kept)
-    rule = _rule(GROUP, ["UPDATE"], ["projects", "departments"]) | {"apiVersions": ["*"]}
-    return _policy(
+    rule = match_rule(GROUP, ["UPDATE"], ["projects", "departments"]) | {"apiVersions": ["*"]}
+    return policy_object(
         "account-queues",
         [rule],
-        conditions=[("is-weir", f"request.userInfo.username == {_text(account)}")],
+        conditions=[("is-weir", f"request.userInfo.username == {quoted(account)}")],
         expression=f"object.?spec == oldObject.?spec && {same}",
         message="Weir changes the finalizers of a project or a department, and nothing else of it.",
     )
@@ -222,10 +231,10 @@ def _records(account: str) -> Policy:
     Metadata may change: the garbage collector takes an owner off that is deleted without them.
     """
     same = "object.?spec == oldObject.?spec && object.?status == oldObject.?status"
-    return _policy(
+    return policy_object(
         "workloads",
-        [_rule(GROUP, ["CREATE", "UPDATE"], ["workloads"]) | {"apiVersions": ["*"]}],
-        conditions=[("not-weir", f"request.userInfo.username != {_text(account)}")],
+        [match_rule(GROUP, ["CREATE", "UPDATE"], ["workloads"]) | {"apiVersions": ["*"]}],
+        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
         expression=f"request.operation == 'UPDATE' && {same}",
         message="Workloads are written by Weir alone: change the object that the Workload's pods belong to.",
     )
@@ -234,28 +243,32 @@ def _records(account: str) -> Policy:
 # Options
 
 
+def _refused_pods(
+    devices: Sequence[str], name: str, wrong: str, message: str, told: str, **more: Any
+) -> Policy:
+    """Refuse GPU pods with a property, and updates that give it to a pod that hadn't it."""
+    asked, asked_before = (asks_for_gpus(each, devices) for each in ("object", "oldObject"))
+    wrong_now, wrong_before = (wrong.format(pod=each) for each in ("object", "oldObject"))
+    begins = "'a pod that exists can\\'t begin to ask for GPUs this way: make a new pod'"
+    return policy_object(
+        name,
+        [match_rule("", ["CREATE", "UPDATE"], ["pods", "pods/status"])],
+        conditions=[_NOT_A_KUBELET],
+        variables=[
+            ("is_wrong", f"({asked}) && ({wrong_now})"),
+            ("was_wrong", f"request.operation == 'UPDATE' && ({asked_before}) && ({wrong_before})"),
+        ],
+        expression="!variables.is_wrong || variables.was_wrong",
+        message=message,
+        told=f"request.operation == 'UPDATE' ? {begins} : {told}",
+        **more,
+    )
+
+
 def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies) -> Iterator[Policy]:
     exempt = ["kube-system", *options.exempt_namespaces]
 
-    def refuse(name: str, wrong: str, message: str, told: str, **more: Any) -> Policy:
-        """Refuse GPU pods with this property, and updates that give it to a pod that hadn't it."""
-        asked, asked_before = (_asks_for_gpus(each, devices) for each in ("object", "oldObject"))
-        wrong_now, wrong_before = (wrong.format(pod=each) for each in ("object", "oldObject"))
-        begins = "'a pod that exists can\\'t begin to ask for GPUs this way: make a new pod'"
-        return _policy(
-            name,
-            [_rule("", ["CREATE", "UPDATE"], ["pods", "pods/status"])],
-            conditions=[_NOT_A_KUBELET],
-            variables=[
-                ("is_wrong", f"({asked}) && ({wrong_now})"),
-                ("was_wrong", f"request.operation == 'UPDATE' && ({asked_before}) && ({wrong_before})"),
-            ],
-            expression="!variables.is_wrong || variables.was_wrong",
-            message=message,
-            told=f"request.operation == 'UPDATE' ? {begins} : {told}",
-            **more,
-        )
-
+    refuse = partial(_refused_pods, devices)
     if options.refuse_node_name:
         yield refuse(
             "node-names",
@@ -266,11 +279,11 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             exempt=exempt,
         )
     if options.require_scheduler:
-        listed = _texts(options.daemonset_namespaces)
+        listed = quoted_list(options.daemonset_namespaces)
         yield refuse(
             "scheduler-names",
-            f"{{pod}}.spec.?schedulerName.orValue('') != {_text(scheduler)} && "
-            f"!({_of_daemonset('{pod}')} && request.namespace in {listed})",
+            f"{{pod}}.spec.?schedulerName.orValue('') != {quoted(scheduler)} && "
+            f"!({of_daemonset('{pod}')} && request.namespace in {listed})",
             f"A pod that asks for GPUs is placed by Weir: write schedulerName: {scheduler}.",
             "'spec.schedulerName is ' + object.spec.?schedulerName.orValue('empty') + "
             f"', but Weir places pods that ask for GPUs: write schedulerName: {scheduler}'",
@@ -280,7 +293,7 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
     if rule.action != "ignore":
         yield refuse(
             "projects",
-            f"{{pod}}.spec.?schedulerName.orValue('') != {_text(scheduler)}",
+            f"{{pod}}.spec.?schedulerName.orValue('') != {quoted(scheduler)}",
             "GPUs are given through projects alone: add the namespace to spec.namespaces of one.",
             "'GPUs are given through projects alone: add the namespace ' + request.namespace + ' to "
             f"spec.namespaces of one; while Weir is down, write schedulerName: {scheduler}'",
@@ -291,7 +304,7 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
         told = ", ".join(options.daemonset_namespaces)
         yield refuse(
             "daemonsets",
-            _of_daemonset("{pod}"),
+            of_daemonset("{pod}"),
             f"GPU pods of DaemonSets are allowed in {told} alone: use a Deployment or a Job.",
             "'the namespace ' + request.namespace + ' can\\'t have GPU pods of DaemonSets, only "
             f"{told} can: use a Deployment or a Job'",
@@ -302,120 +315,4 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
 # CEL
 
 
-def _same(part: str, *fields: str) -> str:
-    """Return an expression: these fields are as before."""
-    return " && ".join(f"object.{part}.?{field} == oldObject.{part}.?{field}" for field in fields)
-
-
-def _changed(key: str) -> str:
-    """Return an expression: a label or an annotation of this key differs from the one before."""
-    return " || ".join(
-        f"object.metadata.?{part}[?{key}] != "
-        f"(request.operation == 'UPDATE' ? oldObject.metadata.?{part}[?{key}] : optional.none())"
-        for part in ("annotations", "labels")
-    )
-
-
-def _asks_for_gpus(pod: str, devices: Sequence[str]) -> str:
-    """Return an expression: a container asks for a device, or a label or an annotation states a share."""
-    shares = " || ".join(
-        f"{_texts(_SHARE_KEYS)}.exists(k, {pod}.metadata.?{part}[?k].hasValue())"
-        for part in ("annotations", "labels")
-    )
-    return f"{_asks_for_devices(pod, devices)} || {shares}"
-
-
-def _asks_for_devices(pod: str, devices: Sequence[str]) -> str:
-    """Return an expression: a container asks for a device."""
-    device = " || ".join(is_device(each) for each in devices) or "false"
-    return " || ".join(
-        f"{pod}.spec.?{part}.orValue([]).exists(c, "
-        f"c.?resources.?limits.orValue({{}}).exists(r, {device}) || "
-        f"c.?resources.?requests.orValue({{}}).exists(r, {device}))"
-        for part in ("containers", "initContainers")
-    )
-
-
-def _node_is_same_but_for(key: str) -> str:
-    """Return an expression: a node is as before, but for a label and taints of this key."""
-    spec = _same("spec", "podCIDR", "podCIDRs", "providerID", "unschedulable", "configSource")
-    metadata = _same("metadata", "annotations", "finalizers", "ownerReferences")
-    others = f"?taints.orValue([]).filter(t, t.key != {_text(key)})"
-    taints = f"object.spec.{others} == oldObject.spec.{others}"
-    labels = " && ".join(
-        f"{one}.metadata.?labels.orValue({{}}).all(k, k == {_text(key)} || "
-        f"object.metadata.?labels[?k] == oldObject.metadata.?labels[?k])"
-        for one in ("object", "oldObject")
-    )
-    return f"{spec} && {metadata} && {taints} && {labels}"
-
-
-def _of_daemonset(pod: str) -> str:
-    return f"{pod}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet')"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _texts(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(_text, values))}]"
-
-
 # Objects
-
-
-def _policy(
-    name: str,
-    rules: list[dict[str, Any]],
-    *,
-    expression: str,
-    message: str,
-    conditions: Sequence[tuple[str, str]] = (),
-    variables: Sequence[tuple[str, str]] = (),
-    told: str = "",
-    exempt: Sequence[str] = (),
-    params: Mapping[str, str] | None = None,
-    labels: Sequence[tuple[str, str]] = (),
-) -> Policy:
-    constraints: dict[str, Any] = {"resourceRules": rules}
-    if exempt:
-        left_out = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
-        constraints["namespaceSelector"] = {"matchExpressions": [left_out]}
-    if labels:
-        constraints.setdefault("namespaceSelector", {})["matchLabels"] = dict(labels)
-    validation = {"expression": expression, "message": message, "reason": "Forbidden"}
-    if told:
-        validation["messageExpression"] = told
-    spec: dict[str, Any] = {
-        "failurePolicy": "Fail",
-        "matchConstraints": constraints,
-        "matchConditions": [{"name": key, "expression": rule} for key, rule in conditions],
-        "variables": [{"name": key, "expression": rule} for key, rule in variables],
-        "validations": [validation],
-    }
-    if params is not None:
-        spec["paramKind"] = dict(params)
-    return _object("ValidatingAdmissionPolicy", f"{NAME}-{name}", spec)
-
-
-def _binding(policy: Policy, namespace: str) -> Policy:
-    name = policy["metadata"]["name"]
-    spec: dict[str, Any] = {"policyName": name, "validationActions": ["Deny", "Audit"]}
-    if "paramKind" in policy["spec"]:
-        found = {"name": SHARED_NODES_MAP, "namespace": namespace}
-        spec["paramRef"] = {**found, "parameterNotFoundAction": "Allow"}
-    return _object("ValidatingAdmissionPolicyBinding", name, spec)
-
-
-def _object(kind: str, name: str, spec: dict[str, Any]) -> Policy:
-    return {"apiVersion": _API, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-def _rule(group: str, operations: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["v1"],
-        "operations": list(operations),
-        "resources": list(resources),
-    }

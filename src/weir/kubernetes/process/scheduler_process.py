@@ -19,7 +19,7 @@ from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.engine.overcommit import GRACE_S
-from weir.kubernetes.api import objects
+from weir.kubernetes.api import objects, volume_objects
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.paths import path_of
@@ -61,10 +61,10 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "namespaces", objects.Namespace),
     ("scheduling.k8s.io/v1", "priorityclasses", objects.PriorityClass),
     ("policy/v1", "poddisruptionbudgets", objects.PodDisruptionBudget),
-    ("v1", "persistentvolumeclaims", objects.PersistentVolumeClaim),
-    ("v1", "persistentvolumes", objects.PersistentVolume),
-    ("storage.k8s.io/v1", "storageclasses", objects.StorageClass),
-    ("storage.k8s.io/v1", "csinodes", objects.CsiNode),
+    ("v1", "persistentvolumeclaims", volume_objects.PersistentVolumeClaim),
+    ("v1", "persistentvolumes", volume_objects.PersistentVolume),
+    ("storage.k8s.io/v1", "storageclasses", volume_objects.StorageClass),
+    ("storage.k8s.io/v1", "csinodes", volume_objects.CsiNode),
     (API_VERSION, "departments", QuotaObject),
     (API_VERSION, "projects", QuotaObject),
     (API_VERSION, "topologies", QuotaObject),

@@ -13,18 +13,15 @@ from typing import Any
 import msgspec
 
 from weir.kubernetes.api.objects import (
-    CsiNode,
     KubePod,
     Metadata,
     Namespace,
     OwnerReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
     PodSpec,
     PodStatus,
     PriorityClass,
-    StorageClass,
 )
+from weir.kubernetes.api.volume_objects import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
 from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, meaningful, pod_body
 from weir.kubernetes.translate.annotations import Annotations, means_something

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from weir.engine.feasibility import matches_affinity
-from weir.kubernetes.api.objects import KubePod, PersistentVolume, PersistentVolumeClaim, StorageClass
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.volume_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.kubernetes.translate.node_terms import terms
 from weir.kubernetes.translate.quantities import exact
 from weir.kubernetes.translate.selectors import selector

@@ -1,0 +1,142 @@
+"""Policies and bindings as objects, and the expressions that several policies share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weir.kubernetes.admission.webhook_configuration import NAME, is_device
+from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.translate.gpu_sharing import SHARED_NODES_MAP
+
+Policy = dict[str, Any]
+
+
+_API = "admissionregistration.k8s.io/v1"
+
+
+def same_fields(part: str, *fields: str) -> str:
+    """Return an expression: these fields are as before."""
+    return " && ".join(f"object.{part}.?{field} == oldObject.{part}.?{field}" for field in fields)
+
+
+def changed_key(key: str) -> str:
+    """Return an expression: a label or an annotation of this key differs from the one before."""
+    return " || ".join(
+        f"object.metadata.?{part}[?{key}] != "
+        f"(request.operation == 'UPDATE' ? oldObject.metadata.?{part}[?{key}] : optional.none())"
+        for part in ("annotations", "labels")
+    )
+
+
+def asks_for_gpus(pod: str, devices: Sequence[str]) -> str:
+    """Return an expression: a container asks for a device, or a label or an annotation states a share."""
+    shares = " || ".join(
+        f"{quoted_list(SHARE_KEYS)}.exists(k, {pod}.metadata.?{part}[?k].hasValue())"
+        for part in ("annotations", "labels")
+    )
+    return f"{asks_for_devices(pod, devices)} || {shares}"
+
+
+def asks_for_devices(pod: str, devices: Sequence[str]) -> str:
+    """Return an expression: a container asks for a device."""
+    device = " || ".join(is_device(each) for each in devices) or "false"
+    return " || ".join(
+        f"{pod}.spec.?{part}.orValue([]).exists(c, "
+        f"c.?resources.?limits.orValue({{}}).exists(r, {device}) || "
+        f"c.?resources.?requests.orValue({{}}).exists(r, {device}))"
+        for part in ("containers", "initContainers")
+    )
+
+
+def node_is_same_but_for(key: str) -> str:
+    """Return an expression: a node is as before, but for a label and taints of this key."""
+    spec = same_fields("spec", "podCIDR", "podCIDRs", "providerID", "unschedulable", "configSource")
+    metadata = same_fields("metadata", "annotations", "finalizers", "ownerReferences")
+    others = f"?taints.orValue([]).filter(t, t.key != {quoted(key)})"
+    taints = f"object.spec.{others} == oldObject.spec.{others}"
+    labels = " && ".join(
+        f"{one}.metadata.?labels.orValue({{}}).all(k, k == {quoted(key)} || "
+        f"object.metadata.?labels[?k] == oldObject.metadata.?labels[?k])"
+        for one in ("object", "oldObject")
+    )
+    return f"{spec} && {metadata} && {taints} && {labels}"
+
+
+def of_daemonset(pod: str) -> str:
+    """Return an expression: a DaemonSet owns the pod."""
+    return f"{pod}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet')"
+
+
+def quoted(value: str) -> str:
+    """Return a text as a CEL literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def quoted_list(values: Sequence[str]) -> str:
+    """Return texts as a CEL list."""
+    return f"[{', '.join(map(quoted, values))}]"
+
+
+def policy_object(
+    name: str,
+    rules: list[dict[str, Any]],
+    *,
+    expression: str,
+    message: str,
+    conditions: Sequence[tuple[str, str]] = (),
+    variables: Sequence[tuple[str, str]] = (),
+    told: str = "",
+    exempt: Sequence[str] = (),
+    params: Mapping[str, str] | None = None,
+    labels: Sequence[tuple[str, str]] = (),
+) -> Policy:
+    """Return a policy: what it matches, when it applies, and what must hold."""
+    constraints: dict[str, Any] = {"resourceRules": rules}
+    if exempt:
+        left_out = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
+        constraints["namespaceSelector"] = {"matchExpressions": [left_out]}
+    if labels:
+        constraints.setdefault("namespaceSelector", {})["matchLabels"] = dict(labels)
+    validation = {"expression": expression, "message": message, "reason": "Forbidden"}
+    if told:
+        validation["messageExpression"] = told
+    spec: dict[str, Any] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": constraints,
+        "matchConditions": [{"name": key, "expression": rule} for key, rule in conditions],
+        "variables": [{"name": key, "expression": rule} for key, rule in variables],
+        "validations": [validation],
+    }
+    if params is not None:
+        spec["paramKind"] = dict(params)
+    return _api_object("ValidatingAdmissionPolicy", f"{NAME}-{name}", spec)
+
+
+def binding_object(policy: Policy, namespace: str) -> Policy:
+    """Return the binding that enforces a policy."""
+    name = policy["metadata"]["name"]
+    spec: dict[str, Any] = {"policyName": name, "validationActions": ["Deny", "Audit"]}
+    if "paramKind" in policy["spec"]:
+        found = {"name": SHARED_NODES_MAP, "namespace": namespace}
+        spec["paramRef"] = {**found, "parameterNotFoundAction": "Allow"}
+    return _api_object("ValidatingAdmissionPolicyBinding", name, spec)
+
+
+def _api_object(kind: str, name: str, spec: dict[str, Any]) -> Policy:
+    return {"apiVersion": _API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def match_rule(group: str, operations: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
+    """Return the rule that matches these operations on these resources."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "operations": list(operations),
+        "resources": list(resources),
+    }
+
+
+SHARE_KEYS = (
+    *(f"{PREFIX}gpu-fraction", f"{PREFIX}gpu-memory", f"{PREFIX}gpu-devices"),
+    *("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"),
+)
+"""Labels and annotations that state the share of a GPU a pod takes."""
