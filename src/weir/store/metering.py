@@ -23,121 +23,15 @@ from weir.state.events import (
 )
 from weir.state.shapes import GPU_ROW
 from weir.store.records import DeviceUsageSample, UsageSample, UsageSamples, WorkloadUsageSample
-
-_MILLI = 1000.0
-
-Group = tuple[str, str, str, str]
-"""Project, department, user, type."""
-
-
-class _ProjectUsage:
-    """Usage of a project, and the time that each preemptible thousandth of a device was over quota."""
-
-    __slots__ = ("milli", "over_s", "preemptible_milli", "since_s")
-
-    def __init__(self, now_s: float) -> None:
-        self.milli = 0
-        self.preemptible_milli = 0
-        self.over_s = 0.0
-        self.since_s = now_s
-
-    def advance(self, at_s: float, quota: int) -> None:
-        passed_s = at_s - self.since_s
-        if passed_s <= 0:
-            return
-        self.since_s = at_s
-        if self.preemptible_milli:
-            over = min(max(0, self.milli - quota), self.preemptible_milli)
-            self.over_s += passed_s * over / self.preemptible_milli
-
-
-class _MeteredWorkload:
-    """A workload that isn't over."""
-
-    __slots__ = ("group", "held", "pods", "preempted", "preemptible", "uid", "waits")
-
-    def __init__(self, uid: int | None, group: Group, preemptible: bool) -> None:
-        self.uid = uid
-        self.group = group
-        self.preemptible = preemptible
-        self.pods = 0
-        self.held = False
-        self.waits = False
-        self.preempted = False  # in the run it is in
-
-
-class _NodeUsage:
-    """Usage of a workload on one node. Sums in thousandths of a device, times seconds."""
-
-    __slots__ = (
-        "allocated",
-        "mark_s",
-        "milli",
-        "node",
-        "over",
-        "preempted",
-        "seen",
-        "seen_s",
-        "since_s",
-        "used",
-        "workload",
-    )
-
-    def __init__(self, workload: _MeteredWorkload, node: str, at_s: float) -> None:
-        self.workload = workload
-        self.node = node
-        self.milli = 0
-        self.since_s = self.seen_s = at_s
-        self.mark_s = 0.0  # `over_s` of its project at `since_s`
-        self.clear()
-
-    def clear(self) -> None:
-        self.allocated = self.seen = self.used = self.over = 0.0
-        self.preempted = 0
-
-    def advance(self, at_s: float, over_s: float) -> None:
-        if at_s > self.since_s:
-            self.allocated += self.milli * (at_s - self.since_s)
-            self.since_s = at_s
-        if self.workload.preemptible:
-            self.over += self.milli * (over_s - self.mark_s)
-        self.mark_s = over_s
-
-
-class _DeviceUsage:
-    """Usage of one device, with the same sums."""
-
-    __slots__ = ("allocated", "memory_most", "milli", "seen", "seen_s", "since_s", "used")
-
-    def __init__(self, at_s: float) -> None:
-        self.milli = 0.0
-        self.since_s = self.seen_s = at_s
-        self.clear()
-
-    def clear(self) -> None:
-        self.allocated = self.seen = self.used = 0.0
-        self.memory_most = 0
-
-    def advance(self, at_s: float) -> None:
-        if at_s > self.since_s:
-            self.allocated += self.milli * (at_s - self.since_s)
-            self.since_s = at_s
-
-
-class _PendingTime:
-    """Number of pending workloads of a group, and their total pending time."""
-
-    __slots__ = ("count", "since_s", "waited_s")
-
-    def __init__(self, at_s: float) -> None:
-        self.count = 0
-        self.since_s = at_s
-        self.waited_s = 0.0
-
-    def advance(self, at_s: float) -> None:
-        if at_s > self.since_s:
-            self.waited_s += self.count * (at_s - self.since_s)
-            self.since_s = at_s
+from weir.store.usage_counters import (
+    MILLI,
+    DeviceCounter,
+    Group,
+    MeteredWorkload,
+    NodeCounter,
+    PendingTimer,
+    ProjectCounter,
+)
 
 
 class UsageMeter:
@@ -153,13 +47,13 @@ class UsageMeter:
         self._uid_of = uid_of
         self._cluster: Cluster | None = None
         self._since_s = 0.0
-        self._projects: dict[str, _ProjectUsage] = {}
-        self._workloads: dict[str, _MeteredWorkload] = {}
-        self._node_usages: dict[tuple[str, str], _NodeUsage] = {}
-        self._over: list[_NodeUsage] = []  # of workloads that ended since the last take
-        self._pods: dict[PodKey, tuple[_NodeUsage, int, tuple[int, ...]]] = {}
-        self._devices: dict[tuple[str, int], _DeviceUsage] = {}
-        self._waiting: dict[Group, _PendingTime] = {}
+        self._projects: dict[str, ProjectCounter] = {}
+        self._workloads: dict[str, MeteredWorkload] = {}
+        self._node_usages: dict[tuple[str, str], NodeCounter] = {}
+        self._over: list[NodeCounter] = []  # of workloads that ended since the last take
+        self._pods: dict[PodKey, tuple[NodeCounter, int, tuple[int, ...]]] = {}
+        self._devices: dict[tuple[str, int], DeviceCounter] = {}
+        self._waiting: dict[Group, PendingTimer] = {}
         self._lock = Lock()
         self._takes: dict[type, Callable[[Any], None]] = {
             WorkloadSubmitted: self._submitted,
@@ -204,7 +98,7 @@ class UsageMeter:
         with self._lock:
             found = self._device(node, device)
             if at_s > found.seen_s:
-                seen = _MILLI * (at_s - found.seen_s)
+                seen = MILLI * (at_s - found.seen_s)
                 found.seen_s = at_s
                 found.seen += seen
                 found.used += seen * min(1.0, max(0.0, fraction))
@@ -227,7 +121,7 @@ class UsageMeter:
             workload, key = node_usage.workload, (node_usage.workload.group, node_usage.node)
             node_usage.advance(now_s, self._projects[workload.group[0]].over_s)
             sums = [
-                value / _MILLI
+                value / MILLI
                 for value in (node_usage.allocated, node_usage.seen, node_usage.used, node_usage.over)
             ]
             into = uses.setdefault(key, [0.0] * len(sums))
@@ -276,9 +170,9 @@ class UsageMeter:
                     DeviceUsageSample(
                         node,
                         index,
-                        device.allocated / _MILLI,
-                        device.seen / _MILLI,
-                        device.used / _MILLI,
+                        device.allocated / MILLI,
+                        device.seen / MILLI,
+                        device.used / MILLI,
                         device.memory_most,
                     )
                 )
@@ -293,7 +187,7 @@ class UsageMeter:
         position = cluster.ledger.position.get(spec.project)
         parent = None if position is None else cluster.ledger.queues[position].parent
         group = (spec.project, parent or "", spec.user, spec.type.value)
-        workload = self._workloads[spec.name] = _MeteredWorkload(
+        workload = self._workloads[spec.name] = MeteredWorkload(
             self._uid_of(spec.name), group, spec.preemptible
         )
         self._wait(workload, event.at_s)
@@ -325,7 +219,7 @@ class UsageMeter:
         milli = dict(job.pods[place.pod.group][place.pod.index].amounts).get(GPU_ROW, 0)
         node_usage = self._node_usages.get((name, place.node))
         if node_usage is None:
-            node_usage = self._node_usages[name, place.node] = _NodeUsage(workload, place.node, at_s)
+            node_usage = self._node_usages[name, place.node] = NodeCounter(workload, place.node, at_s)
             node_usage.mark_s = self._project(workload, at_s).over_s
         if not node_usage.milli:
             node_usage.seen_s = max(node_usage.seen_s, at_s)
@@ -362,21 +256,21 @@ class UsageMeter:
         position = ledger.position.get(project)
         return UNLIMITED if position is None else ledger.queues[position].quota.get(GPU, UNLIMITED)
 
-    def _project(self, workload: _MeteredWorkload, at_s: float) -> _ProjectUsage:
+    def _project(self, workload: MeteredWorkload, at_s: float) -> ProjectCounter:
         name = workload.group[0]
         project = self._projects.get(name)
         if project is None:
-            project = self._projects[name] = _ProjectUsage(at_s)
+            project = self._projects[name] = ProjectCounter(at_s)
         project.advance(at_s, self._quota(name))
         return project
 
-    def _device(self, node: str, index: int) -> _DeviceUsage:
+    def _device(self, node: str, index: int) -> DeviceCounter:
         device = self._devices.get((node, index))
         if device is None:
-            device = self._devices[node, index] = _DeviceUsage(self._since_s)
+            device = self._devices[node, index] = DeviceCounter(self._since_s)
         return device
 
-    def _change(self, node_usage: _NodeUsage, milli: int, at_s: float) -> None:
+    def _change(self, node_usage: NodeCounter, milli: int, at_s: float) -> None:
         """Change the usage of a workload on a node."""
         project = self._project(node_usage.workload, at_s)
         node_usage.advance(at_s, project.over_s)
@@ -395,7 +289,7 @@ class UsageMeter:
             device.advance(at_s)
             device.milli -= milli / len(devices)
 
-    def _wait(self, workload: _MeteredWorkload, at_s: float) -> None:
+    def _wait(self, workload: MeteredWorkload, at_s: float) -> None:
         """Begin or end its pending time now."""
         waits = not workload.pods and not workload.held
         if waits == workload.waits:
@@ -404,6 +298,6 @@ class UsageMeter:
         at_s = max(at_s, self._since_s)
         waiting = self._waiting.get(workload.group)
         if waiting is None:
-            waiting = self._waiting[workload.group] = _PendingTime(at_s)
+            waiting = self._waiting[workload.group] = PendingTimer(at_s)
         waiting.advance(at_s)
         waiting.count += 1 if waits else -1

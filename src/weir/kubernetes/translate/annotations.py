@@ -6,20 +6,29 @@ written, ours holds. What is wrong comes out as sentences that say what to write
 admission webhook and the scheduler read with the same functions.
 """
 
-import math
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.translate.quantities import exact
+from weir.kubernetes.translate.annotation_values import (
+    DEVICES_MOST,
+    PODS_MOST,
+    count_parser,
+    parse_duration,
+    parse_fraction,
+    parse_instant,
+    parse_mebibytes,
+    parse_memory,
+    parse_name,
+    parse_topology,
+    parse_truth,
+    parse_type,
+)
 from weir.model.nodes import Topology
-from weir.model.resources import seconds
-from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
+from weir.model.workloads import TopologyRequest, WorkloadType
 from weir.scenario_io.error_messages import nearest
 
 PREFIX = "weir.dev/"
@@ -31,11 +40,6 @@ VALUE_CHARACTERS_MAX = 1024
 NAMES_COMPARED_MAX = 1000
 """Names that a wrong one is compared with to find the nearest."""
 _SHOWN_MAX = 100
-_DEVICES_MOST = 1024
-_PODS_MOST = 1_000_000
-_MIB = 1 << 20
-_MEMORY_MOST = 1 << 50
-_DIGITS_MOST = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,148 +71,58 @@ class AnnotationKey:
     read: Callable[[str], Any]
 
 
-# How each value is read: a ValueError says what to write
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise ValueError("is empty: write a name")
-    return text
-
-
-def _type(text: str) -> WorkloadType:
-    try:
-        return WorkloadType(text.lower())
-    except ValueError:
-        raise ValueError(f"{text!r} is no type of workload: write train, build or inference") from None
-
-
-def _fraction(text: str) -> int:
-    try:
-        milli = exact(text) * WHOLE_MILLI
-    except ValueError:
-        raise ValueError(f"{text!r} is no fraction of a device: write one such as 0.5") from None
-    if milli > WHOLE_MILLI:
-        whole = "ask for whole devices in resources.limits, such as nvidia.com/gpu: 2"
-        raise ValueError(f"{text!r} is more than one device: write a fraction up to 1, or {whole}")
-    if milli <= 0:
-        raise ValueError(f"{text!r} is not above 0: write a fraction such as 0.5")
-    if milli.denominator != 1:
-        near = max(1, round(milli)) / WHOLE_MILLI
-        raise ValueError(f"{text!r} is finer than a thousandth of a device: write {near}")
-    return int(milli)
-
-
-def _memory(text: str) -> int:
-    try:
-        value = exact(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is no amount of memory: write one such as 8Gi or 2000Mi") from None
-    if value <= 0:
-        raise ValueError(f"{text!r} is not above 0: write an amount such as 8Gi")
-    if value > _MEMORY_MOST:
-        raise ValueError(
-            f"{reprlib.repr(text)} is more memory than a device has: write an amount such as 8Gi"
-        )
-    if value < _MIB:
-        raise ValueError(f"{text!r} is less than a mebibyte: write the unit too, such as 2000Mi or 8Gi")
-    return math.ceil(value)
-
-
-def _mebibytes(text: str) -> int:
-    """Return bytes; a bare number counts mebibytes, as in Run:ai and KAI."""
-    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
-    return _memory(f"{text}Mi") if short and int(text) else _memory(text)
-
-
-def _count(most: int, what: str) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
-        if not short or not 1 <= int(text) <= most:
-            annotations = reprlib.repr(text)
-            raise ValueError(f"{annotations} is no number of {what}: write a whole number from 1 to {most}")
-        return int(text)
-
-    return read
-
-
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f'{text!r} is neither "true" nor "false": write one of them, in quotes')
-    return text.lower() == "true"
-
-
 def _preemptibility(text: str) -> bool:
     if text.lower() not in ("preemptible", "non-preemptible"):
         raise ValueError(f'{text!r} is not known here: write {PREFIX}preemptible: "true" or "false"')
     return text.lower() == "preemptible"
 
 
-def _duration(text: str) -> float:
-    span_s = seconds(text)
-    if span_s <= 0:
-        raise ValueError(f"{text!r} is not above 0: write a duration such as 90s, 10m or 2h30m")
-    return span_s
-
-
-def _instant(text: str) -> float:
-    """Return a time in seconds since the epoch; one without a zone is UTC, as the API writes times."""
-    try:
-        if "-" not in text:
-            return float(int(text))
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        example = "2026-03-01T12:00:00Z, or seconds since 1970"
-        raise ValueError(f"{text!r} is no point in time: write one such as {example}") from None
-
-
-def _topology(text: str) -> TopologyRequest:
-    form = "NAME:required=LEVEL, NAME:preferred=LEVEL or NAME:required=LEVEL,preferred=LEVEL"
-    name, colon, rest = text.partition(":")
-    levels = dict(part.partition("=")[::2] for part in rest.split(",")) if colon else {}
-    whole = bool(name.strip()) and all(levels.values()) and len(levels) == rest.count(",") + 1
-    if not whole or not levels.keys() <= {"required", "preferred"}:
-        raise ValueError(f"{text!r} doesn't say where the pods are to be together: write {form}")
-    return TopologyRequest(name.strip(), levels.get("required"), levels.get("preferred"))
-
-
 # The keys
 
 OURS = (
-    AnnotationKey("project", "project", "team-a", "The project whose quota it counts against.", _name),
+    AnnotationKey("project", "project", "team-a", "The project whose quota it counts against.", parse_name),
     AnnotationKey(
-        "type", "type", "train", "train, build or inference: its default priority and time rules.", _type
+        "type", "type", "train", "train, build or inference: its default priority and time rules.", parse_type
     ),
     AnnotationKey(
-        "gpu-fraction", "fraction_milli", "0.5", "The share of each device that a pod takes.", _fraction
+        "gpu-fraction", "fraction_milli", "0.5", "The share of each device that a pod takes.", parse_fraction
     ),
-    AnnotationKey("gpu-memory", "gpu_memory", "8Gi", "The memory of each device that a pod takes.", _memory),
+    AnnotationKey(
+        "gpu-memory", "gpu_memory", "8Gi", "The memory of each device that a pod takes.", parse_memory
+    ),
     AnnotationKey(
         "gpu-devices",
         "devices",
         "2",
         "How many devices a pod takes that share or memory of.",
-        _count(_DEVICES_MOST, "devices"),
+        count_parser(DEVICES_MOST, "devices"),
     ),
     AnnotationKey(
-        "min-pods", "min_pods", "4", "Pods that must be there together.", _count(_PODS_MOST, "pods")
+        "min-pods", "min_pods", "4", "Pods that must be there together.", count_parser(PODS_MOST, "pods")
     ),
     AnnotationKey(
-        "preemptible", "preemptible", '"true"', "Whether it may use more than the quota, and lose it.", _truth
+        "preemptible",
+        "preemptible",
+        '"true"',
+        "Whether it may use more than the quota, and lose it.",
+        parse_truth,
     ),
     AnnotationKey(
-        "max-runtime", "max_runtime_s", "2h30m", "How long it may run before it is stopped.", _duration
+        "max-runtime", "max_runtime_s", "2h30m", "How long it may run before it is stopped.", parse_duration
     ),
     AnnotationKey(
-        "topology", "topology", "net:required=rack", "Nodes that its pods are to be together on.", _topology
+        "topology",
+        "topology",
+        "net:required=rack",
+        "Nodes that its pods are to be together on.",
+        parse_topology,
     ),
     AnnotationKey(
         "checkpointed-at",
         "checkpointed_s",
         "2026-03-01T12:00:00Z",
         "When it last saved its state; the work kept it for may be stopped at less cost.",
-        _instant,
+        parse_instant,
     ),
 )
 KAI_TOPOLOGY = "kai.scheduler/topology"
@@ -217,24 +131,32 @@ KAI_LEVELS = {
     "kai.scheduler/topology-preferred-placement": "preferred",
 }
 FOREIGN = (
-    AnnotationKey("kai.scheduler/queue", "project", "team-a", "KAI's queue: the project.", _name),
-    AnnotationKey("runai/queue", "project", "team-a", "Run:ai's queue: the project.", _name),
+    AnnotationKey("kai.scheduler/queue", "project", "team-a", "KAI's queue: the project.", parse_name),
+    AnnotationKey("runai/queue", "project", "team-a", "Run:ai's queue: the project.", parse_name),
     AnnotationKey(
-        "project", "project", "team-a", "Run:ai's project, where there is one of that name.", _name
+        "project", "project", "team-a", "Run:ai's project, where there is one of that name.", parse_name
     ),
-    AnnotationKey("gpu-fraction", "fraction_milli", "0.5", "As weir.dev/gpu-fraction.", _fraction),
+    AnnotationKey("gpu-fraction", "fraction_milli", "0.5", "As weir.dev/gpu-fraction.", parse_fraction),
     AnnotationKey(
-        "gpu-memory", "gpu_memory", "2000", "As weir.dev/gpu-memory; a bare number is in MiB.", _mebibytes
+        "gpu-memory",
+        "gpu_memory",
+        "2000",
+        "As weir.dev/gpu-memory; a bare number is in MiB.",
+        parse_mebibytes,
     ),
     AnnotationKey(
         "gpu-fraction-num-devices",
         "devices",
         "2",
         "As weir.dev/gpu-devices.",
-        _count(_DEVICES_MOST, "devices"),
+        count_parser(DEVICES_MOST, "devices"),
     ),
     AnnotationKey(
-        "kai.scheduler/batch-min-member", "min_pods", "4", "As weir.dev/min-pods.", _count(_PODS_MOST, "pods")
+        "kai.scheduler/batch-min-member",
+        "min_pods",
+        "4",
+        "As weir.dev/min-pods.",
+        count_parser(PODS_MOST, "pods"),
     ),
     AnnotationKey(
         "kai.scheduler/preemptibility",
@@ -244,7 +166,11 @@ FOREIGN = (
         _preemptibility,
     ),
     AnnotationKey(
-        "priorityClassName", "priority_class", "train", "The priority class, where the pod names none.", _name
+        "priorityClassName",
+        "priority_class",
+        "train",
+        "The priority class, where the pod names none.",
+        parse_name,
     ),
 )
 _PARTS = ("fraction_milli", "gpu_memory", "devices")

@@ -1,0 +1,130 @@
+"""Values of annotations, each read on its own: a ValueError says what to write."""
+
+import math
+import reprlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from weir.kubernetes.translate.quantities import exact
+from weir.model.resources import seconds
+from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
+
+DEVICES_MOST = 1024
+
+
+PODS_MOST = 1_000_000
+
+
+_MIB = 1 << 20
+
+
+_MEMORY_MOST = 1 << 50
+
+
+_DIGITS_MOST = 18
+
+
+def parse_name(text: str) -> str:
+    """Return a name that is not empty."""
+    if not text:
+        raise ValueError("is empty: write a name")
+    return text
+
+
+def parse_type(text: str) -> WorkloadType:
+    """Return a type of workload."""
+    try:
+        return WorkloadType(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is no type of workload: write train, build or inference") from None
+
+
+def parse_fraction(text: str) -> int:
+    """Return a share of a device in thousandths."""
+    try:
+        milli = exact(text) * WHOLE_MILLI
+    except ValueError:
+        raise ValueError(f"{text!r} is no fraction of a device: write one such as 0.5") from None
+    if milli > WHOLE_MILLI:
+        whole = "ask for whole devices in resources.limits, such as nvidia.com/gpu: 2"
+        raise ValueError(f"{text!r} is more than one device: write a fraction up to 1, or {whole}")
+    if milli <= 0:
+        raise ValueError(f"{text!r} is not above 0: write a fraction such as 0.5")
+    if milli.denominator != 1:
+        near = max(1, round(milli)) / WHOLE_MILLI
+        raise ValueError(f"{text!r} is finer than a thousandth of a device: write {near}")
+    return int(milli)
+
+
+def parse_memory(text: str) -> int:
+    """Return bytes of device memory."""
+    try:
+        value = exact(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no amount of memory: write one such as 8Gi or 2000Mi") from None
+    if value <= 0:
+        raise ValueError(f"{text!r} is not above 0: write an amount such as 8Gi")
+    if value > _MEMORY_MOST:
+        raise ValueError(
+            f"{reprlib.repr(text)} is more memory than a device has: write an amount such as 8Gi"
+        )
+    if value < _MIB:
+        raise ValueError(f"{text!r} is less than a mebibyte: write the unit too, such as 2000Mi or 8Gi")
+    return math.ceil(value)
+
+
+def parse_mebibytes(text: str) -> int:
+    """Return bytes; a bare number counts mebibytes, as in Run:ai and KAI."""
+    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+    return parse_memory(f"{text}Mi") if short and int(text) else parse_memory(text)
+
+
+def count_parser(most: int, what: str) -> Callable[[str], int]:
+    """Return the parser of a whole number from 1 to `most`."""
+
+    def read(text: str) -> int:
+        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+        if not short or not 1 <= int(text) <= most:
+            annotations = reprlib.repr(text)
+            raise ValueError(f"{annotations} is no number of {what}: write a whole number from 1 to {most}")
+        return int(text)
+
+    return read
+
+
+def parse_truth(text: str) -> bool:
+    """Return a truth value."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f'{text!r} is neither "true" nor "false": write one of them, in quotes')
+    return text.lower() == "true"
+
+
+def parse_duration(text: str) -> float:
+    """Return seconds."""
+    span_s = seconds(text)
+    if span_s <= 0:
+        raise ValueError(f"{text!r} is not above 0: write a duration such as 90s, 10m or 2h30m")
+    return span_s
+
+
+def parse_instant(text: str) -> float:
+    """Return a time in seconds since the epoch; one without a zone is UTC, as the API writes times."""
+    try:
+        if "-" not in text:
+            return float(int(text))
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        example = "2026-03-01T12:00:00Z, or seconds since 1970"
+        raise ValueError(f"{text!r} is no point in time: write one such as {example}") from None
+
+
+def parse_topology(text: str) -> TopologyRequest:
+    """Return the levels of a topology that pods ask for."""
+    form = "NAME:required=LEVEL, NAME:preferred=LEVEL or NAME:required=LEVEL,preferred=LEVEL"
+    name, colon, rest = text.partition(":")
+    levels = dict(part.partition("=")[::2] for part in rest.split(",")) if colon else {}
+    whole = bool(name.strip()) and all(levels.values()) and len(levels) == rest.count(",") + 1
+    if not whole or not levels.keys() <= {"required", "preferred"}:
+        raise ValueError(f"{text!r} doesn't say where the pods are to be together: write {form}")
+    return TopologyRequest(name.strip(), levels.get("required"), levels.get("preferred"))

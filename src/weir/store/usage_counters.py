@@ -1,0 +1,123 @@
+"""Running sums of one node's, device's or project's usage between two samples."""
+
+MILLI = 1000.0
+
+
+Group = tuple[str, str, str, str]
+"""Project, department, user, type."""
+
+
+class ProjectCounter:
+    """Usage of a project, and the time that each preemptible thousandth of a device was over quota."""
+
+    __slots__ = ("milli", "over_s", "preemptible_milli", "since_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.milli = 0
+        self.preemptible_milli = 0
+        self.over_s = 0.0
+        self.since_s = now_s
+
+    def advance(self, at_s: float, quota: int) -> None:
+        """Add the usage up to this time."""
+        passed_s = at_s - self.since_s
+        if passed_s <= 0:
+            return
+        self.since_s = at_s
+        if self.preemptible_milli:
+            over = min(max(0, self.milli - quota), self.preemptible_milli)
+            self.over_s += passed_s * over / self.preemptible_milli
+
+
+class MeteredWorkload:
+    """A workload that isn't over."""
+
+    __slots__ = ("group", "held", "pods", "preempted", "preemptible", "uid", "waits")
+
+    def __init__(self, uid: int | None, group: Group, preemptible: bool) -> None:
+        self.uid = uid
+        self.group = group
+        self.preemptible = preemptible
+        self.pods = 0
+        self.held = False
+        self.waits = False
+        self.preempted = False  # in the run it is in
+
+
+class NodeCounter:
+    """Usage of a workload on one node. Sums in thousandths of a device, times seconds."""
+
+    __slots__ = (
+        "allocated",
+        "mark_s",
+        "milli",
+        "node",
+        "over",
+        "preempted",
+        "seen",
+        "seen_s",
+        "since_s",
+        "used",
+        "workload",
+    )
+
+    def __init__(self, workload: MeteredWorkload, node: str, at_s: float) -> None:
+        self.workload = workload
+        self.node = node
+        self.milli = 0
+        self.since_s = self.seen_s = at_s
+        self.mark_s = 0.0  # `over_s` of its project at `since_s`
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new sample."""
+        self.allocated = self.seen = self.used = self.over = 0.0
+        self.preempted = 0
+
+    def advance(self, at_s: float, over_s: float) -> None:
+        """Add the usage up to this time."""
+        if at_s > self.since_s:
+            self.allocated += self.milli * (at_s - self.since_s)
+            self.since_s = at_s
+        if self.workload.preemptible:
+            self.over += self.milli * (over_s - self.mark_s)
+        self.mark_s = over_s
+
+
+class DeviceCounter:
+    """Usage of one device, with the same sums."""
+
+    __slots__ = ("allocated", "memory_most", "milli", "seen", "seen_s", "since_s", "used")
+
+    def __init__(self, at_s: float) -> None:
+        self.milli = 0.0
+        self.since_s = self.seen_s = at_s
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new sample."""
+        self.allocated = self.seen = self.used = 0.0
+        self.memory_most = 0
+
+    def advance(self, at_s: float) -> None:
+        """Add the usage up to this time."""
+        if at_s > self.since_s:
+            self.allocated += self.milli * (at_s - self.since_s)
+            self.since_s = at_s
+
+
+class PendingTimer:
+    """Number of pending workloads of a group, and their total pending time."""
+
+    __slots__ = ("count", "since_s", "waited_s")
+
+    def __init__(self, at_s: float) -> None:
+        self.count = 0
+        self.since_s = at_s
+        self.waited_s = 0.0
+
+    def advance(self, at_s: float) -> None:
+        """Add the usage up to this time."""
+        if at_s > self.since_s:
+            self.waited_s += self.count * (at_s - self.since_s)
+            self.since_s = at_s
