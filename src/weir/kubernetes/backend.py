@@ -31,7 +31,7 @@ from weir.kubernetes.api.reflector import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.node_states import PodUsage
+from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
 from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, TrackedPod
 from weir.kubernetes.state.unreadable import UnreadableObject

@@ -1,6 +1,7 @@
 """Nodes, less what others hold of them."""
 
-from weir.kubernetes.state.node_states import ForeignUsage, NodeStates, PodUsage, node_of
+from weir.kubernetes.state.node_states import NodeStates, node_of
+from weir.kubernetes.state.node_usage import ForeignUsage, PodUsage
 from weir.kubernetes.translate.requests import ADDRESSES_MOST, DEVICES_LABEL, PLENTY, DeviceResources
 from weir.model.nodes import Node
 from weir.model.workloads import Request

@@ -20,10 +20,12 @@ from weir.kubernetes.state.allocations import annotated
 from weir.kubernetes.state.budgets import Budgets
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.intake import Intake
-from weir.kubernetes.state.node_states import NodeStates, PodUsage, foreign_usage
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.node_usage import PodUsage, foreign_usage
 from weir.kubernetes.state.overcommit import OvercommittedNodes
 from weir.kubernetes.state.owner_fate import owner_fate
-from weir.kubernetes.state.pod_resolver import PodInfo, PodResolver, seconds_of
+from weir.kubernetes.state.pod_info import PodInfo, seconds_of
+from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.quota_objects import QuotaObjects
 from weir.kubernetes.state.tracked_pod import AllocationOrigin, TrackedPod, is_ready, placed_s, scheduled_s
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects, held_roughly, rough

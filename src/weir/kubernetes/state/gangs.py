@@ -25,7 +25,7 @@ from weir.control.port import (
 )
 from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
 from weir.kubernetes.state.job_backoff import JobBackoff
-from weir.kubernetes.state.pod_resolver import GangKey, PodInfo
+from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.kubernetes.state.tracked_pod import PodGroupSlots, TrackedPod
 from weir.model.workloads import (
     DEFAULT_PRIORITY,

@@ -7,12 +7,23 @@ that none of our pods holds; an entry stays as it was chosen for as long as its 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from weir.engine.overcommit import DeviceHolding, NodeDeviceUsage, node_device_usage
-from weir.kubernetes.api.objects import KubeNode, KubePod
+from weir.kubernetes.api.objects import KubeNode
 from weir.kubernetes.state.node_reading import CORDONED, NOT_READY, node_of
+from weir.kubernetes.state.node_usage import (
+    Amounts,
+    ForeignUsage,
+    NodeUse,
+    PodUsage,
+    amounts_of,
+    are_devices_of,
+    device_shares,
+    is_tolerated,
+    refusal_by_amount,
+    total_amounts,
+)
 from weir.kubernetes.state.shared_node import SharedNode, as_shared, shared_node_of
 from weir.kubernetes.translate.gpu_sharing import (
     DRAINING,
@@ -23,84 +34,12 @@ from weir.kubernetes.translate.gpu_sharing import (
 )
 from weir.kubernetes.translate.requests import (
     DEVICES_LABEL,
-    DEVICES_MOST,
     DeviceResources,
     has_unstated,
-    host_ports,
-    in_units,
-    requested,
 )
-from weir.model.nodes import Node, Taint
-from weir.model.resources import PODS
+from weir.model.nodes import Node
 from weir.model.workloads import WHOLE_MILLI, Request
 from weir.state.events import NodeLost, NodeSet
-
-Amounts = tuple[tuple[str, int], ...]
-"""What a pod holds by resource, itself as one of `pods` included, devices not."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignUsage:
-    """Resources that a pod of another scheduler holds on a node."""
-
-    node: str
-    amounts: Amounts
-    devices: int = 0
-    marks: tuple[str, ...] = ()
-    attached: Amounts = ()  # volumes, where their driver takes only so many
-
-    @property
-    def takes(self) -> Amounts:
-        """Amounts besides devices."""
-        return (*self.amounts, *self.attached)
-
-
-@dataclass(frozen=True, slots=True)
-class PodUsage:
-    """Resources that a pod of Weir's holds on a node, or will once it is bound."""
-
-    node: str
-    request: Request
-    devices: tuple[int, ...]
-
-
-def foreign_usage(
-    pod: KubePod,
-    devices: DeviceResources,
-    marks: tuple[str, ...],
-    attached: Amounts,
-    once: Callable[[Any], Any],
-) -> ForeignUsage:
-    """Return the resources that a foreign pod holds; `once` gives one object for equal values."""
-    try:
-        pod_request = requested(pod)
-        counted = in_units(pod_request, devices)
-    except ValueError:  # no scheduler could have counted it
-        pod_request, counted = {}, {}
-    count = min(DEVICES_MOST, sum(int(amount) for name, amount in pod_request.items() if devices.names(name)))
-    amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
-    return ForeignUsage(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))
-
-
-class _NodeState:
-    """Node and the pods on it."""
-
-    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "shared", "told", "unschedulable")
-
-    def __init__(self) -> None:
-        self.base: Node | None = None  # as if nobody were on it; None: it isn't there
-        self.shared: SharedNode | None = None  # its label and taint for shares, where it has either
-        self.unschedulable = False
-        self.limits: dict[str, int] = {}  # of volumes by their driver, as resources
-        self.foreign: dict[str, ForeignUsage] = {}
-        self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
-        self.ours: dict[str, PodUsage] = {}
-        self.told: Node | None = None
-
-
-def amounts_of(request: Request) -> Amounts:
-    """Return the resources that a request takes of a node besides devices."""
-    return (("cpu", request.cpu_milli), ("memory", request.memory), (PODS, 1), *request.further)
 
 
 class NodeStates:
@@ -111,7 +50,7 @@ class NodeStates:
 
     def __init__(self, devices: DeviceResources) -> None:
         self._devices = devices
-        self._sites: dict[str, _NodeState] = {}
+        self._sites: dict[str, NodeUse] = {}
         self._where: dict[str, str] = {}  # the node of each pod that holds something
         self._changed: set[str] = set()
         self._unstated: dict[str, int] = {}
@@ -245,7 +184,7 @@ class NodeStates:
         if site is None or site.base is None or not request.devices:
             return ()
         taken = dict.fromkeys((at for each in site.numbers.values() for at in each), WHOLE_MILLI)
-        for at, share in _shares(site.ours.values(), site.base.gpu_memory).items():
+        for at, share in device_shares(site.ours.values(), site.base.gpu_memory).items():
             taken[at] = taken.get(at, 0) + share
         pod_request = request.share_on(site.base.gpu_memory)
         least = sorted(
@@ -257,10 +196,10 @@ class NodeStates:
     def fits(self, place: PodUsage) -> bool:
         """Return True if these are as many devices as requested, of this node, and no other pod's."""
         site = self._sites.get(place.node)
-        if site is None or site.base is None or not _are_of(place, site.base):
+        if site is None or site.base is None or not are_devices_of(place, site.base):
             return False
         memory = site.base.gpu_memory
-        shares, pod_request = _shares(site.ours.values(), memory), place.request.share_on(memory)
+        shares, pod_request = device_shares(site.ours.values(), memory), place.request.share_on(memory)
         return all(shares.get(at, 0) + pod_request <= WHOLE_MILLI for at in place.devices)
 
     def refusal(self, pod: str, place: PodUsage) -> str:
@@ -268,36 +207,19 @@ class NodeStates:
         site = self._sites.get(place.node)
         if site is None or site.base is None:
             return f"Node {place.node} is gone."
-        if site.unschedulable and not _tolerated(place.request, CORDONED):
+        if site.unschedulable and not is_tolerated(place.request, CORDONED):
             return f"Node {place.node} was cordoned."
         if place.devices and self._sharing(site) != (SET_ASIDE if is_share(place.request) else ""):
             return f"Node {place.node} changed between whole GPUs and shares."
-        return self._refusal_by_amount(pod, place, site, site.base)
-
-    @staticmethod
-    def _refusal_by_amount(pod: str, place: PodUsage, site: _NodeState, base: Node) -> str:
-        held = [amounts_of(each.request) for each in site.ours.values()]
-        totals = _total([*held, *(each.takes for each in site.foreign.values())])
-        for name, amount in amounts_of(place.request):
-            has = site.limits.get(name, has_unstated(name))
-            has = base.capacity.get(name, 0) if has is None else has
-            if amount and totals.get(name, 0) > has:
-                return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-        shares = _shares(site.ours.values(), base.gpu_memory)
-        if any(shares.get(at, 0) > WHOLE_MILLI for at in place.devices):
-            return f"Another pod has devices of node {place.node} that pod {pod} was to have."
-        theirs = sum(each.devices for each in site.foreign.values())
-        if place.devices and len(shares) + theirs > base.gpus:
-            return f"Others took devices of node {place.node} that pod {pod} was to have."
-        return ""
+        return refusal_by_amount(pod, place, site, site.base)
 
     def is_being_freed(self, places: Sequence[PodUsage], stopping: Callable[[str], bool]) -> bool:
         """Return True if one node fits these once all stopping pods of Weir's on it are gone."""
         site = self._sites.get(places[0].node)
-        if site is None or site.base is None or not all(_are_of(each, site.base) for each in places):
+        if site is None or site.base is None or not all(are_devices_of(each, site.base) for each in places):
             return False
         there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
-        totals = _total(
+        totals = total_amounts(
             [*(amounts_of(each.request) for each in there), *(f.takes for f in site.foreign.values())]
         )
         if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
@@ -373,14 +295,14 @@ class NodeStates:
         site = self._sites.get(name)
         return site is not None and bool(self._sharing(site))
 
-    def _share(self, name: str, site: _NodeState, shared: SharedNode | None) -> None:
+    def _share(self, name: str, site: NodeUse, shared: SharedNode | None) -> None:
         site.shared = shared
         if shared is None:
             self.shared.pop(name, None)
         else:
             self.shared[name] = shared
 
-    def _sharing(self, site: _NodeState) -> str:
+    def _sharing(self, site: NodeUse) -> str:
         """Return how far a node is set aside for shares; empty if it serves whole devices."""
         shared = site.shared
         if shared is None:
@@ -394,14 +316,14 @@ class NodeStates:
 
     # Below
 
-    def _still(self, name: str) -> _NodeState:
+    def _still(self, name: str) -> NodeUse:
         """Return a node that has no unreported change."""
         site = self._sites.get(name)
         if site is None:
-            site = self._sites[name] = _NodeState()
+            site = self._sites[name] = NodeUse()
         return site
 
-    def _site(self, name: str) -> _NodeState:
+    def _site(self, name: str) -> NodeUse:
         self._changed.add(name)
         self._recount.add(name)
         return self._still(name)
@@ -433,7 +355,7 @@ class NodeStates:
         self._memories[node.gpu_memory] += by
         self._kinds, self._memories = +self._kinds, +self._memories  # without those that no node has
 
-    def _less(self, site: _NodeState, base: Node) -> Node:
+    def _less(self, site: NodeUse, base: Node) -> Node:
         """Return the node without what foreign pods hold of it."""
         if site.shared is not None:
             base = as_shared(base, self._sharing(site))
@@ -453,7 +375,7 @@ class NodeStates:
         devices = tuple(sorted({at for each in numbers.values() for at in each}))
         return replace(base, capacity=capacity, foreign_devices=devices, foreign_marks=marks)
 
-    def _numbers(self, site: _NodeState, base: Node) -> dict[str, tuple[int, ...]]:
+    def _numbers(self, site: NodeUse, base: Node) -> dict[str, tuple[int, ...]]:
         """Return the devices of each foreign pod: the highest free ones, chosen once."""
         ours = {at for each in site.ours.values() for at in each.devices}
         for pod, numbers in list(site.numbers.items()):
@@ -467,33 +389,3 @@ class NodeStates:
                 site.numbers[pod] = tuple(sorted(best[: held.devices]))
                 theirs.update(site.numbers[pod])
         return site.numbers
-
-
-def _are_of(place: PodUsage, node: Node) -> bool:
-    """Return True if the devices are distinct, of this node, and as many as requested."""
-    devices = place.devices
-    in_range = all(0 <= at < node.gpus for at in devices)
-    return in_range and len(set(devices)) == len(devices) == place.request.devices
-
-
-def _shares(places: Iterable[PodUsage], device_memory: int) -> dict[int, int]:
-    """Return thousandths held of each device."""
-    shares: dict[int, int] = {}
-    for each in places:
-        share = each.request.share_on(device_memory)
-        for at in each.devices:
-            shares[at] = shares.get(at, 0) + share
-    return shares
-
-
-def _tolerated(request: Request, taint: Taint) -> bool:
-    return any(each.tolerates(taint) for each in request.tolerations)
-
-
-def _total(amounts: Iterable[Amounts]) -> dict[str, int]:
-    """Return the sum of several amounts."""
-    totals: dict[str, int] = {}
-    for each in amounts:
-        for name, amount in each:
-            totals[name] = totals.get(name, 0) + amount
-    return totals

@@ -7,7 +7,7 @@ pods, controllers restart. The owner knows: its deletion, its conditions, and ho
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from weir.kubernetes.state.pod_resolver import GangKey
+from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, OwnerTemplate, WorkloadKinds
 from weir.state.events import WorkloadOutcome
 

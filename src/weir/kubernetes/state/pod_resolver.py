@@ -6,27 +6,23 @@ were heard of. Whatever changes only says which pods are to be read again (`stal
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from weir.kubernetes.api.objects import (
     KubePod,
     Metadata,
     Namespace,
     OwnerReference,
-    PodSpec,
-    PodStatus,
     PriorityClass,
 )
 from weir.kubernetes.api.volume_objects import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
-from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, meaningful, pod_body
-from weir.kubernetes.translate.annotations import Annotations, means_something
+from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
+from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, pod_body
+from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of
+from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.gates import GATED, OWNER_MISSING, REFUSED, VOLUME
-from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds
+from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities, PodSelectors
 from weir.kubernetes.translate.requests import DeviceResources, PodRequest, gates, parse_request, priority_of
 from weir.kubernetes.translate.resource_names import ResourceNames
@@ -40,60 +36,10 @@ from weir.kubernetes.translate.volumes import (
     volume_constraints,
 )
 from weir.model.resources import ATTACHED_PREFIX
-from weir.model.workloads import Request
 
 _OVER = ("Succeeded", "Failed")
 SPARE = 20_000
 """Words and specs that may be kept though no pod has them any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class GangKey:
-    """Identity of a workload: its owner, and the gang where an owner has several."""
-
-    namespace: str
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    gang: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PodInfo:
-    """Workload, request and constraints of one pod."""
-
-    gang: GangKey
-    derived: DerivedWorkload
-    annotations: Annotations
-    pod_request: PodRequest
-    priority: int | None  # as its class says; None: that of its type
-    submitted_s: float
-    orphan: bool = False  # an owner that ought to be there isn't
-    wait: str = ""  # why it isn't ready to be placed, in a sentence
-    wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
-
-    @property
-    def request(self) -> Request:
-        """Request of the pod."""
-        return self.pod_request.request
-
-
-def with_devices(info: PodInfo, devices: int, share_milli: int, gpu_memory: int) -> PodInfo:
-    """Return a reading that requests these devices instead of those that are written on the pod."""
-    request = info.request
-    if (request.devices, request.share_milli, request.gpu_memory) == (devices, share_milli, gpu_memory):
-        return info
-    bound = replace(request, devices=devices, share_milli=share_milli, gpu_memory=gpu_memory)
-    return replace(info, pod_request=replace(info.pod_request, request=bound))
-
-
-def seconds_of(written: str | None) -> float:
-    """Return a time of the API in seconds since the epoch; 0 without one, or if it can't be read."""
-    try:
-        return 0.0 if not written else max(0.0, datetime.fromisoformat(written).timestamp())
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 class PodResolver:
@@ -110,8 +56,7 @@ class PodResolver:
         self._pods: dict[str, KubePod] = {}
         self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
         self._uid_of: dict[str, str] = {}
-        self._specs: dict[bytes, PodSpec] = {}
-        self._words: dict[str, str] = {}
+        self._interned = InternedPods(self.owners.shared)
         self._pod_requests: dict[tuple[object, ...], PodRequest] = {}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
@@ -138,16 +83,16 @@ class PodResolver:
         pod (it is bound, it runs) says nothing else about what it asks for.
         """
         before = self._pods.get(key)
-        self._slim(pod.metadata)
+        self._interned.shrink_metadata(pod.metadata)
         if over:
             self.forget_marks(key)
         else:
             self._see_marks(key, pod)
-        self._pods[key] = self._kept(pod)
+        self._pods[key] = self._interned.with_shared_spec(pod)
         self._owner_changed(pod.metadata.uid)
         for name in claims_of(pod):
             self._users.setdefault((pod.metadata.namespace, name), set()).add(key)
-        if not over and before is not None and _reads_alike(before, pod):
+        if not over and before is not None and reads_alike(before, pod):
             return key not in self.stale
         self.stale.add(key)
         return False
@@ -244,36 +189,9 @@ class PodResolver:
     def _tidy(self) -> None:
         """Drop shared values when most of their pods must be gone; they are found again."""
         most = SPARE + 8 * len(self._pods)
-        if len(self._words) > most:
-            self._words.clear()
-        if len(self._specs) > most or len(self._pod_requests) > most:
-            self._forget_asked()  # it goes by the identity of specs
-            self._specs.clear()
-
-    def _slim(self, metadata: Metadata) -> None:
-        """Shrink a pod's metadata: equal texts are one object, and unread fields go."""
-        once = self._words.setdefault
-        metadata.labels = {once(name, name): once(value, value) for name, value in metadata.labels.items()}
-        written = metadata.annotations
-        metadata.annotations = {once(name, name): written[name] for name in written if means_something(name)}
-        metadata.namespace = once(metadata.namespace, metadata.namespace)
-        metadata.owner_references = [
-            self.owners.shared(each) for each in metadata.owner_references if each.controller
-        ]
-        metadata.resource_version = ""
-
-    def _kept(self, pod: KubePod) -> KubePod:
-        """Return a pod as it is kept: pods of one template share their spec."""
-        spec = pod.spec
-        spec.node_name = ""
-        spec.volumes = [each for each in spec.volumes if each.persistent_volume_claim or each.ephemeral]
-        alike = msgspec.json.encode(spec)
-        shared = self._specs.get(alike)
-        if shared is None:
-            shared = self._specs[alike] = spec
-        pod.spec = shared
-        pod.status = _STATUS.get(pod.status.phase) or PodStatus(pod.status.phase)
-        return pod
+        if self._interned.forget_texts(most) or len(self._pod_requests) > most:
+            self._forget_asked()  # its keys are identities of specs
+            self._interned.specs.clear()
 
     # What pods refer to
 
@@ -450,21 +368,6 @@ class PodResolver:
             )
             self._pod_requests[alike] = pod_request
         return pod_request
-
-
-_STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", *_OVER)}
-
-
-def _reads_alike(one: KubePod, other: KubePod) -> bool:
-    """Return True if two states of a pod are the same in all fields that are read."""
-    first, second = one.metadata, other.metadata
-    return (
-        one.spec is other.spec
-        and first.labels == second.labels
-        and first.owner_references == second.owner_references
-        and meaningful(first) == meaningful(second)
-        and (bool(first.owner_references) or one.status.phase == other.status.phase)
-    )
 
 
 def _sentence(text: str) -> str:

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from weir.kubernetes.api.objects import KubePod
-from weir.kubernetes.state.pod_resolver import PodInfo, seconds_of
+from weir.kubernetes.state.pod_info import PodInfo, seconds_of
 from weir.kubernetes.translate.annotations import PREFIX
 from weir.model.workloads import Request
 

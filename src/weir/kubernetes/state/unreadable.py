@@ -12,7 +12,7 @@ from typing import Any
 from structlog import get_logger
 
 from weir.kubernetes.api.objects import PodSpec
-from weir.kubernetes.state.node_states import ForeignUsage
+from weir.kubernetes.state.node_usage import ForeignUsage
 from weir.kubernetes.translate.quantities import exact
 from weir.kubernetes.translate.requests import DEVICES_MOST, DeviceResources
 from weir.model.resources import PODS

@@ -1,0 +1,135 @@
+"""Capacity that pods use on a node."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.state.shared_node import SharedNode
+from weir.kubernetes.translate.requests import (
+    DEVICES_MOST,
+    DeviceResources,
+    has_unstated,
+    host_ports,
+    in_units,
+    requested,
+)
+from weir.model.nodes import Node, Taint
+from weir.model.resources import PODS
+from weir.model.workloads import WHOLE_MILLI, Request
+
+Amounts = tuple[tuple[str, int], ...]
+"""What a pod holds by resource, itself as one of `pods` included, devices not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUsage:
+    """Resources that a pod of another scheduler holds on a node."""
+
+    node: str
+    amounts: Amounts
+    devices: int = 0
+    marks: tuple[str, ...] = ()
+    attached: Amounts = ()  # volumes, where their driver takes only so many
+
+    @property
+    def takes(self) -> Amounts:
+        """Amounts besides devices."""
+        return (*self.amounts, *self.attached)
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """Resources that a pod of Weir's holds on a node, or will once it is bound."""
+
+    node: str
+    request: Request
+    devices: tuple[int, ...]
+
+
+def foreign_usage(
+    pod: KubePod,
+    devices: DeviceResources,
+    marks: tuple[str, ...],
+    attached: Amounts,
+    once: Callable[[Any], Any],
+) -> ForeignUsage:
+    """Return the resources that a foreign pod holds; `once` gives one object for equal values."""
+    try:
+        pod_request = requested(pod)
+        counted = in_units(pod_request, devices)
+    except ValueError:  # no scheduler could have counted it
+        pod_request, counted = {}, {}
+    count = min(DEVICES_MOST, sum(int(amount) for name, amount in pod_request.items() if devices.names(name)))
+    amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
+    return ForeignUsage(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))
+
+
+class NodeUse:
+    """Node and the pods on it."""
+
+    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "shared", "told", "unschedulable")
+
+    def __init__(self) -> None:
+        self.base: Node | None = None  # as if nobody were on it; None: it isn't there
+        self.shared: SharedNode | None = None  # its label and taint for shares, where it has either
+        self.unschedulable = False
+        self.limits: dict[str, int] = {}  # of volumes by their driver, as resources
+        self.foreign: dict[str, ForeignUsage] = {}
+        self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
+        self.ours: dict[str, PodUsage] = {}
+        self.told: Node | None = None
+
+
+def amounts_of(request: Request) -> Amounts:
+    """Return the resources that a request takes of a node besides devices."""
+    return (("cpu", request.cpu_milli), ("memory", request.memory), (PODS, 1), *request.further)
+
+
+def are_devices_of(place: PodUsage, node: Node) -> bool:
+    """Return True if the devices are distinct, of this node, and as many as requested."""
+    devices = place.devices
+    in_range = all(0 <= at < node.gpus for at in devices)
+    return in_range and len(set(devices)) == len(devices) == place.request.devices
+
+
+def device_shares(places: Iterable[PodUsage], device_memory: int) -> dict[int, int]:
+    """Return thousandths held of each device."""
+    shares: dict[int, int] = {}
+    for each in places:
+        share = each.request.share_on(device_memory)
+        for at in each.devices:
+            shares[at] = shares.get(at, 0) + share
+    return shares
+
+
+def is_tolerated(request: Request, taint: Taint) -> bool:
+    """Return True if the request tolerates the taint."""
+    return any(each.tolerates(taint) for each in request.tolerations)
+
+
+def total_amounts(amounts: Iterable[Amounts]) -> dict[str, int]:
+    """Return the sum of several amounts."""
+    totals: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each:
+            totals[name] = totals.get(name, 0) + amount
+    return totals
+
+
+def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> str:
+    """Return the amount or device that others took from a counted pod; empty if none."""
+    held = [amounts_of(each.request) for each in site.ours.values()]
+    totals = total_amounts([*held, *(each.takes for each in site.foreign.values())])
+    for name, amount in amounts_of(place.request):
+        has = site.limits.get(name, has_unstated(name))
+        has = base.capacity.get(name, 0) if has is None else has
+        if amount and totals.get(name, 0) > has:
+            return f"Others took the {name} of node {place.node} that pod {pod} was to have."
+    shares = device_shares(site.ours.values(), base.gpu_memory)
+    if any(shares.get(at, 0) > WHOLE_MILLI for at in place.devices):
+        return f"Another pod has devices of node {place.node} that pod {pod} was to have."
+    theirs = sum(each.devices for each in site.foreign.values())
+    if place.devices and len(shares) + theirs > base.gpus:
+        return f"Others took devices of node {place.node} that pod {pod} was to have."
+    return ""

@@ -1,0 +1,58 @@
+"""A pod as it was read from its spec, its owners and its namespace, and the key of its workload."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.kinds import DerivedWorkload
+from weir.kubernetes.translate.requests import PodRequest
+from weir.model.workloads import Request
+
+
+@dataclass(frozen=True, slots=True)
+class GangKey:
+    """Identity of a workload: its owner, and the gang where an owner has several."""
+
+    namespace: str
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    gang: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """Workload, request and constraints of one pod."""
+
+    gang: GangKey
+    derived: DerivedWorkload
+    annotations: Annotations
+    pod_request: PodRequest
+    priority: int | None  # as its class says; None: that of its type
+    submitted_s: float
+    orphan: bool = False  # an owner that ought to be there isn't
+    wait: str = ""  # why it isn't ready to be placed, in a sentence
+    wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
+
+    @property
+    def request(self) -> Request:
+        """Request of the pod."""
+        return self.pod_request.request
+
+
+def with_devices(info: PodInfo, devices: int, share_milli: int, gpu_memory: int) -> PodInfo:
+    """Return a reading that requests these devices instead of those that are written on the pod."""
+    request = info.request
+    if (request.devices, request.share_milli, request.gpu_memory) == (devices, share_milli, gpu_memory):
+        return info
+    bound = replace(request, devices=devices, share_milli=share_milli, gpu_memory=gpu_memory)
+    return replace(info, pod_request=replace(info.pod_request, request=bound))
+
+
+def seconds_of(written: str | None) -> float:
+    """Return a time of the API in seconds since the epoch; 0 without one, or if it can't be read."""
+    try:
+        return 0.0 if not written else max(0.0, datetime.fromisoformat(written).timestamp())
+    except (ValueError, OverflowError):
+        return 0.0
