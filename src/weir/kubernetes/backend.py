@@ -30,6 +30,7 @@ from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.api.reflector import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gang_facts import forget_facts
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
@@ -381,7 +382,7 @@ class KubernetesBackend:
                 gang.ending = effect
                 if effect.cause is not None:
                     gang.verdict = effect.how
-                    gang.untold()
+                    forget_facts(gang)
                     self.cluster_state.registry.dirty[gang] = None
                 self.cluster_state.registry.changed[gang] = None
 

@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from weir.kubernetes.api.objects import KubePod, OwnerReference
-from weir.kubernetes.state.gangs import NAME_MOST, Gang, object_name
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.object_names import NAME_MOST, object_name
 from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses import StatusWriter

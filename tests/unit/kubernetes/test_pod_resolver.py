@@ -129,7 +129,7 @@ def test_nothing_is_kept_of_pods_that_are_gone() -> None:
         made = pod(f"p-{at}", labels={"number": f"n{at}"})
         resolver.see(f"team/p-{at}", made)
         resolver.forget(f"team/p-{at}")
-    assert len(resolver._words) <= SPARE + 10
+    assert len(resolver._interned._texts) <= SPARE + 10
     assert not resolver._pods
     assert not resolver.stale
 

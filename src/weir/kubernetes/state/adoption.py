@@ -5,7 +5,7 @@ Its owner lives and its object says what it is, so that it keeps its project, it
 """
 
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.state.gangs import object_name
+from weir.kubernetes.state.object_names import object_name
 from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.kinds import DerivedWorkload, OwnerIdentity

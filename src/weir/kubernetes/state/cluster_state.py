@@ -18,6 +18,7 @@ from weir.kubernetes.crd.objects import WRITTEN_KEY, QuotaObject, WorkloadObject
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.state.allocations import annotated
 from weir.kubernetes.state.budgets import Budgets
+from weir.kubernetes.state.gang_facts import forget_facts, new_facts
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.intake import Intake
 from weir.kubernetes.state.node_states import NodeStates
@@ -275,7 +276,7 @@ class ClusterState:
         gang.leave(tracked, self._now_s, how)
         stopped = tracked.over == "Failed" and tracked.stopping
         gang.last_over = "" if stopped else tracked.over
-        gang.backoff.lose(tracked, self._now_s)
+        gang.backoff.lose(self._now_s, over=tracked.over, bound=tracked.bound, stopping=tracked.stopping)
         tracked.assumed = False
         self.node_states.ours(tracked.key, None)
         self._emptied(gang)
@@ -371,7 +372,7 @@ class ClusterState:
         told = gang.told is not None
         gang.quarantined = self.unreadable.note(QUARANTINED, gang.name, "", why)
         gang.project, gang.refusal = None, gang.quarantined
-        gang.untold()
+        forget_facts(gang)
         self.registry.count_project(gang)
         self.registry.dirty[gang] = None
         return [WorkloadFinished(gang.name, WorkloadOutcome.STOPPED, self._now_s)] if told else []
@@ -388,7 +389,7 @@ class ClusterState:
         self._later.clear()
         self._adopts = True
         for gang in self.registry.gangs.values():
-            gang.untold()
+            forget_facts(gang)
             gang.nomination = None  # its object says so, if it still is
             self.registry.recollect(gang)
             self.registry.unsettle(gang)
@@ -518,7 +519,7 @@ class ClusterState:
             self._see_owner_of(gang, self._now_s >= gang.empty_since_s + EMPTY_S)
         if not gang.nomination_told:  # what was nominated before may have gone to others since
             gang.nomination = self.registry.stored_nomination(gang, self._now_s, self._is_stopping)
-        facts = gang.tell(self._now_s, self.node_states)
+        facts = new_facts(gang, self._now_s, self.node_states)
         self.registry.count_project(gang)
         if gang.told is not None and any(tracked.holds and not tracked.told for tracked in gang.pods()):
             self._unplaced.add(gang)

@@ -1,55 +1,37 @@
-"""Workload as its pods form it: groups, slots, and the facts that control was told of it.
+"""Workload as its pods form it: groups and slots.
 
 A pod takes the lowest slot of its group that has none, and keeps it. A slot without a pod that could be
-placed is absent: control neither waits for it nor counts it. Everything control is told is a difference
-between what there is and what it was told last, so that any number of changes between two looks make one.
+placed is absent: control neither waits for it nor counts it. `gang_facts` tells control of it.
 """
 
-import hashlib
-import re
-from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
-from itertools import zip_longest
 
 from weir.control.port import (
     EndWorkload,
     Fact,
-    GateChanged,
     PodExit,
     PodExited,
-    PodRunning,
-    StatusRecovered,
-    WorkloadFinished,
     WorkloadProgress,
 )
 from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
 from weir.kubernetes.state.job_backoff import JobBackoff
+from weir.kubernetes.state.object_names import object_name
 from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.kubernetes.state.tracked_pod import PodGroupSlots, TrackedPod
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
     PodGroup,
-    Request,
     TopologyRequest,
     Workload,
 )
 from weir.state.events import (
-    Checkpointed,
-    HistoryRestored,
     Nominated,
-    Placement,
     PodKey,
-    PodStopping,
-    WorkloadChanged,
     WorkloadOutcome,
-    WorkloadSubmitted,
 )
 
-NAME_MOST = 200
-_IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
 LOWEST_PRIORITY = -(1 << 31)
 """Of a workload that bound itself past its quota: its own project may stop it for any other."""
 _ENDS = {"Succeeded": WorkloadOutcome.SUCCEEDED, "Failed": WorkloadOutcome.FAILED}
@@ -59,7 +41,6 @@ class Gang:
     """Workload of pods that belong together."""
 
     __slots__ = (
-        "_exits",
         "adopted",
         "awaits",
         "backoff",
@@ -68,6 +49,7 @@ class Gang:
         "counted",
         "empty_since_s",
         "ending",
+        "exit_facts",
         "exited",
         "granted",
         "groups",
@@ -152,7 +134,7 @@ class Gang:
         self.told: Workload | None = None
         self.told_absent: frozenset[PodKey] = frozenset()
         self.told_gate: str | None = None
-        self._exits: list[Fact] = []
+        self.exit_facts: list[Fact] = []
 
     # Its pods
 
@@ -204,13 +186,13 @@ class Gang:
         if tracked.told:
             self.exited = max(self.exited, tracked.told)
             pod = PodKey(self.name, tracked.group, tracked.index)
-            self._exits.append(PodExited(pod, tracked.told, how, now_s, annotations))
+            self.exit_facts.append(PodExited(pod, tracked.told, how, now_s, annotations))
             tracked.told, tracked.told_stopping = 0, False
 
     def never_started(self, pod: PodKey, start: int, now_s: float) -> None:
         """Tell control that an ordered start has no pod any more."""
         self.starts = max(self.starts, start)
-        self._exits.append(
+        self.exit_facts.append(
             PodExited(pod, start, PodExit.LOST, now_s, "The pod was gone before it was bound.")
         )
 
@@ -365,93 +347,10 @@ class Gang:
         awaits = f" {self.awaits}" if self.awaits and not self.count else ""
         return f"{there} of {self.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
 
-    def counts_without_replaced(
-        self, groups: tuple[PodGroup, ...], before: tuple[int, ...]
-    ) -> tuple[int, ...]:
-        """Return the pods of each group, without those being deleted where others have taken their places.
-
-        `before` are the counts as they were last.
-        """
-        counts = []
-        for at, group in enumerate(groups):
-            slots = self.groups[at].slots if at < len(self.groups) else ()
-            deleting = sum(tracked is not None and tracked.deleting for tracked in slots)
-            was = before[at] if at < len(before) else group.count
-            counts.append(was if group.count - deleting <= was < group.count else group.count)
-        return tuple(counts)
-
-    def groups_in_use(self, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
-        """Return those that have pods or are needed: pods may have gone over to another group."""
-        pairs = zip_longest(groups, self.groups[: len(groups)])
-        used = tuple(told for told, group in pairs if told.min or group is None or not group.is_empty)
-        return used or groups
-
-    def absent_requests(self) -> Iterator[Request]:
-        """Return the requests of pods that it needs and that don't exist, as far as they are known."""
-        there = Counter(group.role for group in self.groups for tracked in group.slots if tracked is not None)
-        there.update(self.members.placed)
-        left = self.whole - self.count - self.members.count
-        by_role = {group.role: group.request for group in reversed(self.groups)}
-        assert self.head is not None
-        minima = self.head.derived.minima
-        for role, least in minima.items():
-            lacking = max(0, min(least - there[role], left))
-            left -= lacking
-            if role in by_role:
-                yield from [by_role[role]] * lacking
-        yield from [self.head.request] * max(0, left)
-
     def waits_first(self) -> TrackedPod | None:
         """Return the pod that is named where some of its pods aren't ready to be placed."""
         waiting = (each for each in self.pods() if not each.holds and each.wait)
         return min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
-
-    # What control is told
-
-    def tell(self, now_s: float, is_node: Container[str]) -> list[Fact]:
-        """Return the facts that control hasn't been told. `is_node`: nodes that control knows."""
-        for tracked in self.pods():
-            if tracked.told and tracked.node not in is_node:
-                self.exits(tracked, now_s, PodExit.LOST, f"Node {tracked.node} is gone.")
-                tracked.start = 0  # if the node comes back, that is another start
-        facts, self._exits = self._exits, []
-        if self.told is None and not self.is_schedulable:
-            return []
-        if self.told is not None and self._is_left():
-            facts.append(self._finished(now_s))
-            return facts
-        if self.head is None or self.project is None:
-            return facts
-        workload, absent = self.workload(), self.absent(is_node)
-        if self.told is None:
-            facts.append(WorkloadSubmitted(workload, now_s, self.life.ran_s, absent))
-            self.told_gate = None
-        elif workload != self.told or absent != self.told_absent:
-            facts.append(WorkloadChanged(workload, now_s, absent))
-        self.told, self.told_absent = workload, absent
-        facts += self._what_is_kept(now_s, is_node)
-        gate = self.gate(len(absent))
-        if gate != self.told_gate:
-            facts.append(GateChanged(self.name, gate is not None, gate or ""))
-            self.told_gate = gate
-        if self.nomination is not None and not self.nomination_told:
-            facts.append(self.nomination)
-        self.nomination_told = True
-        saved_s = self.head.annotations.checkpointed_s
-        saved_s = None if saved_s is None else min(saved_s, now_s)  # nobody saves in the future
-        if saved_s is not None and saved_s > self.checkpointed_s:
-            self.checkpointed_s = saved_s
-            facts.append(Checkpointed(self.name, saved_s))
-        return facts
-
-    def _what_is_kept(self, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
-        """Yield the pods that run, the first time between what its object remembers of it."""
-        is_new, self.status_told = not self.status_told, True
-        if is_new:
-            yield StatusRecovered(self.name, self.life)
-        yield from self._runs(now_s, is_node)
-        if is_new and self.is_short:
-            yield HistoryRestored(self.name, None, min(self.short_since_s or now_s, now_s))
 
     @property
     def is_short(self) -> bool:
@@ -469,45 +368,6 @@ class Gang:
             return False
         return self.count > 0 and (self.is_over() is None or any(each.holds for each in self.pods()))
 
-    def _is_left(self) -> bool:
-        """Return True if control has nothing to do with it any more."""
-        if any(each.holds for each in self.pods()):
-            return self.newer
-        return self.newer or self.project is None or self.is_over() is not None
-
-    def _finished(self, now_s: float) -> WorkloadFinished:
-        over = self.is_over() or WorkloadOutcome.STOPPED
-        for tracked in self.pods():
-            tracked.told, tracked.told_stopping = 0, False
-        self.untold()
-        return WorkloadFinished(self.name, over, now_s)
-
-    def untold(self) -> None:
-        """Control knows nothing of it."""
-        self.told, self.told_absent, self.told_gate = None, frozenset(), None
-        self.status_told = self.nomination_told = False
-        self.checkpointed_s = 0.0
-        for tracked in self.pods():
-            tracked.told, tracked.told_stopping = 0, False
-        self._exits.clear()
-
-    def _runs(self, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
-        for tracked in self.pods():
-            if not tracked.holds or tracked.node not in is_node or not tracked.settled:
-                continue
-            pod = PodKey(self.name, tracked.group, tracked.index)
-            if not tracked.told:
-                if tracked.start <= max(self.life.settled, self.exited):
-                    tracked.start = self.next_start()
-                self.starts = max(self.starts, tracked.start)
-                place = Placement(pod, tracked.node, tracked.devices)
-                yield PodRunning(place, tracked.start, min(tracked.at_s or now_s, now_s), tracked.stopping)
-                tracked.told, tracked.told_stopping = tracked.start, tracked.stopping
-            elif tracked.stopping and not tracked.told_stopping:
-                tracked.told_stopping = True
-                if tracked.deleting and not tracked.evicted:
-                    yield PodStopping(pod, now_s)
-
     def next_start(self) -> int:
         """Return a number that no start of it has had."""
         self.starts = max(self.starts, self.life.starts, self.life.settled) + 1
@@ -521,17 +381,3 @@ class Gang:
         """Keep the status that control wants kept."""
         self.life = replace(status)
         self.starts = max(self.starts, status.starts)
-
-
-def object_name(key: GangKey) -> str:
-    """Return the name of its `Workload` object: the kind and name of its owner, cut if too long.
-
-    A pod may name an owner that doesn't exist, with any text for a kind and a name.
-    """
-    name = f"{key.kind.lower()}-{key.name}" + (f"-{key.gang.lower()}" if key.gang else "")
-    if len(name) <= NAME_MOST and _IS_NAME.fullmatch(name):
-        return name
-    readable = name if _IS_NAME.fullmatch(name) else _NEVER_IN_NAMES.sub("-", name.lower())
-    return f"{readable[: NAME_MOST - 9].strip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip(
-        "-"
-    )

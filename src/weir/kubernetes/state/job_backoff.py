@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from weir.kubernetes.state.tracked_pod import TrackedPod
-
 FIRST_S, MOST_S = 10.0, 600.0
 _DOUBLINGS_MAX = 10
 
@@ -25,13 +23,13 @@ class JobBackoff:
         self.stopped = 0  # of them, those that were evicted or deleted
         self.last_s = 0.0
 
-    def lose(self, tracked: TrackedPod, now_s: float) -> None:
+    def lose(self, now_s: float, *, over: str, bound: bool, stopping: bool) -> None:
         """Count a pod that left; one that waited for a node counts only if it failed."""
-        if tracked.over == "Succeeded":
+        if over == "Succeeded":
             self.lost = self.stopped = 0
-        elif tracked.over or tracked.bound:
+        elif over or bound:
             self.lost += 1
-            self.stopped += tracked.stopping
+            self.stopped += stopping
             self.last_s = now_s
 
     def resume(self, lost: int, stopped: int, last_s: float) -> None:

@@ -18,6 +18,7 @@ from weir.kubernetes.crd.objects import WRITTEN_KEY
 from weir.kubernetes.crd.schemas import API_VERSION, OwnerReferenceSpec
 from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gang_requests import absent_requests, counts_without_replaced, groups_in_use
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.state.unreadable import QUARANTINED
@@ -414,14 +415,14 @@ class StatusWriter:
     def _spec(self, gang: Gang, done: _WrittenStatus) -> Words:
         key = gang.key
         workload = gang.told or gang.workload()
-        counts = gang.counts_without_replaced(workload.groups, done.counts)
+        counts = counts_without_replaced(gang, workload.groups, done.counts)
         done.counts = counts
         groups = tuple(
             replace(group, count=count) if group.count != count else group
             for group, count in zip(workload.groups, counts, strict=True)
         )
         return spec_of(
-            replace(workload, groups=gang.groups_in_use(groups)),
+            replace(workload, groups=groups_in_use(gang, groups)),
             OwnerReferenceSpec(
                 api_version=key.api_version,
                 kind=key.kind,
@@ -494,7 +495,7 @@ class StatusWriter:
         """Thousandths of devices of all its pods, and of those still to come unless it has ended."""
         places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
         if phase not in PHASES.values():
-            places += [(request, "") for request in gang.absent_requests()]
+            places += [(request, "") for request in absent_requests(gang)]
         node_states = self._cluster_state.node_states
         return sum(
             request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
