@@ -16,55 +16,40 @@ from structlog import get_logger
 from weir.api.answers import Explanation
 from weir.control.port import (
     Effect,
-    EndWorkload,
     Fact,
     PodExited,
     PodRunning,
-    ReleaseNomination,
-    ReserveNomination,
-    SaveProgress,
-    StartPod,
-    StopPod,
 )
 from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.api.reflector import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.effect_writes import EffectWrites, workload_of_effect
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gang_facts import forget_facts
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
-from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, TrackedPod
+from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.state.unreadable import UnreadableObject
 from weir.kubernetes.writes.condition_reasons import UNREADABLE_POD
-from weir.kubernetes.writes.event_bodies import preempted, regarding_pod, unreadable_event
-from weir.kubernetes.writes.final_conditions import ended
+from weir.kubernetes.writes.event_bodies import unreadable_event
 from weir.kubernetes.writes.node_taints import NodeTaints
 from weir.kubernetes.writes.operations import (
     Bind,
     EmitEvent,
     Evict,
     Outcome,
-    Preparation,
     Write,
-    WriteDelayed,
-    WriteDone,
     WriteNotSent,
     WriteRefused,
-    WriteUnknown,
 )
 from weir.kubernetes.writes.overcommit import overcommit_event, stuck_event
 from weir.kubernetes.writes.pending_pods import condition
 from weir.kubernetes.writes.queue_finalizers import QueueFinalizers, leaving_messages
 from weir.kubernetes.writes.shared_node_list import SharedNodeList
 from weir.kubernetes.writes.shared_nodes import SharedNodes
-from weir.kubernetes.writes.status_fields import nominations
-from weir.kubernetes.writes.status_values import nomination_status
 from weir.kubernetes.writes.statuses import StatusWriter
-from weir.kubernetes.writes.volume_binding import preparations
 from weir.model.policy import BudgetPolicy
-from weir.model.reasons import EvictionCause
-from weir.state.events import Placement, PodStopping, WorkloadChanged, WorkloadSubmitted
+from weir.state.events import PodStopping, WorkloadChanged, WorkloadSubmitted
 
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
@@ -104,13 +89,10 @@ class KubernetesBackend:
         self._lock = threading.Lock()
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
-        self._to_say: list[
-            EmitEvent
-        ] = []  # with the next facts: handing over each by itself costs more than it
+        self._effects = EffectWrites(cluster_state, self.statuses, wake)
         self._handing_over: Fact | None = None  # the fact that control is taking in
         self._whole = True
         self._attended = False
-        self.binding = 0  # bindings under way
 
     # From the thread that talks to the API server
 
@@ -208,9 +190,9 @@ class KubernetesBackend:
                 self._whole = False
                 self.cluster_state.retell()
             facts = self.cluster_state.facts(now_s)
-            said: list[Write | EmitEvent] = [*self._to_say, *self._shared_list.take(now_s)]
+            said: list[Write | EmitEvent] = [*self._effects.events, *self._shared_list.take(now_s)]
             said += [*self._taints.take(now_s), *self._shared.take(now_s)]
-            self._to_say = []
+            self._effects.events = []
             said += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
             for unread in self.cluster_state.unreadable.take():
                 said += _of_unreadable(unread, now_s)
@@ -232,9 +214,9 @@ class KubernetesBackend:
         with self._lock:
             for effect in effects:
                 try:
-                    writes += self._carry_out(effect, now_s)
+                    writes += self._effects.carry_out(effect, now_s)
                 except Exception as error:  # noqa: BLE001 - the others are carried out
-                    gang = self.cluster_state.registry.named.get(_workload(effect))
+                    gang = self.cluster_state.registry.named.get(workload_of_effect(effect))
                     if gang is not None:
                         self.cluster_state.leave_out(gang, error)
                         self.wake()
@@ -326,7 +308,12 @@ class KubernetesBackend:
             self._submit(writes)
 
     def _is_busy(self, now_s: float) -> bool:
-        return self.binding > FEW or self.cluster_state.moving(now_s) > FEW
+        return self._effects.binding > FEW or self.cluster_state.moving(now_s) > FEW
+
+    @property
+    def binding(self) -> int:
+        """Return the number of bindings under way."""
+        return self._effects.binding
 
     # Below
 
@@ -340,7 +327,7 @@ class KubernetesBackend:
                 for _ in range(min(AT_ONCE, len(self._outcomes))):
                     write, outcome = self._outcomes.popleft()
                     try:
-                        self._came_of(write, outcome, now_s)
+                        self._effects.take_outcome(write, outcome, now_s)
                     except Exception as error:  # noqa: BLE001 - the others have to be heard
                         _LOG.error("outcome_not_taken_in", exc_info=error)
 
@@ -354,148 +341,6 @@ class KubernetesBackend:
         self._inbox.popleft()
         if len(changes) > AT_ONCE:
             self._inbox.appendleft((see, changes[AT_ONCE:]))
-
-    def _carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | EmitEvent]:
-        if isinstance(effect, StartPod):
-            yield from self._start(effect, now_s)
-        elif isinstance(effect, StopPod):
-            yield from self._stop(effect, now_s)
-        else:
-            gang = self.cluster_state.registry.named.get(_workload(effect))
-            if gang is None:
-                return
-            keep = self.statuses.keep
-            if isinstance(effect, ReserveNomination):
-                gang.set_nomination(effect.nomination)
-                room = {"nomination": nomination_status(gang, effect.nomination)}
-                yield from keep(gang, room, now_s, urgent=True)
-                yield from nominations(gang, {place.pod: place.node for place in effect.nomination.places})
-            elif isinstance(effect, ReleaseNomination):
-                left = gang.nomination.places if gang.nomination is not None else ()
-                gang.set_nomination(None)
-                yield from keep(gang, {"nomination": None}, now_s, urgent=True)
-                yield from nominations(gang, {place.pod: None for place in left})
-            elif isinstance(effect, SaveProgress):
-                gang.remember(effect.status)
-                self.cluster_state.registry.changed[gang] = None
-            elif isinstance(effect, EndWorkload):
-                gang.ending = effect
-                if effect.cause is not None:
-                    gang.verdict = effect.how
-                    forget_facts(gang)
-                    self.cluster_state.registry.dirty[gang] = None
-                self.cluster_state.registry.changed[gang] = None
-
-    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | EmitEvent]:
-        place = effect.place
-        gang = self.cluster_state.registry.named.get(place.pod.workload)
-        if gang is None:
-            return
-        tracked = gang.at(place.pod)
-        if tracked is None or tracked.holds or tracked.wait:
-            gang.never_started(place.pod, effect.start, now_s)
-            self.cluster_state.registry.dirty[gang] = None
-            self.wake()
-            return
-        if self.cluster_state.registry.is_nominated(gang):
-            gang.set_nomination(None)
-            self.cluster_state.registry.forget_nomination(gang)
-            yield from self.statuses.keep(gang, {"nomination": None}, now_s)
-        ours = self.cluster_state.assume(tracked, place, effect.start, now_s)
-        words = {START_KEY: str(effect.start)}
-        if place.devices:
-            words[GPUS_KEY] = ",".join(map(str, place.devices))
-        about = (tracked, effect.start, ours)
-        before = _too_few(tracked, place) or self._before(tracked, place.node)
-        if isinstance(before, str):
-            self.cluster_state.refused(tracked, effect.start, before, now_s)
-            self.wake()
-        else:
-            self.binding += 1
-            yield Bind(gang.key.namespace, tracked.name, tracked.uid, place.node, words, about, before)
-
-    def _before(self, tracked: TrackedPod, name: str) -> tuple[Preparation, ...] | str:
-        """Return the writes for the pod's volumes before its binding, or why it can't be bound there."""
-        resolver, node = self.cluster_state.resolver, self.cluster_state.node_states.node(name)
-        pod = resolver.pod(tracked.key)
-        if node is None or not pod.spec.volumes:
-            return ()  # without a node the last look before the binding says so
-        return preparations(pod, node, resolver.inventory)
-
-    def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
-        gang = self.cluster_state.registry.named.get(effect.pod.workload)
-        tracked = None if gang is None else gang.at(effect.pod)
-        if gang is None or tracked is None or not tracked.holds or tracked.told != effect.start:
-            return
-        by_plan = isinstance(effect.cause, EvictionCause)
-        self.cluster_state.stops(tracked, now_s, by_plan=by_plan)
-        self.statuses.stops(gang, effect, now_s)
-        self.cluster_state.registry.changed[gang] = None
-        because = preempted(gang, tracked, effect)
-        yield Evict(
-            gang.key.namespace,
-            tracked.name,
-            tracked.uid,
-            None,
-            because,
-            (tracked, effect.start, None),
-            ended(effect),
-            insists=not by_plan,
-            overrides=effect.overrides,
-            needed_by=(effect.cause.by or "") if isinstance(effect.cause, EvictionCause) else "",
-        )
-
-    def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
-        """Under the lock: what became of a write."""
-        if isinstance(write, Bind):
-            self.binding -= 1
-        if isinstance(write.about, Gang):
-            self.statuses.not_written(write.about, now_s)
-            return
-        about: tuple[TrackedPod, int, PodUsage | None] = write.about  # type: ignore[assignment]
-        tracked, start, _ = about
-        gang = tracked.gang
-        if gang is None:
-            return
-        if isinstance(write, Bind):
-            if isinstance(outcome, WriteDone):
-                note = f"{tracked.name} is placed on {write.node}."
-                self._to_say.append(
-                    EmitEvent(regarding_pod(gang, tracked), "Scheduled", note, action="Binding")
-                )
-            elif isinstance(outcome, WriteUnknown):
-                self.cluster_state.doubt(tracked, start, now_s)
-            elif isinstance(outcome, WriteRefused | WriteNotSent):
-                again = isinstance(outcome, WriteNotSent)
-                self.cluster_state.refused(tracked, start, outcome.sentence, now_s, again=again)
-        elif isinstance(outcome, WriteDone):
-            self.cluster_state.budgets.accepted(tracked)
-        elif isinstance(outcome, WriteDelayed):
-            self.statuses.say(gang, "HeldUp", outcome.sentence, "Evicting")
-        elif isinstance(outcome, WriteUnknown | WriteNotSent) or (
-            isinstance(outcome, WriteRefused) and outcome.status != 404
-        ):
-            self._not_stopped(write, tracked, outcome.sentence, now_s)
-
-    def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
-        """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
-        if not isinstance(write, Evict) or write.insists or tracked.gang is None:
-            self.cluster_state.not_stopped(tracked, now_s)
-            return
-        self.cluster_state.stop_refused(tracked, write.needed_by or None, sentence, now_s)
-        self.statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
-
-
-def _too_few(tracked: TrackedPod, place: Placement) -> str:
-    """Return what is wrong with the devices of a placement; nothing if they are as many as the pod asks for.
-
-    A binding without its devices would take them from pods that hold them, and nothing after it would notice.
-    """
-    wanted = 0 if tracked.info is None else tracked.info.request.devices
-    if len(place.devices) == wanted:
-        return ""
-    _LOG.error("devices_missing", pod=tracked.key, node=place.node, wanted=wanted, given=place.devices)
-    return f"It asks for {wanted} devices and was given {len(place.devices)}."
 
 
 def _is_of_leaving(refusal: WriteRefused) -> bool:
@@ -512,14 +357,6 @@ def _of_unreadable(unread: UnreadableObject, now_s: float) -> Iterator[Write | E
     if unread.resource == "pods" and unread.uid:
         namespace, _, name = unread.key.rpartition("/")
         yield condition(namespace, name, unread.uid, UNREADABLE_POD, unread.sentence, now_s)
-
-
-def _workload(effect: Effect) -> str:
-    if isinstance(effect, StartPod):
-        return effect.place.pod.workload
-    if isinstance(effect, StopPod):
-        return effect.pod.workload
-    return effect.nomination.workload if isinstance(effect, ReserveNomination) else effect.workload
 
 
 def _workload_of(fact: Fact) -> str:

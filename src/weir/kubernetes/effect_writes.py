@@ -1,0 +1,209 @@
+"""Effects of control as writes, and their outcomes as facts. The backend holds its lock around both."""
+
+from collections.abc import Callable, Iterator
+
+from structlog import get_logger
+
+from weir.control.port import (
+    Effect,
+    EndWorkload,
+    ReleaseNomination,
+    ReserveNomination,
+    SaveProgress,
+    StartPod,
+    StopPod,
+)
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gang_facts import forget_facts
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.node_usage import PodUsage
+from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, TrackedPod
+from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
+from weir.kubernetes.writes.final_conditions import ended
+from weir.kubernetes.writes.operations import (
+    Bind,
+    EmitEvent,
+    Evict,
+    Outcome,
+    Preparation,
+    Write,
+    WriteDelayed,
+    WriteDone,
+    WriteNotSent,
+    WriteRefused,
+    WriteUnknown,
+)
+from weir.kubernetes.writes.status_fields import nominations
+from weir.kubernetes.writes.status_values import nomination_status
+from weir.kubernetes.writes.statuses import StatusWriter
+from weir.kubernetes.writes.volume_binding import preparations
+from weir.model.reasons import EvictionCause
+from weir.state.events import Placement
+
+_LOG = get_logger(__name__)
+
+
+class EffectWrites:
+    """Writes that carry effects out; `binding` is the number of bindings under way.
+
+    `events` are for people; the backend sends them with the next facts, because each alone costs more.
+    """
+
+    def __init__(self, cluster_state: ClusterState, statuses: StatusWriter, wake: Callable[[], None]) -> None:
+        self.binding = 0
+        self.events: list[EmitEvent] = []
+        self._state = cluster_state
+        self._statuses = statuses
+        self._wake = wake
+
+    def carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | EmitEvent]:
+        """Yield the writes that carry an effect out."""
+        if isinstance(effect, StartPod):
+            yield from self._start(effect, now_s)
+        elif isinstance(effect, StopPod):
+            yield from self._stop(effect, now_s)
+        else:
+            gang = self._state.registry.named.get(workload_of_effect(effect))
+            if gang is None:
+                return
+            keep = self._statuses.keep
+            if isinstance(effect, ReserveNomination):
+                gang.set_nomination(effect.nomination)
+                status = {"nomination": nomination_status(gang, effect.nomination)}
+                yield from keep(gang, status, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: place.node for place in effect.nomination.places})
+            elif isinstance(effect, ReleaseNomination):
+                left = gang.nomination.places if gang.nomination is not None else ()
+                gang.set_nomination(None)
+                yield from keep(gang, {"nomination": None}, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: None for place in left})
+            elif isinstance(effect, SaveProgress):
+                gang.remember(effect.status)
+                self._state.registry.changed[gang] = None
+            elif isinstance(effect, EndWorkload):
+                gang.ending = effect
+                if effect.cause is not None:
+                    gang.verdict = effect.how
+                    forget_facts(gang)
+                    self._state.registry.dirty[gang] = None
+                self._state.registry.changed[gang] = None
+
+    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | EmitEvent]:
+        place = effect.place
+        gang = self._state.registry.named.get(place.pod.workload)
+        if gang is None:
+            return
+        tracked = gang.at(place.pod)
+        if tracked is None or tracked.holds or tracked.wait:
+            gang.never_started(place.pod, effect.start, now_s)
+            self._state.registry.dirty[gang] = None
+            self._wake()
+            return
+        if self._state.registry.is_nominated(gang):
+            gang.set_nomination(None)
+            self._state.registry.forget_nomination(gang)
+            yield from self._statuses.keep(gang, {"nomination": None}, now_s)
+        ours = self._state.assume(tracked, place, effect.start, now_s)
+        words = {START_KEY: str(effect.start)}
+        if place.devices:
+            words[GPUS_KEY] = ",".join(map(str, place.devices))
+        about = (tracked, effect.start, ours)
+        before = _too_few(tracked, place) or self._before(tracked, place.node)
+        if isinstance(before, str):
+            self._state.refused(tracked, effect.start, before, now_s)
+            self._wake()
+        else:
+            self.binding += 1
+            yield Bind(gang.key.namespace, tracked.name, tracked.uid, place.node, words, about, before)
+
+    def _before(self, tracked: TrackedPod, name: str) -> tuple[Preparation, ...] | str:
+        """Return the writes for the pod's volumes before its binding, or why it can't be bound there."""
+        resolver, node = self._state.resolver, self._state.node_states.node(name)
+        pod = resolver.pod(tracked.key)
+        if node is None or not pod.spec.volumes:
+            return ()  # without a node the last look before the binding says so
+        return preparations(pod, node, resolver.inventory)
+
+    def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
+        gang = self._state.registry.named.get(effect.pod.workload)
+        tracked = None if gang is None else gang.at(effect.pod)
+        if gang is None or tracked is None or not tracked.holds or tracked.told != effect.start:
+            return
+        by_plan = isinstance(effect.cause, EvictionCause)
+        self._state.stops(tracked, now_s, by_plan=by_plan)
+        self._statuses.stops(gang, effect, now_s)
+        self._state.registry.changed[gang] = None
+        because = preempted(gang, tracked, effect)
+        yield Evict(
+            gang.key.namespace,
+            tracked.name,
+            tracked.uid,
+            None,
+            because,
+            (tracked, effect.start, None),
+            ended(effect),
+            insists=not by_plan,
+            overrides=effect.overrides,
+            needed_by=(effect.cause.by or "") if isinstance(effect.cause, EvictionCause) else "",
+        )
+
+    def take_outcome(self, write: Write, outcome: Outcome, now_s: float) -> None:
+        """Bring the state up to the outcome of a write."""
+        if isinstance(write, Bind):
+            self.binding -= 1
+        if isinstance(write.about, Gang):
+            self._statuses.not_written(write.about, now_s)
+            return
+        about: tuple[TrackedPod, int, PodUsage | None] = write.about  # type: ignore[assignment]
+        tracked, start, _ = about
+        gang = tracked.gang
+        if gang is None:
+            return
+        if isinstance(write, Bind):
+            if isinstance(outcome, WriteDone):
+                note = f"{tracked.name} is placed on {write.node}."
+                self.events.append(
+                    EmitEvent(regarding_pod(gang, tracked), "Scheduled", note, action="Binding")
+                )
+            elif isinstance(outcome, WriteUnknown):
+                self._state.doubt(tracked, start, now_s)
+            elif isinstance(outcome, WriteRefused | WriteNotSent):
+                again = isinstance(outcome, WriteNotSent)
+                self._state.refused(tracked, start, outcome.sentence, now_s, again=again)
+        elif isinstance(outcome, WriteDone):
+            self._state.budgets.accepted(tracked)
+        elif isinstance(outcome, WriteDelayed):
+            self._statuses.say(gang, "HeldUp", outcome.sentence, "Evicting")
+        elif isinstance(outcome, WriteUnknown | WriteNotSent) or (
+            isinstance(outcome, WriteRefused) and outcome.status != 404
+        ):
+            self._not_stopped(write, tracked, outcome.sentence, now_s)
+
+    def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
+        """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
+        if not isinstance(write, Evict) or write.insists or tracked.gang is None:
+            self._state.not_stopped(tracked, now_s)
+            return
+        self._state.stop_refused(tracked, write.needed_by or None, sentence, now_s)
+        self._statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
+
+
+def _too_few(tracked: TrackedPod, place: Placement) -> str:
+    """Return what is wrong with the devices of a placement; nothing if they are as many as the pod asks for.
+
+    A binding without its devices would take them from pods that hold them, and nothing after it would notice.
+    """
+    wanted = 0 if tracked.info is None else tracked.info.request.devices
+    if len(place.devices) == wanted:
+        return ""
+    _LOG.error("devices_missing", pod=tracked.key, node=place.node, wanted=wanted, given=place.devices)
+    return f"It asks for {wanted} devices and was given {len(place.devices)}."
+
+
+def workload_of_effect(effect: Effect) -> str:
+    """Return the workload of an effect."""
+    if isinstance(effect, StartPod):
+        return effect.place.pod.workload
+    if isinstance(effect, StopPod):
+        return effect.pod.workload
+    return effect.nomination.workload if isinstance(effect, ReserveNomination) else effect.workload
