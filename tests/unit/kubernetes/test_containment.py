@@ -81,7 +81,7 @@ def test_a_pod_that_breaks_its_reading_is_told_to_people_and_read_again_when_it_
 
 def test_a_workload_that_breaks_the_telling_is_left_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     here = begun()
-    _breaks(monkeypatch, Gang, "tell", "team/pod-bad")
+    _breaks(monkeypatch, Gang, "absent", "team/pod-bad")
     here.hear("pods", pod("bad", on="n1", gpus=3, phase="Running"), pod("good", namespace="others"))
     assert [each.name for each in here.step()] == ["good"]
     here.step()
