@@ -20,7 +20,7 @@ COMPILED_TESTS := tests/compiled.py tests/scenarios tests/unit/state tests/unit/
   tests/unit/simulation/test_replay.py tests/unit/simulation/test_simulated_cluster.py tests/unit/store
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean wheel package test-compiled
+.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean web web-test wheel package test-compiled
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
@@ -29,6 +29,7 @@ help:
 	@echo "make replay  two real weeks of ten teams, with fixed parts and with guaranteed quotas"
 	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
 	@echo "make format  format and mend what can be     make docs    build the manual"
+	@echo "make web     build the dashboard's page  make web-test  its unit tests and types"
 	@echo "make wheel   build Weir with its engine compiled, which makes it faster, into dist/"
 	@echo "make package build wheel and sdist, and try each in an empty environment"
 	@echo "make sbom    write the bill of materials of what is shipped, as CycloneDX, into dist/"
@@ -41,12 +42,19 @@ $(READY): pyproject.toml constraints.txt
 	$(PY) $(PROJECT) --no-build-isolation -e .
 	@touch $@
 
-test: $(READY)
+# The page of the dashboard; nothing is done if it is built from these very files.
+web: $(READY)
+	@$(PY) -m tools.web
+
+web-test: $(READY)
+	@$(PY) -m tools.web test
+
+test: $(READY) web
 	@$(PY) -m tools.controlplane.binaries
 	@$(PY) -m tools.node.programs
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
-check: $(READY) docs
+check: $(READY) docs web-test
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy --strict src
@@ -59,7 +67,7 @@ format: $(READY)
 docs: $(READY)
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-demo: $(READY)
+demo: $(READY) web
 	@$(PY) -m weir demo
 
 kubernetes: $(READY)
@@ -73,9 +81,9 @@ bench: $(BENCH_VENV)/.ready
 	$(BENCH_VENV)/bin/python -m bench $(ARGS)
 
 # Compiled unless COMPILED=0. It takes three minutes of a processor and a C compiler.
-wheel: $(READY)
+wheel: $(READY) web
 	rm -f dist/weir-*.whl
-	HATCH_BUILD_HOOK_ENABLE_CUSTOM=$(if $(filter 0,$(COMPILED)),0,1) \
+	WEIR_COMPILED=$(if $(filter 0,$(COMPILED)),0,1) \
 	  $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 $(COMPILED_READY): pyproject.toml constraints.txt tools/compiled.py $(shell find src -name '*.py')
@@ -89,7 +97,7 @@ test-compiled: $(COMPILED_READY)
 	$(COMPILED_VENV)/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(COMPILED_TESTS))
 
 # Neither is compiled: compiling takes minutes and changes no metadata.
-package: $(READY)
+package: $(READY) web
 	$(PY) -m tools.package_smoke
 
 properties: $(READY)
@@ -114,4 +122,4 @@ sbom: $(READY)
 	@echo "dist/weir.cdx.json"
 
 clean:
-	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist build
+	rm -rf $(VENV) web/node_modules src/weir/local/server/dashboard/page .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist build

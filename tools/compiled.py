@@ -1,4 +1,4 @@
-"""Compiles the engine while a wheel is built, where that is asked for: `make wheel`.
+"""Sees that a package has the dashboard, and with WEIR_COMPILED=1 compiles the engine of a wheel.
 
 The modules are the typed ones the project checks anyway, handed to mypyc as they are. Nothing is written into
 the tree, where a compiled module would hide the source beside it: from a temporary directory it goes into the
@@ -31,6 +31,10 @@ PLAIN = (
 )
 """Nouns that others read from JSON, copy and pickle: dataclasses made by mypyc don't allow that."""
 
+PAGE = "src/weir/local/server/dashboard/page/index.html"
+NO_PAGE = "The dashboard isn't built: run `make web`. No package is made without it."
+NEEDS = ("mypy[mypyc]", "numpy>=1.26", "pydantic>=2.7")
+
 NO_COMPILER = (
     "Compiling Weir needs a C compiler and Python's headers, and {missing}: install them (Debian and Ubuntu: "
     "apt-get install gcc python3-dev), or build without compiling (make wheel COMPILED=0)."
@@ -40,9 +44,23 @@ NO_COMPILER = (
 class Compiling(BuildHookInterface[Any]):
     """Puts compiled modules beside their sources in a wheel; an editable install runs the sources."""
 
+    _scratch: TemporaryDirectory[str] | None = None
+
+    @property
+    def _compiles(self) -> bool:
+        return self.target_name == "wheel" and os.environ.get("WEIR_COMPILED") == "1"
+
+    def dependencies(self) -> list[str]:
+        """Return the packages that compiling needs."""
+        return list(NEEDS) if self._compiles else []
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and say which files go where in the wheel."""
+        """Insist on the dashboard; compile, and say which files go where in the wheel."""
         if version == "editable":
+            return
+        if not (Path(self.root) / PAGE).exists():
+            raise SystemExit(NO_PAGE)
+        if not self._compiles:
             return
         if missing := _missing():
             raise SystemExit(NO_COMPILER.format(missing=missing))
@@ -54,7 +72,7 @@ class Compiling(BuildHookInterface[Any]):
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Drop what has gone into the wheel."""
-        if version != "editable":
+        if self._scratch is not None:
             self._scratch.cleanup()
 
 

@@ -5,11 +5,13 @@ Packages come at the versions and with the hashes of constraints.txt.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[1]
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
@@ -109,8 +111,18 @@ def try_server(python: Path, home: Path, pinned: Path) -> None:
             )
             assert "hello there" in run(weir, *submit, env=env)
             assert "succeeded" in run(weir, "list", "--all", env=env)
+            try_dashboard(run(weir, "dashboard", env=env).split()[0])
         finally:
             server.terminate()
+
+
+def try_dashboard(link: str) -> None:
+    """Load the page of a link, and all that it needs."""
+    address = link.partition("#")[0]
+    page = urlopen(address).read().decode()  # noqa: S310 - it is a server of this machine
+    for name in re.findall(r'(?:src|href)="\./(assets/[^"]+)"', page):
+        assert urlopen(address + name).read(), name  # noqa: S310
+    assert "assets/" in page, page
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "AuditRow",
     "CheckpointPage",
     "CheckpointRow",
+    "DashboardLink",
     "DeviceRow",
     "EventPage",
     "EventRow",
@@ -37,6 +38,8 @@ __all__ = [
     "QueueDeleted",
     "QueuePage",
     "QueueRow",
+    "QuotaEffect",
+    "QuotaPreview",
     "Role",
     "SecretPage",
     "SecretRow",
@@ -140,6 +143,25 @@ class QueueRow(Answer):
     running: int = 0
     pending: int = 0
     warnings: list[str] = []  # quotas that can't all be kept
+
+
+class QuotaEffect(Answer):
+    """A workload that a change of quotas would stop or start."""
+
+    workload: str
+    uid: int
+    project: str
+    user: str
+    gpus: float
+    sentence: str
+
+
+class QuotaPreview(Answer):
+    """Effect of a change of quotas on the next decision, tried on a copy of the pool."""
+
+    stops: list[QuotaEffect] = []
+    starts: list[QuotaEffect] = []
+    warnings: list[str] = []  # quotas that couldn't all be kept
 
 
 class DeviceRow(Answer):
@@ -289,6 +311,13 @@ class TokenMade(Answer):
     projects: list[str] = []
     label: str = ""
     expires_s: float | None = None
+
+
+class DashboardLink(Answer):
+    """A link that signs in to the dashboard, once. `path` is on the address of the pool."""
+
+    path: str
+    expires_s: float
 
 
 class TokenRow(Answer):

@@ -57,6 +57,7 @@ TOPICS = (
                 extra="demo",
             ),
             Command("status", "weir.cli.nodes:status", "Show the pool in one glance."),
+            Command("dashboard", "weir.cli.dashboard:dashboard", "Open the pool in a browser."),
             Command("top", "weir.cli.nodes:top", "Show what projects hold and what GPUs do."),
             Command("nodes", "weir.cli.nodes:nodes", "List the machines."),
             Command(

@@ -264,6 +264,13 @@ class Endpoints:
         return Call("POST", path, form(TokenMade), body={} if expires is None else {"expires": expires})
 
     @endpoint
+    def dashboard_link(self) -> Call[model.DashboardLink]:
+        """Make a link that signs in to the dashboard once, within a minute; `path` is on `address.url`."""
+        from weir.api.answers import DashboardLink
+
+        return Call("POST", "/dashboard/links", form(DashboardLink), body={})
+
+    @endpoint
     def revoke_token(self, number: int) -> Call[None]:
         """Make a token invalid."""
         return Call("DELETE", f"/tokens/{number}", nothing)

@@ -228,6 +228,10 @@ class Store:
         """Return the token with this text, expired or not, from memory."""
         return self._tokens.of(text)
 
+    def token_with(self, hashed: str) -> TokenRecord | None:
+        """Return the token whose text has this hash, expired or not, from memory."""
+        return self._tokens.with_hash(hashed)
+
     def token_used(self, id_: int, at_s: float) -> None:
         """Record that a token is used; `write_token_uses` writes it, at most once a minute for each token."""
         self._tokens.used(id_, at_s)

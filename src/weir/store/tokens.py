@@ -101,6 +101,10 @@ class TokenTable:
         """Return the token with this text, expired or not; None if there is none."""
         return self._by_hash.get(_hash(text))
 
+    def with_hash(self, hashed: str) -> TokenRecord | None:
+        """Return the token whose text has this hash, expired or not; None if there is none."""
+        return self._by_hash.get(hashed)
+
     def used(self, id_: int, at_s: float) -> None:
         """Note that a token is used; `write_uses` writes it down later."""
         if at_s - self._used.get(id_, 0.0) >= USED_EVERY_S:

@@ -10,8 +10,13 @@ from weir import __version__
 from weir.local.server import problem_details
 from weir.local.server.audit import AuditLog
 from weir.local.server.audit_middleware import AuditMiddleware
-from weir.local.server.auth import Authenticator, Person
+from weir.local.server.auth import Authenticator, Person, hash_of_header
 from weir.local.server.connections import keep
+from weir.local.server.dashboard import browser_requests, page_files
+from weir.local.server.dashboard import routes as dashboard
+from weir.local.server.dashboard.browser_requests import header, session_cookie
+from weir.local.server.dashboard.live_hub import LiveHub
+from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter
@@ -20,6 +25,7 @@ from weir.local.server.routes import (
     checkpoints,
     pool_state,
     queues,
+    quota_previews,
     secrets,
     stream,
     tokens,
@@ -28,7 +34,7 @@ from weir.local.server.routes import (
 from weir.local.server.routes.common import BODIES
 
 OPENAPI = "/api/v1/openapi.json"
-OPEN = frozenset({"/healthz", "/readyz", OPENAPI})
+OPEN = frozenset({"/healthz", "/readyz", OPENAPI, dashboard.SIGN_IN})
 """Paths that anyone may read."""
 GUARDED = ("/api/", "/metrics")
 _ABOUT = "One pool of GPUs for many teams, with guaranteed quotas and honest answers."
@@ -37,25 +43,27 @@ _ABOUT = "One pool of GPUs for many teams, with guaranteed quotas and honest ans
 class _AuthMiddleware:
     """Authenticates each request and applies the rate limits before anything else."""
 
-    def __init__(self, app: ASGIApp, door: Authenticator, limiter: RequestLimiter) -> None:
+    def __init__(
+        self, app: ASGIApp, door: Authenticator, limiter: RequestLimiter, sessions: DashboardSessions
+    ) -> None:
         self._app = app
         self._door = door
+        self._sessions = sessions
         self._limiter = limiter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
-            raw = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
-            header = raw.decode("latin-1")
             try:
-                person = self._door.who(header)
+                token = self._token_of(scope)
+                person = self._door.person_with(token)
                 admitted = self._limiter.admitted(
                     person, scope["method"], scope["path"], scope["query_string"]
                 )
                 with admitted, suppress(_TokenExpired):
                     state = scope.setdefault("state", {})
-                    state["person"] = person
+                    state["person"], state["token"] = person, token
                     keep(state)
-                    await self._app(scope, receive, self._while_it_holds(send, header, person))
+                    await self._app(scope, receive, self._while_it_holds(send, scope, person))
             except RequestRefused as refused:
                 if _has_body(scope):
                     await problem_details.discard_body(receive)
@@ -63,11 +71,25 @@ class _AuthMiddleware:
             return
         await self._app(scope, receive, send)
 
-    def _while_it_holds(self, send: Send, header: str, person: Person) -> Send:
+    def _token_of(self, scope: Scope) -> str:
+        """Return the hash of the token in the header, or of the session in the cookie."""
+        authorization = header(scope, b"authorization")
+        if not authorization and session_cookie(scope):
+            return browser_requests.token_of(scope, self._sessions)
+        return hash_of_header(authorization)
+
+    def _holds(self, scope: Scope, person: Person) -> bool:
+        """Return True if a request still means this person, with the same rights."""
+        try:
+            return self._door.person_with(self._token_of(scope)) == person
+        except RequestRefused:
+            return False
+
+    def _while_it_holds(self, send: Send, scope: Scope, person: Person) -> Send:
         """End an answer that goes on for long, such as a stream, once its token has changed or ended."""
 
         async def checked(message: Message) -> None:
-            if message.get("more_body") and not self._door.holds(header, person):
+            if message.get("more_body") and not self._holds(scope, person):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 raise _TokenExpired
             await send(message)
@@ -94,7 +116,10 @@ def create_app(pool: PoolService, door: Authenticator, audit: AuditLog | None = 
     app.state.workers = pool.workers
     app.state.audit = audit = audit or AuditLog(pool.home)
     pool.checks["audit"] = lambda: audit.trouble
-    app.add_middleware(_AuthMiddleware, door=door, limiter=RequestLimiter(pool.limits))
+    app.state.sessions = sessions = DashboardSessions(pool.home, door, pool.clock)
+    app.state.door = door
+    app.state.live = LiveHub(pool)
+    app.add_middleware(_AuthMiddleware, door=door, limiter=RequestLimiter(pool.limits), sessions=sessions)
     app.add_middleware(
         AuditMiddleware, audit=app.state.audit, guarded=GUARDED
     )  # the outer one: it sees refusals
@@ -112,8 +137,20 @@ def create_schema_app() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for routes in (workloads, checkpoints, queues, secrets, pool_state, tokens, audit_log, stream):
+    for routes in (
+        workloads,
+        checkpoints,
+        queues,
+        quota_previews,
+        secrets,
+        pool_state,
+        tokens,
+        audit_log,
+        stream,
+    ):
         app.include_router(routes.routes)
+    app.include_router(dashboard.routes)
+    app.include_router(page_files.routes)
     problem_details.install(app)
     plain = app.openapi
 

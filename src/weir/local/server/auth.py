@@ -47,8 +47,8 @@ class Person:
 class TokenLookup(Protocol):
     """Lookup of people's tokens."""
 
-    def token(self, text: str) -> TokenRecord | None:
-        """Return the token with this text."""
+    def token_with(self, hashed: str) -> TokenRecord | None:
+        """Return the token whose text has this hash."""
         ...
 
     def token_used(self, id_: int, at_s: float) -> None:
@@ -61,7 +61,7 @@ class Authenticator:
 
     def __init__(self, admin_token: str, tokens: TokenLookup, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._admin = sha256(admin_token.encode()).digest()
+        self._admin = token_hash(admin_token)
         self._admin_person = Person(_user(), is_admin=True)
         self._tokens = tokens
 
@@ -71,13 +71,17 @@ class Authenticator:
         Raises:
             Refused: the token is unknown or has expired.
         """
-        scheme, _, text = (authorization or "").partition(" ")
-        text = text.strip()
-        if scheme.lower() != "bearer" or not text:
-            raise RequestRefused(401, f"Missing token. {_SAY_WHO}")
-        if compare_digest(sha256(text.encode()).digest(), self._admin):
+        return self.person_with(hash_of_header(authorization or ""))
+
+    def person_with(self, hashed: str) -> Person:
+        """Return the person of the token with this hash.
+
+        Raises:
+            RequestRefused: the token is unknown or has expired.
+        """
+        if compare_digest(hashed, self._admin):
             return self._admin_person
-        row = self._tokens.token(text)
+        row = self._tokens.token_with(hashed)
         if row is None:
             raise RequestRefused(401, f"Unknown token. {_SAY_WHO}")
         now_s = self._clock()
@@ -88,12 +92,23 @@ class Authenticator:
         self._tokens.token_used(row.id, now_s)
         return Person(row.user, row.role == "admin", frozenset(row.projects), row.id, row.label)
 
-    def holds(self, authorization: str, person: Person) -> bool:
-        """Return True if a header still means this person, with the same rights."""
-        try:
-            return self.who(authorization) == person
-        except RequestRefused:
-            return False
+
+def hash_of_header(authorization: str) -> str:
+    """Return the hash of the token in an Authorization header.
+
+    Raises:
+        RequestRefused: there is none.
+    """
+    scheme, _, text = authorization.partition(" ")
+    text = text.strip()
+    if scheme.lower() != "bearer" or not text:
+        raise RequestRefused(401, f"Missing token. {_SAY_WHO}")
+    return token_hash(text)
+
+
+def token_hash(text: str) -> str:
+    """Return the hash by which the store knows a token."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def person_of(request: Request) -> Person:

@@ -14,6 +14,8 @@ from time import monotonic
 from weir.api.answers import Answer
 from weir.local.server.auth import Person
 
+Change = tuple[str, Answer, str | None]
+"""A change: its kind, the object, and the project that may see it."""
 KEPT_MOST = 8192
 """Messages kept for readers that resume."""
 BEHIND_MOST = 2048
@@ -91,6 +93,8 @@ class EventStream:
         self._next = 1
         self._kept: deque[StreamMessage] = deque(maxlen=KEPT_MOST)
         self._readers: set[StreamReader] = set()
+        self.observers: set[Callable[[Sequence[Change]], None]] = set()
+        """Called with all changes, on the event loop."""
         self._closed = False
         self._gap = False  # something was not kept
         self._left_s = -KEPT_FOR_S  # when there was a reader last
@@ -104,20 +108,25 @@ class EventStream:
     @property
     def readers(self) -> int:
         """Return the number of readers."""
-        return len(self._readers)
+        return len(self._readers) + len(self.observers)
 
-    def send(self, changes: Sequence[tuple[str, Answer, str | None]]) -> None:
+    def send(self, changes: Sequence[Change]) -> None:
         """Publish changes as (kind, object, project that may see it). Any thread may call this."""
         loop = self._loop
         if not changes or loop is None or self._closed or loop.is_closed():
             return
-        if not self._readers and monotonic() - self._left_s > KEPT_FOR_S:
+        if not self.readers and monotonic() - self._left_s > KEPT_FOR_S:
             self._gap = True
             return
         with suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(self._take, changes)
 
-    def _take(self, changes: Sequence[tuple[str, Answer, str | None]]) -> None:
+    def _take(self, changes: Sequence[Change]) -> None:
+        for observe in tuple(self.observers):
+            observe(changes)
+        if not self._readers and monotonic() - self._left_s > KEPT_FOR_S:
+            self._gap = True
+            return
         messages = []
         if self._gap:
             self._gap = False

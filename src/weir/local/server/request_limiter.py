@@ -19,7 +19,7 @@ PERSONS_MAX = 10_000
 ROWS_A_UNIT = 100
 SUGGESTIONS_PER_PERSON_MAX = 2
 SUGGESTIONS_MAX = 16
-_COST_OF = {"/why": 50, "/usage": 20, "/snapshot": 50, "/metrics": 20}
+_COST_OF = {"/why": 50, "/preview": 50, "/usage": 20, "/snapshot": 50, "/metrics": 20}
 _COST_TO_CHANGE = 2
 
 
@@ -158,7 +158,9 @@ def cost_of(method: str, path: str, query: bytes) -> int:
 
 def is_streaming(path: str, query: bytes) -> bool:
     """Return True if the answer goes on until its reader leaves."""
-    return path == "/api/v1/stream" or (path.endswith("/logs") and b"follow" in query)
+    return path in ("/api/v1/stream", "/api/v1/dashboard/stream") or (
+        path.endswith("/logs") and b"follow" in query
+    )
 
 
 def _number(query: bytes, name: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from weir.api.answers import (
     Answer,
+    DashboardLink,
     EventPage,
     EventRow,
     EvictionRow,
@@ -38,6 +39,7 @@ _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     PoolStatus: ("started_s",),
     UsageReport: ("since_s", "until_s"),
     TokenMade: ("expires_s",),
+    DashboardLink: ("expires_s",),
     TokenRow: ("created_s", "expires_s", "used_s"),
     SecretRow: ("set_s",),
 }

@@ -97,3 +97,41 @@ async def test_a_page_of_projects(stands: Standing) -> None:
     rest = await stands.get("projects", limit=3, after=first["next"])
     names = [row["name"] for row in first["items"] + rest["items"]]
     assert (sorted(names), first["total"], rest["next"]) == (["default", "p0", "p1", "p2", "p3"], 5, None)
+
+
+async def test_preview_of_a_quota_tells_the_next_decision_and_changes_nothing(stands: Standing) -> None:
+    await stands.project("owner", 0)
+    await stands.project("borrower", 0)
+    for index in range(4):
+        await stands.submit("sleep", "3600", project="borrower", name=f"borrows-{index}")
+        await stands.until(f"borrows-{index}", "running")
+    await stands.submit("sleep", "3600", project="owner", name="waits", gpus=2)
+    await stands.until_true(lambda row: row["reason"], "workloads/waits")
+    entry = {"name": "owner", "quota": {"gpu": 2}}
+    answer = await stands.admin.post("/api/v1/projects/owner/preview", json=entry)
+    assert answer.status_code == 200, answer.text
+    seen = answer.json()
+    assert [(row["workload"], row["gpus"]) for row in seen["starts"]] == [("waits", 2.0)]
+    assert {row["project"] for row in seen["stops"]} == {"borrower"}
+    assert len(seen["stops"]) == 2
+    assert all("waits" in row["sentence"] for row in seen["stops"]), seen
+    assert (await stands.get("workloads/waits"))["status"] == "pending"
+    assert (await stands.get("projects/owner"))["quota"]["gpu"] == 0
+    same = await stands.admin.post(
+        "/api/v1/projects/owner/preview", json={"name": "owner", "quota": {"gpu": 0}}
+    )
+    assert same.json()["stops"] == same.json()["starts"] == []
+    assert (await stands.admin.put("/api/v1/projects/owner", json=entry)).status_code == 200
+    await stands.until("waits", "running")
+    stopped = {row["workload"] for row in seen["stops"]}
+    assert {
+        name
+        for name in (f"borrows-{at}" for at in range(4))
+        if (await stands.get(f"workloads/{name}"))["status"] == "pending"
+    } == stopped
+    member = await stands.member("owner")
+    assert (await member.post("/api/v1/projects/owner/preview", json=entry)).status_code == 403
+    wrong = await stands.admin.post(
+        "/api/v1/projects/owner/preview", json={"name": "owner", "department": "none"}
+    )
+    assert wrong.status_code == 422

@@ -1,0 +1,79 @@
+"""Frames of the live stream: JSON of what the page shows, compressed once for all readers.
+
+A frame is one line. Each is a sequence of deflate blocks of its own that ends at a byte and refers to
+nothing before it, so frames that were compressed apart make one gzip stream in any order.
+"""
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+from pydantic_core import to_json
+
+from weir.api.answers import Answer, WorkloadRow
+
+GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+COLUMNS = (
+    *("uid", "name", "project", "user", "type", "status", "gpus", "priority"),
+    *("submitted", "started", "ran", "pods", "running", "evicted", "why", "sentence"),
+)
+"""Columns of a workload in the list; `ran` is the run time before the current run."""
+ROW_BYTES_MAX = 300
+_SENTENCE_MIN = 20
+"""A sentence is cut to what is left of the row, or to this."""
+
+
+def workload_columns(row: WorkloadRow) -> bytes:
+    """Return a workload as the list has it, in JSON: an array in the order of COLUMNS."""
+    why = row.reason
+    values = [
+        row.uid,
+        row.name,
+        row.project,
+        row.user,
+        row.type,
+        row.status,
+        row.devices,
+        row.priority,
+        round(row.submitted_s, 1),
+        None if row.started_s is None else round(row.started_s, 1),
+        round(row.ran_before_s if row.ended_s is None else row.ran_s, 1),
+        row.pods,
+        row.pods_running,
+        None if row.evicted is None else round(row.evicted.at_s, 1),
+        "" if why is None else why.why,
+        "" if why is None else why.sentence,
+    ]
+    text = to_json(values)
+    over = len(text) - ROW_BYTES_MAX
+    if over > 0 and why is not None:
+        values[-1] = shortened(why.sentence, over)
+        text = to_json(values)
+    return text
+
+
+def shortened(sentence: str, over: int) -> str:
+    """Return a sentence without so many bytes of its end."""
+    kept = max(_SENTENCE_MIN, len(sentence.encode()) - over - 3)
+    cut = sentence.encode()[:kept].decode("utf-8", "ignore")
+    return cut if cut == sentence else f"{cut}…"
+
+
+def answer_json(answer: Answer) -> bytes:
+    """Return an answer as REST has it."""
+    return answer.model_dump_json().encode()
+
+
+def joined(rows: Iterable[bytes]) -> bytes:
+    """Return a JSON array of rows that are JSON already."""
+    return b"[" + b",".join(rows) + b"]"
+
+
+def frame(parts: Sequence[tuple[str, bytes]]) -> bytes:
+    """Return the line of a frame from its parts, each JSON already."""
+    return b"{" + b",".join(b'"%s":%s' % (name.encode(), text) for name, text in parts) + b"}\n"
+
+
+def compressed(line: bytes) -> bytes:
+    """Compress a frame, so that any other may follow it."""
+    packer = zlib.compressobj(level=3, wbits=-15)
+    return packer.compress(line) + packer.flush(zlib.Z_FULL_FLUSH)

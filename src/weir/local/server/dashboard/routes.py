@@ -1,0 +1,103 @@
+"""Routes of the dashboard: sign-in, one-time links, and the live stream."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from weir.api.answers import Answer, DashboardLink
+from weir.local.server.audit_middleware import note
+from weir.local.server.auth import Authenticator, Person, token_hash
+from weir.local.server.dashboard.browser_requests import COOKIE, check_origin, session_cookie
+from weir.local.server.dashboard.live_hub import LiveHub
+from weir.local.server.dashboard.sessions import SESSION_S, DashboardSessions
+from weir.local.server.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.routes.common import ThePool, Who, problems, said
+from weir.scenario_io.specs import Entry
+
+SIGN_IN = "/api/v1/dashboard/sign-in"
+_SESSION = "/api/v1/dashboard/session"
+routes = APIRouter(tags=["dashboard"])
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class SignInAsked(Entry):
+    """A token, or the code of a one-time link."""
+
+    token: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    code: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+
+
+class DashboardPerson(Answer):
+    """The person who is signed in, and their rights."""
+
+    user: str
+    is_admin: bool
+    projects: list[str]
+    proof: str | None = None  # what the page adds to each of its requests; told once
+
+
+def _person(person: Person, proof: str | None = None) -> DashboardPerson:
+    return DashboardPerson(
+        user=person.user, is_admin=person.is_admin, projects=sorted(person.projects), proof=proof
+    )
+
+
+@routes.post(SIGN_IN, include_in_schema=False)
+async def sign_in(request: Request) -> Response:
+    """Begin a session: a cookie for the browser, a proof for the page."""
+    check_origin(request.scope)
+    sessions: DashboardSessions = request.app.state.sessions
+    door: Authenticator = request.app.state.door
+    asked = await read_body(request, lambda body: read_as(SignInAsked, body, "The sign-in"))
+    if (asked.token is None) == (asked.code is None):
+        raise RequestRefused(422, "Write a token, or the code of a link.")
+    token = sessions.redeem(asked.code) if asked.code is not None else token_hash((asked.token or "").strip())
+    person = door.person_with(token)
+    request.state.person = person
+    cookie, proof = sessions.begin(token)
+    note(request, user=person.user)
+    answer = said(_person(person, proof), 201)
+    answer.headers["Cache-Control"] = "no-store"
+    answer.set_cookie(COOKIE, cookie, max_age=int(SESSION_S), path="/", httponly=True, samesite="strict")
+    return answer
+
+
+@routes.get(_SESSION, include_in_schema=False)
+async def session(who: Who) -> Response:
+    """Return the person who is signed in."""
+    answer = said(_person(who))
+    answer.headers.update(_NO_STORE)
+    return answer
+
+
+@routes.delete(_SESSION, include_in_schema=False)
+async def sign_out(request: Request, _who: Who) -> Response:
+    """End the session."""
+    sessions: DashboardSessions = request.app.state.sessions
+    sessions.end(session_cookie(request.scope))
+    answer = Response(status_code=204)
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+@routes.post("/api/v1/dashboard/links", status_code=201, response_model=DashboardLink, responses=problems())
+async def make_link(request: Request, pool: ThePool, _who: Who) -> Response:
+    """Make a link that signs in to the dashboard once, within a minute, with the rights of this token."""
+    sessions: DashboardSessions = request.app.state.sessions
+    code, until_s = sessions.make_code(request.state.token)
+    answer = said(pool.on_wall_clock(DashboardLink(path=f"/#code={code}", expires_s=until_s)), 201)
+    answer.headers.update(_NO_STORE)
+    return answer
+
+
+@routes.get("/api/v1/dashboard/stream", include_in_schema=False)
+async def stream(request: Request, who: Who) -> Response:
+    """Stream the list, and then what changes, as lines of JSON."""
+    hub: LiveHub = request.app.state.live
+    reader = hub.join(who)
+    if reader is None:
+        raise RequestRefused(503, "Too many pages are open already, or the server is being stopped.")
+    headers = {**_NO_STORE, "Content-Encoding": "gzip"}
+    return StreamingResponse(hub.frames(reader), media_type="application/x-ndjson", headers=headers)

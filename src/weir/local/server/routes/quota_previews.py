@@ -1,0 +1,93 @@
+"""Previews of changes of departments and projects: checked like the change, and tried on a copy."""
+
+import asyncio
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.answers import QuotaEffect, QuotaPreview
+from weir.local.server.auth import Person, require_admin
+from weir.local.server.pool import PoolService
+from weir.local.server.pool_inventory import PoolInventory
+from weir.local.server.problem_details import read_as, read_body
+from weir.local.server.queue_changes import checked_queue, following_departments
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+from weir.model.queues import Queue
+from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
+from weir.service.cluster_copy import cluster_facts
+from weir.service.quota_preview import preview_queues
+
+routes = APIRouter(prefix="/api/v1", tags=["queues"])
+EFFECTS_MAX = 100
+
+
+@routes.post(
+    "/projects/{name}/preview",
+    response_model=QuotaPreview,
+    responses=problems(403, *BODY_REFUSALS),
+    openapi_extra=takes(ProjectEntry, "The complete object, as it would be set."),
+)
+async def preview_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Return the workloads that would stop and start if a project were set like this. Nothing changes."""
+    require_admin(who)
+    asked = await read_body(request, lambda body: read_as(ProjectEntry, body, "The project"))
+    return said(await _preview(pool, asked, name, who))
+
+
+@routes.post(
+    "/departments/{name}/preview",
+    response_model=QuotaPreview,
+    responses=problems(403, *BODY_REFUSALS),
+    openapi_extra=takes(DepartmentEntry, "The complete object, as it would be set."),
+)
+async def preview_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Return the workloads that would stop and start if a department were set like this. Nothing changes."""
+    require_admin(who)
+    asked = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
+    return said(await _preview(pool, asked, name, who))
+
+
+async def _preview(
+    pool: PoolService, asked: DepartmentEntry | ProjectEntry, name: str, who: Person
+) -> QuotaPreview:
+    inventory = pool.inventory
+    queue = checked_queue(asked, name=name, now_s=pool.clock(), inventory=inventory)
+    queues = parents_first([queue, *following_departments(queue, name, inventory)], inventory)
+    async with pool.suggesting.turn(who):
+        facts = await pool.query(cluster_facts)
+        found = await asyncio.to_thread(preview_queues, facts, pool.policy, queues)
+    return QuotaPreview(
+        stops=_effects(pool, found.stops), starts=_effects(pool, found.starts), warnings=found.warnings
+    )
+
+
+def _effects(pool: PoolService, sentences: Mapping[str, str]) -> list[QuotaEffect]:
+    found = []
+    for name, sentence in list(sentences.items())[:EFFECTS_MAX]:
+        line = pool.view.workloads.get(name)
+        if line is not None:
+            spec = line.spec
+            found.append(
+                QuotaEffect(
+                    workload=name,
+                    uid=line.uid,
+                    project=spec.project,
+                    user=spec.user,
+                    gpus=line.devices,
+                    sentence=sentence,
+                )
+            )
+    return found
+
+
+def parents_first(changed: list[Queue], inventory: PoolInventory) -> list[Queue]:
+    """Return all departments and projects with these changes, each after its parent."""
+    queues = {each.name: each for each in (*inventory.queues, *changed)}
+
+    def depth(queue: Queue) -> int:
+        found, here = 0, queue.parent
+        while here is not None and found <= len(queues):
+            found, here = found + 1, queues[here].parent
+        return found
+
+    return sorted(queues.values(), key=depth)

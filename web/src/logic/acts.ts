@@ -1,0 +1,37 @@
+/** What a person may do with workloads, and what came of it. */
+import { Problem, send } from './api'
+import { OVER } from './pool'
+import type { Person, Row } from './types'
+
+export type Act = 'stop' | 'suspend' | 'resume' | 'rerun'
+export const ACTS: Act[] = ['stop', 'suspend', 'resume', 'rerun']
+const DONE: Record<Act, string> = { stop: 'stopped', suspend: 'suspended', resume: 'resumed', rerun: 'submitted again' }
+
+export const mayActIn = (person: Person, project: string): boolean => person.is_admin || person.projects.includes(project)
+
+/** Return True if an act makes sense for a workload in its state; the pool has the last word. */
+export function fits(act: Act, row: Row): boolean {
+  const over = OVER.has(row.status)
+  const suspended = row.status === 'pending' && row.why === 'suspended'
+  if (act === 'rerun') return over
+  if (act === 'resume') return suspended
+  return !over && !(act === 'suspend' && suspended)
+}
+
+/** Carry out an act on workloads one after another; return a sentence of the outcome. */
+export async function carryOut(act: Act, rows: Row[]): Promise<{ good: boolean; sentence: string }> {
+  const refused: string[] = []
+  let done = 0
+  for (const row of rows) {
+    try {
+      await send('POST', `/workloads/${row.uid}/${act}`)
+      done++
+    } catch (problem) {
+      refused.push(problem instanceof Problem ? problem.message : String(problem))
+    }
+  }
+  const said = [...new Set(refused)].slice(0, 3).join(' ')
+  const what = rows.length === 1 ? rows[0]!.name : `${done} of ${rows.length} workloads`
+  if (!refused.length) return { good: true, sentence: `${what}: ${DONE[act]}.` }
+  return { good: false, sentence: rows.length === 1 ? said : `${what} ${DONE[act]}. ${said}` }
+}

@@ -1,0 +1,73 @@
+/** Filters as text, such as `project:vision status:pending user:me train`, and the order of a list. */
+import { ranFor } from './pool'
+import type { Row } from './types'
+
+export const KEYS = ['project', 'user', 'type', 'status', 'why', 'name'] as const
+export type Key = (typeof KEYS)[number]
+
+export interface Filter {
+  by: Partial<Record<Key, Set<string>>>
+  words: string[]
+  /** Words that name no key, such as `colour:red`. */
+  unknown: string[]
+}
+
+export function parseFilter(text: string, me: string): Filter {
+  const filter: Filter = { by: {}, words: [], unknown: [] }
+  for (const word of text.trim().split(/\s+/)) {
+    if (!word) continue
+    const at = word.indexOf(':')
+    const key = word.slice(0, at) as Key
+    if (at <= 0) filter.words.push(word.toLowerCase())
+    else if (!KEYS.includes(key)) filter.unknown.push(word)
+    else {
+      const values = word.slice(at + 1).split(',').filter(Boolean)
+      const known = (filter.by[key] ??= new Set())
+      for (const value of values) known.add(key === 'user' && value === 'me' ? me : value)
+    }
+  }
+  return filter
+}
+
+export function matches(row: Row, filter: Filter): boolean {
+  for (const key in filter.by) {
+    const values = filter.by[key as Key]!
+    if (values.size && !values.has(row[key as Key])) return false
+  }
+  return filter.words.every(
+    (word) =>
+      row.name.toLowerCase().includes(word) ||
+      row.project.toLowerCase().includes(word) ||
+      row.user.toLowerCase().includes(word),
+  )
+}
+
+/** The text with one value of a key set or, if it is the only one already, taken out. */
+export function toggled(text: string, key: Key, value: string): string {
+  const words = text.trim().split(/\s+/).filter(Boolean)
+  const rest = words.filter((word) => !word.startsWith(`${key}:`))
+  return words.includes(`${key}:${value}`) ? rest.join(' ') : [...rest, `${key}:${value}`].join(' ')
+}
+
+export type Order = 'newest' | 'name' | 'project' | 'user' | 'status' | 'gpus' | 'age' | 'ran'
+export const ORDERS: Order[] = ['newest', 'name', 'project', 'user', 'status', 'gpus', 'age', 'ran']
+
+export function sorted(rows: Row[], order: string, down: boolean, now_s: number): Row[] {
+  const sign = down ? -1 : 1
+  const found = [...rows]
+  const text = (key: 'name' | 'project' | 'user' | 'status') =>
+    found.sort((a, b) => sign * (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) || b.uid - a.uid)
+  const number = (value: (row: Row) => number) => found.sort((a, b) => sign * (value(a) - value(b)) || b.uid - a.uid)
+  if (order === 'name' || order === 'project' || order === 'user' || order === 'status') return text(order)
+  if (order === 'gpus') return number((row) => row.gpus)
+  if (order === 'age') return number((row) => -row.submitted)
+  if (order === 'ran') return number((row) => ranFor(row, now_s))
+  return found.sort((a, b) => b.uid - a.uid)
+}
+
+/** Count rows by status. */
+export function counts(rows: Iterable<Row>): Record<string, number> {
+  const found: Record<string, number> = {}
+  for (const row of rows) found[row.status] = (found[row.status] ?? 0) + 1
+  return found
+}

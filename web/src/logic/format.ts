@@ -1,0 +1,77 @@
+/** Numbers, times and names as people read them. */
+
+const UNITS: [string, number][] = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]]
+
+/** A duration in its two largest units, such as "2 h 5 min". */
+export function span(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds))
+  if (whole < 60) return `${whole} s`
+  const at = UNITS.findIndex(([, size]) => whole >= size)
+  const [unit, size] = UNITS[at]!
+  const first = Math.floor(whole / size)
+  const [next, less] = UNITS[at + 1]!
+  const second = Math.floor((whole % size) / less)
+  return second && first < 10 ? `${first} ${unit} ${second} ${next}` : `${first} ${unit}`
+}
+
+/** How long ago a time was. */
+export function ago(at_s: number, now_s: number): string {
+  const passed = now_s - at_s
+  return passed < 5 ? 'now' : `${span(passed)} ago`
+}
+
+/** A time of the browser's zone, with the zone. */
+export function moment(at_s: number): string {
+  return new Date(at_s * 1000).toLocaleString(undefined, {
+    year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit',
+    timeZoneName: 'short',
+  })
+}
+
+/** A time as programs read it. */
+export const iso = (at_s: number): string => new Date(at_s * 1000).toISOString()
+
+/** A count with at most two decimals, and its thousands apart. */
+export function number(value: number): string {
+  return value.toLocaleString('en', { maximumFractionDigits: 2 })
+}
+
+export const counted = (value: number, noun: string): string => `${number(value)} ${noun}${value === 1 ? '' : 's'}`
+
+export const gpus = (value: number): string => counted(value, 'GPU')
+
+export const percent = (fraction: number): string => `${Math.round(fraction * 100)} %`
+
+const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
+
+export function bytes(value: number): string {
+  let at = 0
+  while (value >= 1024 && at < SIZES.length - 1) {
+    value /= 1024
+    at++
+  }
+  return `${value >= 100 || at === 0 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, '')} ${SIZES[at]}`
+}
+
+/** An amount of a resource with its unit. */
+export function amount(resource: string, value: number): string {
+  if (resource === 'memory') return bytes(value)
+  if (resource === 'cpu') return counted(value, 'core')
+  return resource === 'gpu' ? gpus(value) : number(value)
+}
+
+/** A reason code in words. */
+export const words = (code: string): string => code.replaceAll('_', ' ')
+
+/** One of the project colours, the same for a name always. */
+export function colourOf(name: string): number {
+  let hash = 2166136261
+  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619)
+  return (hash >>> 0) % 8
+}
+
+/** Two or three letters of a name: colour is never the only sign. */
+export function shortOf(name: string): string {
+  const parts = name.split(/[-_. ]+/).filter(Boolean)
+  return (parts.length > 1 ? parts.map((part) => part[0]).join('') : name).slice(0, 3).toUpperCase()
+}

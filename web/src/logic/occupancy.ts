@@ -1,0 +1,111 @@
+/** Who holds which GPU, and what of it is borrowed or idle. */
+import type { Pool } from './pool'
+import type { Device, PoolNode, Queue, Row } from './types'
+
+export const IDLE_BELOW = 0.05
+/** A GPU that is held and used less than this is worth a look; `weir top` marks it too. */
+
+export type Hold = 'free' | 'quota' | 'borrowed' | 'foreign'
+
+export interface Cell {
+  node: PoolNode
+  device: Device
+  /** The workloads on it; several share it. */
+  rows: Row[]
+  hold: Hold
+  idle: boolean
+}
+
+export const quotaOf = (queue: Queue): number => queue.quota['gpu'] ?? (queue.kind === 'project' ? 0 : Infinity)
+export const heldBy = (queue: Queue): number => queue.allocated['gpu'] ?? 0
+
+/** Workloads that hold what is beyond their project's quota: the lowest priority first, then the latest start. */
+export function borrowers(pool: Pool): Set<number> {
+  const over = new Map<string, number>()
+  for (const queue of pool.queues.values())
+    if (queue.kind === 'project' && heldBy(queue) > quotaOf(queue) + 1e-6) over.set(queue.name, heldBy(queue) - quotaOf(queue))
+  if (!over.size) return new Set()
+  const found = new Set<number>()
+  const held = [...pool.rows.values()].filter((row) => row.status !== 'pending' && over.has(row.project))
+  held.sort((a, b) => a.priority - b.priority || (b.started ?? 0) - (a.started ?? 0))
+  for (const row of held) {
+    const left = over.get(row.project)!
+    if (left <= 1e-6) continue
+    found.add(row.uid)
+    over.set(row.project, left - row.gpus)
+  }
+  return found
+}
+
+export function cellsOf(pool: Pool, node: PoolNode, borrowing: ReadonlySet<number>): Cell[] {
+  return node.devices.map((device) => {
+    const rows = device.workloads.map((name) => pool.names.get(name)).filter((row) => row !== undefined)
+    let hold: Hold = 'free'
+    if (device.foreign) hold = 'foreign'
+    else if (device.allocated > 0) hold = rows.some((row) => borrowing.has(row.uid)) ? 'borrowed' : 'quota'
+    const idle = device.allocated > 0 && device.use !== null && device.use < IDLE_BELOW
+    return { node, device, rows, hold, idle }
+  })
+}
+
+export interface Totals {
+  gpus: number
+  allocated: number
+  idle: number
+  /** The most whole GPUs that are free on one node, and on all. */
+  block: number
+  free: number
+  foreign: number
+}
+
+export function totals(cells: Iterable<Cell>): Totals {
+  const found: Totals = { gpus: 0, allocated: 0, idle: 0, block: 0, free: 0, foreign: 0 }
+  const free = new Map<string, number>()
+  for (const { device, node, hold, idle } of cells) {
+    found.gpus++
+    found.allocated += device.allocated
+    if (idle) found.idle++
+    if (hold === 'foreign') found.foreign++
+    if (hold === 'free' && !node.state.length) free.set(node.name, (free.get(node.name) ?? 0) + 1)
+  }
+  for (const count of free.values()) {
+    found.free += count
+    found.block = Math.max(found.block, count)
+  }
+  return found
+}
+
+/** Pending workloads in the order of their priority and age, suspended ones last. */
+export function queueHead(pool: Pool, most: number): Row[] {
+  const pending = [...pool.rows.values()].filter((row) => row.status === 'pending')
+  const key = (row: Row) => (row.why === 'suspended' ? 1 : 0)
+  return pending
+    .sort((a, b) => key(a) - key(b) || b.priority - a.priority || a.submitted - b.submitted)
+    .slice(0, most)
+}
+
+export interface QueueLine {
+  queue: Queue
+  depth: number
+}
+
+/** Departments and projects in the order of their tree. */
+export function tree(queues: Iterable<Queue>): QueueLine[] {
+  const all = [...queues]
+  const known = new Set(all.map((queue) => queue.name))
+  const below = new Map<string | null, Queue[]>()
+  for (const queue of all) {
+    const parent = queue.parent !== null && known.has(queue.parent) ? queue.parent : null
+    below.set(parent, [...(below.get(parent) ?? []), queue])
+  }
+  const lines: QueueLine[] = []
+  const walk = (parent: string | null, depth: number) => {
+    const found = (below.get(parent) ?? []).sort((a, b) => (a.name < b.name ? -1 : 1))
+    for (const queue of found) {
+      lines.push({ queue, depth })
+      if (queue.kind === 'department') walk(queue.name, depth + 1)
+    }
+  }
+  walk(null, 0)
+  return lines
+}

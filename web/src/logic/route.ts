@@ -1,0 +1,29 @@
+/** Where the page is: a screen, perhaps an object, and its settings, all in the address. */
+export interface Route {
+  screen: string
+  name: string
+  query: Record<string, string>
+}
+
+export function parseRoute(hash: string): Route {
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
+  const [screen = '', ...rest] = path.split('/')
+  let name = rest.join('/')
+  try {
+    name = decodeURIComponent(name)
+  } catch {
+    name = ''
+  }
+  return { screen: screen || 'now', name, query: Object.fromEntries(new URLSearchParams(query)) }
+}
+
+export function href(screen: string, name = '', query: Record<string, string> = {}): string {
+  const kept = Object.entries(query).filter(([, value]) => value !== '')
+  const text = new URLSearchParams(kept).toString()
+  return `#/${screen}${name === '' ? '' : `/${encodeURIComponent(name)}`}${text ? `?${text}` : ''}`
+}
+
+/** The code of a one-time link in an address. */
+export function codeOf(hash: string): string | null {
+  return hash.startsWith('#code=') ? hash.slice(6) : null
+}

@@ -1,0 +1,178 @@
+/** Answers of the pool, as its REST interface has them; only the fields that the page shows. */
+export type Status = 'pending' | 'starting' | 'running' | 'stopping' | 'succeeded' | 'failed' | 'stopped'
+export type Amounts = Record<string, number>
+
+/** A workload of the list. Times are seconds since the epoch; `ran` is the run time before the current run. */
+export interface Row {
+  uid: number
+  name: string
+  project: string
+  user: string
+  type: string
+  status: Status
+  gpus: number
+  priority: number
+  submitted: number
+  started: number | null
+  ran: number
+  pods: number
+  running: number
+  evicted: number | null
+  why: string
+  sentence: string
+}
+
+export interface Queue {
+  name: string
+  kind: 'department' | 'project'
+  parent: string | null
+  quota: Amounts
+  follows: boolean
+  limit: Amounts
+  weight: Amounts
+  priority: number
+  max_priority: number | null
+  max_priority_of: Record<string, number>
+  times: Record<string, number>
+  allocated: Amounts
+  share: Amounts
+  running: number
+  pending: number
+  warnings: string[]
+}
+
+export interface Device {
+  index: number
+  model: string | null
+  memory: number
+  allocated: number
+  use: number | null
+  memory_used: number | null
+  workloads: string[]
+  foreign: string | null
+}
+
+export interface PoolNode {
+  name: string
+  devices: Device[]
+  capacity: Amounts
+  allocated: Amounts
+  labels: Record<string, string>
+  pods: number
+  virtual: boolean
+  others: number
+  state: string[]
+}
+
+export interface PoolEvent {
+  id: number
+  at_s: number
+  kind: string
+  workload: string | null
+  project: string | null
+  pod: string | null
+  sentence: string
+  numbers: Record<string, unknown>
+}
+
+export interface PoolState {
+  trouble: string | null
+  policy: string
+}
+
+export interface Person {
+  user: string
+  is_admin: boolean
+  projects: string[]
+  proof?: string | null
+}
+
+export interface Explanation {
+  why: string
+  sentence: string
+  numbers: Record<string, unknown>
+}
+
+export interface Suggestion {
+  sentence: string
+  change: Record<string, unknown>
+  at_s: number | null
+  how: string | null
+}
+
+export interface Eviction {
+  at_s: number
+  rule: string
+  sentence: string
+  by: string | null
+  by_user: string | null
+  by_project: string | null
+}
+
+export interface Why {
+  name: string
+  status: Status
+  reason: Explanation | null
+  evicted: Eviction | null
+  position: number | null
+  waiting: number
+  queues: Queue[]
+  suggestions: Suggestion[]
+}
+
+export interface Pod {
+  name: string
+  status: Status
+  node: string | null
+  devices: number[]
+  start: number | null
+  since_s: number | null
+  exit: string | null
+}
+
+/** A workload as lists by REST have it. */
+export interface RestRow {
+  uid: number
+  name: string
+  project: string
+  user: string
+  type: string
+  status: Status
+  priority: number
+  preemptible: boolean
+  devices: number
+  pods: number
+  pods_running: number
+  submitted_s: number
+  first_started_s: number | null
+  started_s: number | null
+  ended_s: number | null
+  ran_s: number
+  ran_before_s: number
+  kept_s: number
+  exit_code: number | null
+  restarts: number
+  reason: Explanation | null
+  evicted: Eviction | null
+  nodes: string[]
+}
+
+export interface Detail extends RestRow {
+  pod_rows: Pod[]
+  command: string[] | null
+  env: Record<string, string> | null
+  secrets: Record<string, string> | null
+  directory: string | null
+  max_runtime_s: number | null
+  checkpoints: string | null
+  checkpointed_s: number | null
+  step: number | null
+  reported: Record<string, number>
+  events: PoolEvent[]
+}
+
+export interface Page<Item> {
+  total: number
+  next: string | null
+  items: Item[]
+}

@@ -1,0 +1,180 @@
+import { describe, expect, test } from 'vitest'
+import { carryOut, fits, mayActIn } from '../src/logic/acts'
+import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
+import { csv } from '../src/logic/csv'
+import { counts, matches, parseFilter, sorted, toggled } from '../src/logic/filter'
+import { ago, amount, bytes, colourOf, shortOf, span } from '../src/logic/format'
+import { lifeline, spent } from '../src/logic/lifeline'
+import { lines } from '../src/logic/lines'
+import { borrowers, cellsOf, queueHead, totals, tree } from '../src/logic/occupancy'
+import { Pool, ranFor } from '../src/logic/pool'
+import { entryOf, fieldsOf } from '../src/logic/quotas'
+import { codeOf, href, parseRoute } from '../src/logic/route'
+import type { Device, PoolEvent, PoolNode, Queue, Row } from '../src/logic/types'
+
+const row = (uid: number, more: Partial<Row> = {}): Row => ({
+  uid, name: `w${uid}`, project: 'vision', user: 'mia', type: 'train', status: 'running', gpus: 1, priority: 50,
+  submitted: uid, started: uid, ran: 0, pods: 1, running: 1, evicted: null, why: '', sentence: '', ...more,
+})
+const queue = (name: string, more: Partial<Queue> = {}): Queue => ({
+  name, kind: 'project', parent: null, quota: { gpu: 2 }, follows: false, limit: {}, weight: {}, priority: 100,
+  max_priority: null, max_priority_of: {}, times: {}, allocated: { gpu: 0 }, share: {}, running: 0, pending: 0, warnings: [], ...more,
+})
+const device = (index: number, more: Partial<Device> = {}): Device => ({
+  index, model: null, memory: 1, allocated: 0, use: null, memory_used: null, workloads: [], foreign: null, ...more,
+})
+const node = (devices: Device[]): PoolNode => ({ name: 'n1', devices, capacity: {}, allocated: {}, labels: {}, pods: 0, virtual: true, others: 0, state: [] })
+const columns = Object.keys(row(1))
+const values = (of: Row) => columns.map((name) => of[name as keyof Row])
+
+describe('pool', () => {
+  test('list, then deltas, then a list again', () => {
+    const pool = new Pool()
+    pool.take({ kind: 'list', columns, rows: [values(row(1)), values(row(2))], ended: [], queues: [queue('a')], nodes: [] }, 0)
+    expect([...pool.rows.keys()]).toEqual([1, 2])
+    expect(pool.take({ kind: 'delta', rows: [values(row(1, { status: 'failed' })), values(row(3))], gone: { queues: ['a'], nodes: [] } }, 0)).toEqual([1, 3])
+    expect([...pool.rows.keys()]).toEqual([2, 3])
+    expect(pool.ended.get(1)?.status).toBe('failed')
+    expect(pool.names.has('w1')).toBe(false)
+    expect(pool.queues.size).toBe(0)
+    const copy = new Pool()
+    copy.take(JSON.parse(JSON.stringify(pool.list())), 0)
+    expect([...copy.rows.values()]).toEqual([...pool.rows.values()])
+    pool.take({ kind: 'list', columns, rows: [], ended: [] }, 0)
+    expect(pool.rows.size + pool.ended.size).toBe(0)
+  })
+  test('events are there once, newest first', () => {
+    const pool = new Pool()
+    const event = (id: number) => ({ id }) as PoolEvent
+    pool.addEvents([event(2), event(1)])
+    pool.take({ kind: 'events', events: [event(3), event(2)] }, 0)
+    expect(pool.events.map((each) => each.id)).toEqual([3, 2, 1])
+  })
+  test('run time goes on only while it runs', () => {
+    expect(ranFor(row(1, { started: 10, ran: 5 }), 20)).toBe(15)
+    expect(ranFor(row(1, { started: null, ran: 5 }), 20)).toBe(5)
+    expect(ranFor(row(1, { status: 'failed', started: 10, ran: 5 }), 20)).toBe(5)
+  })
+})
+
+describe('filter', () => {
+  test('keys, words and me', () => {
+    const filter = parseFilter('project:vision,nlp user:me Res colour:red', 'mia')
+    expect(filter.unknown).toEqual(['colour:red'])
+    expect(matches(row(1, { name: 'resnet' }), filter)).toBe(true)
+    expect(matches(row(1, { name: 'resnet', user: 'tom' }), filter)).toBe(false)
+    expect(matches(row(1, { name: 'bert' }), filter)).toBe(false)
+  })
+  test('a value is set, replaced and taken out', () => {
+    expect(toggled('res', 'status', 'running')).toBe('res status:running')
+    expect(toggled('res status:running', 'status', 'pending')).toBe('res status:pending')
+    expect(toggled('res status:pending', 'status', 'pending')).toBe('res')
+  })
+  test('orders and counts', () => {
+    const rows = [row(1, { gpus: 4, name: 'b' }), row(2, { gpus: 1, name: 'a' })]
+    expect(sorted(rows, 'newest', false, 0).map((each) => each.uid)).toEqual([2, 1])
+    expect(sorted(rows, 'name', false, 0).map((each) => each.uid)).toEqual([2, 1])
+    expect(sorted(rows, 'gpus', true, 0).map((each) => each.uid)).toEqual([1, 2])
+    expect(counts(rows)).toEqual({ running: 2 })
+  })
+})
+
+describe('occupancy', () => {
+  const pool = new Pool()
+  pool.take({ kind: 'list', columns, rows: [1, 2, 3].map((uid) => values(row(uid, { project: uid < 3 ? 'a' : 'b' }))), ended: [],
+    queues: [queue('a', { quota: { gpu: 1 }, allocated: { gpu: 2 } }), queue('b', { quota: { gpu: 2 }, allocated: { gpu: 1 } })], nodes: [] }, 0)
+  test('the latest start beyond the quota borrows', () => expect([...borrowers(pool)]).toEqual([2]))
+  test('cells tell hold and idleness', () => {
+    const cells = cellsOf(pool, node([device(0, { allocated: 1, workloads: ['w2'], use: 0.01 }), device(1, { allocated: 1, workloads: ['w3'], use: 0.9 }), device(2), device(3, { foreign: 'pid 7' })]), borrowers(pool))
+    expect(cells.map((cell) => cell.hold)).toEqual(['borrowed', 'quota', 'free', 'foreign'])
+    expect(cells.map((cell) => cell.idle)).toEqual([true, false, false, false])
+    expect(totals(cells)).toMatchObject({ gpus: 4, allocated: 2, idle: 1, block: 1, free: 1, foreign: 1 })
+  })
+  test('the head of the queue: urgent first, suspended last', () => {
+    const waits = new Pool()
+    waits.take({ kind: 'list', columns, rows: [row(1, { status: 'pending', why: 'suspended', priority: 100 }), row(2, { status: 'pending' }), row(3, { status: 'pending', priority: 75 })].map(values), ended: [] }, 0)
+    expect(queueHead(waits, 2).map((each) => each.uid)).toEqual([3, 2])
+  })
+  test('a tree whose parents are missing or below themselves ends', () => {
+    const lines = tree([queue('p', { parent: 'd' }), queue('d', { kind: 'department' }), queue('lost', { parent: 'nowhere' }), queue('x', { kind: 'department', parent: 'x' })])
+    expect(lines.map(({ queue, depth }) => [queue.name, depth])).toEqual([['d', 0], ['p', 1], ['lost', 0]])
+  })
+})
+
+describe('command', () => {
+  test('words are quoted so that a shell reads them back', () => {
+    for (const word of ['a b', "it's", '$HOME', '', 'ü', '--x=1']) expect(split(quoted(word))).toEqual([word])
+  })
+  test('quotes, escapes and open quotes', () => {
+    expect(split(`python -c "print('a b')" x\\ y ''`)).toEqual(['python', '-c', "print('a b')", 'x y', ''])
+    expect(split(`echo 'a`)).toBeNull()
+    expect(commandOf('a | b')).toEqual(['bash', '-c', 'a | b'])
+  })
+  test('form as a command line and as a body', () => {
+    const form = { ...EMPTY, project: 'vision', name: 'x', gpus: '2', workers: '3', command: 'python train.py', preemptible: 'no' as const, priority: '75' }
+    expect(commandLine(form)).toBe('weir submit -p vision --name x --gpus 2 --workers 3 --priority 75 --no-preemptible -- python train.py')
+    expect(submission(form)).toEqual({ project: 'vision', command: ['python', 'train.py'], name: 'x', type: 'train', priority: 75, preemptible: false, gpus: 2, workers: 3 })
+    expect(yaml({ a: 'x', b: 1, c: ['p', 'q'] })).toBe('a: "x"\nb: 1\nc: ["p", "q"]')
+  })
+})
+
+describe('life line', () => {
+  const event = (id: number, at_s: number, kind: string) => ({ id, at_s, kind, sentence: kind }) as PoolEvent
+  test('pending, running, evicted, running, over', () => {
+    const spans = lifeline([event(1, 0, 'submitted'), event(2, 10, 'started'), event(3, 30, 'stopping'), event(4, 31, 'stopped'), event(5, 40, 'started')], { submitted_s: 0, ended_s: 50 }, 99)
+    expect(spans.map((each) => [each.phase, each.from_s, each.until_s])).toEqual([['pending', 0, 10], ['running', 10, 30], ['stopping', 30, 31], ['pending', 31, 40], ['running', 40, 50]])
+    expect(spent(spans)).toEqual({ pending: 19, running: 30, stopping: 1, suspended: 0 })
+  })
+  test('suspended while it runs, and resumed', () => {
+    const spans = lifeline([event(2, 10, 'started'), event(3, 20, 'suspended'), event(4, 22, 'stopped'), event(5, 30, 'resumed')], { submitted_s: 0, ended_s: null }, 40)
+    expect(spans.map((each) => each.phase)).toEqual(['pending', 'running', 'stopping', 'suspended', 'pending'])
+  })
+})
+
+describe('numbers and addresses', () => {
+  test('spans, sizes and times', () => {
+    expect([5, 65, 3600, 7500, 90000, 864000].map(span)).toEqual(['5 s', '1 min 5 s', '1 h', '2 h 5 min', '1 d 1 h', '10 d'])
+    expect([0, 1023, 1 << 30, 1.5 * 2 ** 40].map(bytes)).toEqual(['0 B', '1023 B', '1 GiB', '1.5 TiB'])
+    expect(ago(0, 3)).toBe('now')
+    expect(amount('gpu', 1)).toBe('1 GPU')
+  })
+  test('a colour depends on the name alone', () => {
+    expect(colourOf('vision')).toBe(colourOf('vision'))
+    expect(shortOf('team-red')).toBe('TR')
+    expect(shortOf('vision')).toBe('VIS')
+  })
+  test('addresses are read back', () => {
+    const text = href('workload', 'a/b c', { q: 'x:y z', empty: '' })
+    expect(parseRoute(text)).toEqual({ screen: 'workload', name: 'a/b c', query: { q: 'x:y z' } })
+    expect(parseRoute('')).toEqual({ screen: 'now', name: '', query: {} })
+    expect(parseRoute('#/workload/%E0%A4%A').name).toBe('')
+    expect(codeOf('#code=abc')).toBe('abc')
+  })
+  test('CSV: quotes, and no formulas', () => expect(csv([['a', 'x,"y"', '=1+1', -3]])).toBe('a,"x,""y""",\'=1+1,-3\r\n'))
+})
+
+describe('acts', () => {
+  test('who may, and when', async () => {
+    const mia = { user: 'mia', is_admin: false, projects: ['vision'] }
+    expect([mayActIn(mia, 'vision'), mayActIn(mia, 'nlp')]).toEqual([true, false])
+    expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1)))).toEqual([true, true, false, false])
+    expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1, { status: 'pending', why: 'suspended' })))).toEqual([true, false, true, false])
+    expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1, { status: 'failed' })))).toEqual([false, false, false, true])
+    await expect(carryOut('stop', [])).resolves.toMatchObject({ good: true })
+  })
+})
+
+test('quota form keeps what it does not show', () => {
+  const vision = queue('vision', { parent: 'research', quota: { gpu: 2, cpu: 4 }, times: { max_runtime: 60 }, max_priority_of: { mia: 60 } })
+  expect(entryOf(vision, { ...fieldsOf(vision), gpus: '3' })).toEqual({ name: 'vision', quota: { cpu: 4, gpu: 3 }, limit: {}, weight: {}, priority: 100, department: 'research', max_priority_of: { mia: 60 }, times: { max_runtime: 60 } })
+  const sum = queue('d', { kind: 'department', follows: true })
+  expect(entryOf(sum, fieldsOf(sum))).toMatchObject({ quota: {} })
+})
+
+test('lines of pieces', async () => {
+  const text = new TextEncoder().encode('ab\ncü\n\nd')
+  const body = new ReadableStream<Uint8Array>({ start(control) { for (const byte of text) control.enqueue(Uint8Array.of(byte)); control.close() } })
+  const found: string[] = []
+  for await (const line of lines(body)) found.push(line)
+  expect(found).toEqual(['ab', 'cü', ''])
+})

@@ -1,0 +1,22 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte'
+import { defineConfig } from 'vite'
+import { gzipSync } from 'node:zlib'
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
+
+const out = '../src/weir/local/server/dashboard/page'
+
+/** Write each asset compressed beside itself, so that the server never compresses. */
+const packed = {
+  name: 'packed',
+  closeBundle() {
+    for (const name of readdirSync(`${out}/assets`))
+      writeFileSync(`${out}/assets/${name}.gz`, gzipSync(readFileSync(`${out}/assets/${name}`), { level: 9 }))
+  },
+}
+
+export default defineConfig({
+  plugins: [svelte(), packed],
+  base: './',
+  build: { outDir: out, emptyOutDir: true, target: 'es2022', modulePreload: false, assetsInlineLimit: 0 },
+  test: { include: ['test/**/*.test.ts'], environment: 'node' },
+} as never)
