@@ -48,7 +48,7 @@ def _stops(plan: Plan) -> dict[str, str]:
 
 def _starts(plan: Plan) -> dict[str, str]:
     found = {place.pod.workload: "It starts at once." for place in plan.binds}
-    for nominated in plan.promises:
+    for nominated in plan.nominations:
         names = ", ".join(nominated.freed_by)
         found.setdefault(
             nominated.workload, f"It starts once {names} stopped." if names else "It starts soon."
