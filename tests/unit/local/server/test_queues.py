@@ -105,15 +105,15 @@ async def test_preview_of_a_quota_tells_the_next_decision_and_changes_nothing(st
     for index in range(4):
         await stands.submit("sleep", "3600", project="borrower", name=f"borrows-{index}")
         await stands.until(f"borrows-{index}", "running")
-    await stands.submit("sleep", "3600", project="owner", name="waits", gpus=2)
+    await stands.submit("sleep", "3600", project="owner", name="waits", gpus=4)
     await stands.until_true(lambda row: row["reason"], "workloads/waits")
-    entry = {"name": "owner", "quota": {"gpu": 2}}
+    entry = {"name": "owner", "quota": {"gpu": 4}}
     answer = await stands.admin.post("/api/v1/projects/owner/preview", json=entry)
     assert answer.status_code == 200, answer.text
     seen = answer.json()
-    assert [(row["workload"], row["gpus"]) for row in seen["starts"]] == [("waits", 2.0)]
+    assert [(row["workload"], row["gpus"]) for row in seen["starts"]] == [("waits", 4.0)]
     assert {row["project"] for row in seen["stops"]} == {"borrower"}
-    assert len(seen["stops"]) == 2
+    assert len(seen["stops"]) == 4
     assert all("waits" in row["sentence"] for row in seen["stops"]), seen
     assert (await stands.get("workloads/waits"))["status"] == "pending"
     assert (await stands.get("projects/owner"))["quota"]["gpu"] == 0
