@@ -15,7 +15,7 @@ from digits import BATCH, UNSEEN, Training, digits, slopes
 
 import weir
 
-STEPS, STEP_S = 160, 0.1
+STEPS, STEP_S = 64, 0.25
 
 
 class Gang:

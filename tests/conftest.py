@@ -23,7 +23,7 @@ SHORT_S = 6
 """Seconds of a processor, about, that files take in front of a control plane; those of all others are few."""
 TOGETHER = {
     *("tests/e2e/test_up.py", "tests/unit/cli/test_tour.py", "tests/unit/local/server/test_overload.py"),
-    "tests/unit/local/server/test_rest_schema.py",
+    *("tests/unit/local/server/test_rest_schema.py", "tests/test_architecture.py"),
 }
 """Files whose tests share a server, or something else that takes long to make."""
 

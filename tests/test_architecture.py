@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,23 @@ KNOWS_THE_WORLD = {
 ALLOWED = (set(sys.stdlib_module_names) - KNOWS_THE_WORLD) | {"numpy"}
 
 
-def imports(file: Path) -> Iterator[str]:
-    """What a module imports, wherever it does."""
-    for node in ast.walk(ast.parse(file.read_text())):
+@cache
+def syntax_trees() -> dict[Path, ast.Module]:
+    """Return the syntax trees of all modules, parsed once."""
+    return {file: ast.parse(file.read_text()) for file in sorted(SOURCE.rglob("*.py"))}
+
+
+@cache
+def imports(file: Path) -> tuple[str, ...]:
+    """Return what a module imports, wherever it does."""
+    found = []
+    for node in ast.walk(syntax_trees()[file]):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
-            yield node.module or ""
+            found.append(node.module or "")
+    return tuple(found)
 
 
 @pytest.mark.parametrize("room", PURE)
@@ -213,7 +223,7 @@ COUNTS: dict[str, Callable[[dict[Path, ast.Module]], Counter[str]]] = {
 
 @pytest.mark.parametrize("kind", COUNTS)
 def test_counts_of_each_package_never_rise(kind: str) -> None:
-    trees = {file: ast.parse(file.read_text()) for file in sorted(SOURCE.rglob("*.py"))}
+    trees = syntax_trees()
     allowed = ALLOWED_COUNTS.get(kind, {})
     found = {name: count for name, count in COUNTS[kind](trees).items() if count > allowed.get(name, 0)}
     assert not found, f"{kind}: more than allowed, which is {allowed}"

@@ -13,8 +13,8 @@ PROJECTS: Mapping[str, tuple[str, int]] = {
 }
 """By name: the department and how many GPUs are guaranteed."""
 
-SWEEP_STEPS, EVAL_STEPS, GANG_STEPS = 400, 130, 160
-STEP_S = 0.08
+SWEEP_STEPS, EVAL_STEPS, GANG_STEPS = 160, 52, 64
+STEP_S = 0.2
 """A step needs a few milliseconds; it takes so long that eight jobs fit on two cores and can be watched."""
 SELDOM = 10_000
 
@@ -33,8 +33,8 @@ class DemoJob:
 
 
 def _sweep(number: int) -> DemoJob:
-    """Four save every ten steps, two every fifty, two only when they are told to stop."""
-    every = 10 if number <= 4 else 50 if number <= 6 else SELDOM
+    """Four save every four steps, two every twenty, two only when they are told to stop."""
+    every = 4 if number <= 4 else 20 if number <= 6 else SELDOM
     words = ("--seed", str(number), "--steps", str(SWEEP_STEPS), "--save-every", str(every))
     return DemoJob(f"sweep-{number}", "vision", "digits.py", words, SWEEP_STEPS)
 
