@@ -113,9 +113,13 @@ class Rig:
         """Wait until nothing of what was before is left: KWOK and controllers work on after the last pod."""
         end = time.monotonic() + STALLED_S
         before = -RESTING_WRITES
-        while (count := self.requests().total()) - before >= RESTING_WRITES and time.monotonic() < end:
+        while (count := self.revision()) - before >= RESTING_WRITES and time.monotonic() < end:
             before = count
             time.sleep(1)
+
+    def revision(self) -> int:
+        """Return the revision of the store, which every write raises by one."""
+        return int(self.plane.api.get("/api/v1/pods?limit=1")["metadata"]["resourceVersion"])
 
     def spent(self, weir: Weir | None = None) -> dict[str, float]:
         """Seconds of processor time used so far, by program."""

@@ -24,6 +24,7 @@ IMPORTED = (
     *("weir.kubernetes.process.main", "weir.kubernetes.process.webhook_server"),
     *("weir.kubernetes.translate.device_list", "cyclopts.help", "uvicorn.loops.auto"),
     *("uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on", "sqlalchemy.dialects.sqlite"),
+    *("alembic.command", "alembic.config", "alembic.script"),
 )
 PACKAGES = ("weir.cli", "weir.client")
 """Packages of which every module is imported: commands import them when they run."""

@@ -66,8 +66,17 @@ def listed(run: Run, *words: str) -> dict[str, Any]:
     return {row["name"]: row for row in json.loads(out)}
 
 
-def is_now(run: Run, name: str, status: str) -> Callable[[], bool]:
-    return lambda: listed(run).get(name, {}).get("status") == status
+def is_now(cluster: Cluster, run: Run, name: str, status: str) -> Callable[[], bool]:
+    """Return a check that the command line lists this status, once the object has it: that is cheaper to ask."""
+    namespace, _, workload = name.partition("/")
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{namespace}/workloads/{workload}"
+
+    def holds() -> bool:
+        there = (cluster.api.maybe(path) or {}).get("status") or {}
+        is_there = str(there.get("phase", "")).lower() == status
+        return is_there and listed(run).get(name, {}).get("status") == status
+
+    return holds
 
 
 def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None:
@@ -76,7 +85,7 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
         code, out, err = run("submit", *words)
         assert (code, out) == (0, f"{team}/job-{name}\n"), err
         assert f"kubectl logs -n {team} job/{name} -f" in err
-        teams.until(is_now(run, f"{team}/job-{name}", "running"), 120, f"{name} to run")
+        teams.until(is_now(teams, run, f"{team}/job-{name}", "running"), 120, f"{name} to run")
 
     submit("team-a", "two", "2")
     submit("team-a", "lent", "1")
@@ -106,10 +115,10 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
     assert {row["kind"] for row in json.loads(out)} >= {"scheduled", "preempted"}
 
     assert run("suspend", "second")[0] == 0
-    teams.until(is_now(run, "team-a/job-lent", "running"), 120, "what was borrowed to be lent again")
+    teams.until(is_now(teams, run, "team-a/job-lent", "running"), 120, "what was borrowed to be lent again")
     assert run("resume", "second")[0] == 0
     assert run("stop", "lent", "two")[0] == 0
-    teams.until(is_now(run, "team-b/job-second", "running"), 120)
+    teams.until(is_now(teams, run, "team-b/job-second", "running"), 120)
     teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"}, 120)
 
 
@@ -150,7 +159,7 @@ def test_a_snapshot_replays_the_next_decision(
     with Weir(plane, kubeconfig, name="before", arguments=["--namespace", home]):
         for team, name, gpus in (("team-a", "two", 2), ("team-a", "lent", 1), ("team-b", "first", 1)):
             teams.api.create(job(team, name, gpus))
-            teams.until(is_now(run, f"{team}/job-{name}", "running"), 120)
+            teams.until(is_now(teams, run, f"{team}/job-{name}", "running"), 120)
     teams.api.create(job("team-b", "second", 1))
     teams.until(lambda: len(teams.pods("team-b")) == 2)
     code, out, _ = run("snapshot")
@@ -160,7 +169,7 @@ def test_a_snapshot_replays_the_next_decision(
     cycle = play(read_scenario(path), 1).cycles[0]
     assert [pod.rsplit("/", 2)[0] for pod in cycle.evicted] == ["team-a/job-lent"]
     with Weir(plane, kubeconfig, name="after", arguments=["--namespace", home]):
-        teams.until(is_now(run, "team-b/job-second", "running"), 120)
+        teams.until(is_now(teams, run, "team-b/job-second", "running"), 120)
         assert listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending")
         assert listed(run)["team-a/job-two"]["status"] == "running"
 
@@ -222,7 +231,7 @@ def test_somebody_of_one_namespace_sees_that(
     for team, name in (("team-a", "a"), ("team-a", "large"), ("team-b", "b")):
         teams.api.create(job(team, name, 8 if name == "large" else 1))
     try:
-        teams.until(is_now(run, "team-b/job-b", "running"), 120)
+        teams.until(is_now(teams, run, "team-b/job-b", "running"), 120)
     except AssertionError:
         print(weir.said(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
         raise

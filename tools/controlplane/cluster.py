@@ -9,24 +9,9 @@ from typing import Any, TypeVar
 from tools.controlplane.api import Api, ApiError, Object
 from tools.controlplane.nodes import nodes as nodes_alike
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.stored_keys import Stored, stored
 
 Seen = TypeVar("Seen")
-_OWNERS = (
-    *(
-        "/apis/batch/v1/cronjobs",
-        "/apis/batch/v1/jobs",
-        "/apis/apps/v1/deployments",
-        "/apis/apps/v1/daemonsets",
-    ),
-    *("/apis/apps/v1/statefulsets", "/apis/apps/v1/replicasets", "/api/v1/replicationcontrollers"),
-)
-_NAMESPACED = (
-    "/apis/policy/v1/poddisruptionbudgets",
-    "/api/v1/persistentvolumeclaims",
-    "/api/v1/resourcequotas",
-    "/apis/storage.k8s.io/v1/csistoragecapacities",
-    "/apis/resource.k8s.io/v1/resourceclaims",
-)
 _HOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}"
     for kind in (
@@ -36,12 +21,26 @@ _HOOKS = tuple(
         "validatingadmissionpolicies",
     )
 )
-_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-_WHOLE = (
-    *("/api/v1/nodes", "/api/v1/persistentvolumes"),
-    *(f"/apis/storage.k8s.io/v1/{kind}" for kind in ("storageclasses", "csinodes")),
+_OWNERS = (
+    *("/apis/batch/v1/cronjobs", "/apis/batch/v1/jobs"),
+    *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "daemonsets", "statefulsets", "replicasets")),
+    "/api/v1/replicationcontrollers",
 )
 _WEIR = "/apis/weir.dev/v1alpha1"
+_OTHERS = (
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/resourcequotas",
+    "/apis/storage.k8s.io/v1/csistoragecapacities",
+    "/apis/resource.k8s.io/v1/resourceclaims",
+    f"{_WEIR}/workloads",
+    "/api/v1/nodes",
+    "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/storage.k8s.io/v1/csinodes",
+    *(f"{_WEIR}/{kind}" for kind in ("projects", "departments", "topologies", "schedulerconfigs")),
+)
+_PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
 _ONCE = "once-"
 """How namespaces of one test are named. Nobody comes to them again; removing one takes a hundred requests."""
@@ -68,12 +67,14 @@ class Cluster:
 
     def namespace(self, name: str | None = None, labels: dict[str, str] | None = None) -> str:
         """A namespace in which pods can be made; without a name one nobody has."""
-        name = name or f"{_ONCE}{next(_numbers)}-{time.monotonic_ns() % 10**6}"
-        self.until(lambda: not self._going(name), 60, f"the namespace {name} to be free")
+        if name is None:
+            name = f"{_ONCE}{next(_numbers)}-{time.monotonic_ns() % 10**6}"
+        else:
+            self.until(lambda: not self._going(name), 60, f"the namespace {name} to be free")
         metadata = {"name": name, "labels": labels or {}}
         self.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        self.until(lambda: self.api.maybe(account), 120, f"the service account of {name}")
+        account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        self.api.apply({**account, "metadata": {"name": "default", "namespace": name}})
         return name
 
     def pods(self, namespace: str | None = None, selector: str = "") -> list[Object]:
@@ -108,38 +109,32 @@ class Cluster:
 
     def empty(self) -> None:
         """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay."""
-        had_policies = bool(self.api.items(_POLICIES))
-        for path in _HOOKS:
-            self._sweep(path)
-        for path in _OWNERS:
-            self._sweep_everywhere(path)
-        self.until(self._no_pods, 120, "the pods to be gone")
-        for path in (*_NAMESPACED, f"{_WEIR}/workloads"):
-            self._sweep_everywhere(path)
-        for path in (
-            *_WHOLE,
-            *(f"{_WEIR}/{kind}" for kind in ("projects", "departments", "topologies", "schedulerconfigs")),
-        ):
-            self._sweep(path)
-        self._release_queues()
-        for one in self.api.items("/apis/scheduling.k8s.io/v1/priorityclasses"):
-            if not one["metadata"]["name"].startswith("system-"):
-                self.api.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{one['metadata']['name']}")
-        for one in self.api.items("/api/v1/namespaces"):
-            name = one["metadata"]["name"]
+        there = stored(self.plane.etcd)
+        for path in (*_HOOKS, *_OWNERS):
+            self._sweep(path, there)
+        if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
+            self.until(self._no_pods, 120, "the pods to be gone")
+            there = stored(self.plane.etcd) | {
+                "validatingadmissionpolicies": there["validatingadmissionpolicies"]
+            }
+        for path in _OTHERS:
+            self._sweep(path, there)
+        for kind in ("projects", "departments"):
+            self._release(kind, there)
+        for _, name in there["priorityclasses"]:
+            if not name.startswith("system-"):
+                self.api.delete(f"{_PRIORITIES}/{name}")
+        for _, name in there["namespaces"]:
             if name not in _STAYS and not name.startswith(_ONCE):
                 self.api.delete(f"/api/v1/namespaces/{name}")
-        if had_policies:
+        if there["validatingadmissionpolicies"]:
             self.until(self._takes_any_pod, 120, "the policies to be out of force")
 
-    def _release_queues(self) -> None:
+    def _release(self, kind: str, there: Stored) -> None:
         """Take away the finalizers of queues: the Weir that would is gone."""
-        for kind in ("projects", "departments"):
-            with suppress(ApiError):  # the kind isn't installed, or an object is gone meanwhile
-                for one in self.api.items(f"{_WEIR}/{kind}"):
-                    if one["metadata"].get("finalizers"):
-                        path = f"{_WEIR}/{kind}/{one['metadata']['name']}"
-                        self.api.patch(path, {"metadata": {"finalizers": None}})
+        for _, name in there[kind]:
+            with suppress(ApiError):  # it is gone
+                self.api.patch(f"{_WEIR}/{kind}/{name}", {"metadata": {"finalizers": None}})
 
     def _takes_any_pod(self) -> bool:
         """Return True if a pod passes that any policy of Weir would refuse."""
@@ -177,20 +172,12 @@ class Cluster:
             self.api.delete(f"/api/v1/namespaces/{namespace}/pods", grace_s=0)
         return not left
 
-    def _sweep_everywhere(self, path: str) -> None:
-        try:
-            there = self.api.items(path)
-        except ApiError as why:
-            if why.code == 404:
-                return  # a kind that isn't installed
-            raise
+    def _sweep(self, path: str, there: Stored) -> None:
+        """Delete the objects of a kind that are there, by namespace."""
         root, _, plural = path.rpartition("/")
-        for namespace in {one["metadata"]["namespace"] for one in there}:
-            self._sweep(f"{root}/namespaces/{namespace}/{plural}")
+        for namespace in {namespace for namespace, _ in there[plural]}:
+            self.api.delete(f"{root}/namespaces/{namespace}/{plural}" if namespace else path, grace_s=0)
 
-    def _sweep(self, path: str) -> None:
-        try:
-            self.api.delete(path, grace_s=0)
-        except ApiError as why:
-            if why.code != 405:
-                raise
+
+def _plural(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -6,8 +6,8 @@
 
 RBAC is on; the API server's limits on requests are its defaults. Different from a cluster are: etcd
 doesn't wait for the disk, controllers create objects at up to 1,000 a second (not 20) so that it isn't
-them who are measured, claims find volumes that came after them within 5 s (not 15), and a node isn't
-expected to show signs of life: nodes become ready and unready because somebody says so (see nodes.py).
+them who are measured, and a node isn't expected to show signs of life: nodes become ready and unready
+because somebody says so (see nodes.py).
 """
 
 import base64
@@ -54,6 +54,7 @@ class ControlPlane:
         self.binaries = binaries or find()
         self.directory = Path()
         self.url = ""
+        self.etcd = ""
         self.kubeconfig = Path()
         self._admin: Pair
         self._authority: Authority
@@ -121,6 +122,7 @@ class ControlPlane:
         server, tokens = self._authority.server(), service_account_keys(pki)
         authority, port = str(self._authority.certificate), self.url.rpartition(":")[2]
         etcd, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.etcd = etcd
         return {
             "etcd": [
                 *("--data-dir", str(self.directory / "etcd"), "--unsafe-no-fsync", "--log-level=warn"),
@@ -144,7 +146,6 @@ class ControlPlane:
                 *(f"--service-account-private-key-file={tokens.key}", f"--root-ca-file={authority}"),
                 *(f"--kube-api-qps={_CONTROLLERS_PER_S}", f"--kube-api-burst={2 * _CONTROLLERS_PER_S}"),
                 *("--concurrent-job-syncs=20", "--node-monitor-grace-period=24h", "--profiling=false"),
-                "--pvclaimbinder-sync-period=5s",
                 "--controllers=" + ",".join(["*", *(f"-{name}" for name in _UNUSED_CONTROLLERS)]),
             ],
             "kwok": [

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.unit.store.migrated import place_database
+
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.control.port import EndWorkload
 from weir.model.queues import Queue
@@ -16,8 +18,11 @@ NOW_S = 1_800_000_000.0
 
 
 @contextmanager
-def opened(home: Path, retention: Retention | None = None) -> Iterator[Store]:
-    """A store with two projects."""
+def opened(home: Path, retention: Retention | None = None, *, migrated: bool = True) -> Iterator[Store]:
+    """A store with two projects; unless `migrated` it makes its database itself."""
+    if migrated:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place_database(home)
     store = Store(None, home, retention=retention)
     try:
         if not store.queues():

@@ -238,7 +238,7 @@ def test_one_server_has_the_database(tmp_path: Path) -> None:
 def test_files_are_the_owners_alone(tmp_path: Path) -> None:
     """Environments are in them."""
     home = tmp_path / "home"
-    with opened(home) as store:
+    with opened(home, migrated=False) as store:
         store.submit(submitted("train"))
         assert home.stat().st_mode & 0o777 == 0o700
         for file in home.iterdir():
@@ -247,7 +247,7 @@ def test_files_are_the_owners_alone(tmp_path: Path) -> None:
 
 def test_migrations_make_the_tables_that_are_used(tmp_path: Path) -> None:
     """And the newest is the one the opener looks for."""
-    with opened(tmp_path):
+    with opened(tmp_path, migrated=False):
         pass
     engine = create_engine(f"sqlite:///{tmp_path}/weir.db")
     with engine.connect() as connection:

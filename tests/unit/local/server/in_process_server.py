@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.unit.store.migrated import place_database
 
 from weir.control.clock import Clock
 from weir.local.backend import LocalBackend
@@ -94,6 +95,7 @@ async def standing(
     """A pool that stands until the block ends. Its jobs end with it, unless told otherwise."""
     clock = clock or Clock()
     os.makedirs(home, exist_ok=True)  # noqa: PTH103 - a path would have to be asked asynchronously
+    place_database(home)
     token = admin_token(home)
     machine = this_machine(home, virtual_devices=gpus, control_groups=False)
     store = Store(None, home)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.properties.budget import EFFORT
 
 from .server_process import Serving, serving
 
-EXAMPLES = 8
+EXAMPLES = 5 * EFFORT
 SKIPPED = {"/api/v1/stream"}
 
 
