@@ -13,17 +13,22 @@ HERE = Path(__file__).parent
 LANES = 3
 """Tests in front of a control plane go through so many processes, file by file. They mostly wait."""
 LONG_S = {
-    "test_hostile.py": 80,
-    **dict.fromkeys(("test_backend.py", "test_cli.py", "test_constraints.py", "test_installed.py"), 28),
-    **dict.fromkeys(("test_bench.py", "test_churn.py", "test_leading.py", "test_real_node.py"), 20),
-    **dict.fromkeys(("test_acting.py", "test_amounts.py", "test_members.py", "test_policies.py"), 14),
-    "test_reflector.py": 12,
+    "test_hostile.py": 60,
+    **dict.fromkeys(("test_cli.py", "test_installed.py"), 45),
+    **dict.fromkeys(("test_acting.py", "test_ends.py", "test_week.py"), 33),
+    **dict.fromkeys(("test_backend.py", "test_churn.py", "test_constraints.py"), 25),
+    **dict.fromkeys(("test_bench.py", "test_policies.py", "test_real_node.py"), 20),
+    **dict.fromkeys(
+        ("test_members.py", "test_reflector.py", "test_scheduler_config.py", "test_webhooks.py"), 15
+    ),
+    **dict.fromkeys(("test_leaving.py", "test_namespace_end.py", "test_why_pods_wait.py"), 13),
 }
-SHORT_S = 6
-"""Seconds of a processor, about, that files take in front of a control plane; those of all others are few."""
+SHORT_S = 9
+"""Seconds, about, that files take in front of a control plane on two quiet cores; those of all others are few."""
 TOGETHER = {
     *("tests/e2e/test_up.py", "tests/unit/cli/test_tour.py", "tests/unit/local/server/test_overload.py"),
     *("tests/unit/local/server/test_rest_schema.py", "tests/test_architecture.py"),
+    "tests/e2e/test_documented_commands.py",
 }
 """Files whose tests share a server, or something else that takes long to make."""
 

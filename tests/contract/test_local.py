@@ -2,7 +2,6 @@
 
 import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.local.harness import kill, python, until
+from tools import prefork
 
 from weir.local import backend, pod_files, start_spec
 from weir.state.events import PodKey, WorkloadOutcome
@@ -201,7 +201,7 @@ def test_kill_9_of_the_server_and_of_supervisors_loses_nothing(tmp_path: Path) -
     pool.close()
     chance = random.Random(1)
     for deaths in range(8):
-        server = subprocess.Popen([sys.executable, "-m", "tests.contract.pool", str(home)], cwd=ROOT)
+        server = prefork.start([sys.executable, "-m", "tests.contract.pool", str(home)], cwd=ROOT)
         if deaths == 7:
             assert server.wait(120) == 0
             break

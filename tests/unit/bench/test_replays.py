@@ -69,9 +69,12 @@ def test_quotas(traces: Path, monkeypatch, capsys) -> None:
 
 @pytest.mark.parametrize("mapping", list(spot.MAPPINGS))
 def test_spot(mapping: str, traces: Path, monkeypatch, capsys) -> None:
-    found = rows(spot.main, monkeypatch, capsys, "--traces", str(traces), "--mapping", mapping)
+    presets = ("throughput", "fair") if mapping == next(iter(spot.MAPPINGS)) else ("fair",)
+    found = rows(
+        spot.main, monkeypatch, capsys, "--traces", str(traces), "--mapping", mapping, "--preset", *presets
+    )
     own = [row for row in found if row.get("mapping") == mapping]
-    assert [row["policy"] for row in own] == ["weir-throughput", "weir-fair"]
+    assert [row["policy"] for row in own] == [f"weir-{preset}" for preset in presets]
     assert all(row["unfinished"] == 0 for row in own)
 
 
