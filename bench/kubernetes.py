@@ -305,7 +305,7 @@ def reason(rig: Rig) -> Row:
         def said() -> object:
             there = rig.cluster.api.maybe(path) or {}
             why = (there.get("status") or {}).get("reason") or {}
-            return why if why.get("why") not in {None, "gated"} else None
+            return why if why.get("why") not in {None, "gated", "not_ready"} else None
 
         why = rig.cluster.until(said, 60, "the reason")
         seconds = time.perf_counter() - began

@@ -11,7 +11,7 @@ from weir.kubernetes.api.objects import KubePod
 
 from .small_world import Told, job, node, project
 
-PODS = 2000
+PODS = 1000
 OURS_MOST, OTHERS_MOST = 4500, 2500  # bytes of one, with its part of its owner, its workload and its node
 
 
