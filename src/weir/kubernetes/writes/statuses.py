@@ -12,13 +12,8 @@ from typing import Literal
 import msgspec
 
 from weir.api.answers import Explanation
-from weir.control.port import StopPod, WorkloadProgress
-from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import WRITTEN_KEY
-from weir.kubernetes.crd.schemas import API_VERSION, OwnerReferenceSpec
-from weir.kubernetes.crd.workload_spec import spec_of
+from weir.control.port import StopPod
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gang_requests import absent_requests, counts_without_replaced, groups_in_use
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.state.unreadable import QUARANTINED
@@ -26,14 +21,10 @@ from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.condition_reasons import WORKLOAD_ENDED
 from weir.kubernetes.writes.event_bodies import regarding
 from weir.kubernetes.writes.final_conditions import still_made
-from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, UpsertWorkload, Write
-from weir.kubernetes.writes.overcommit import overcommit_conditions
-from weir.kubernetes.writes.pending_pods import PendingPods
+from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, Write
 from weir.kubernetes.writes.status_fields import (
-    allocations,
     eviction_of,
     gate_why,
-    pause_of,
     pending,
     priority_capped,
     status_patch,
@@ -42,23 +33,20 @@ from weir.kubernetes.writes.status_values import (
     Words,
     cut,
     digest,
-    expected,
     is_reworded,
-    life_of,
-    moment,
     over,
-    plain,
+)
+from weir.kubernetes.writes.workload_body import (
+    NO_LIFE,
+    PHASES,
+    WrittenStatus,
+    phase_of,
+    spec_body,
+    status_body,
+    upsert,
 )
 from weir.model.reasons import EvictionCause, as_clause
-from weir.model.resources import GPU, written
-from weir.model.workloads import WHOLE_MILLI
-from weir.state.events import WorkloadOutcome
 
-PHASES = {
-    WorkloadOutcome.SUCCEEDED: "Succeeded",
-    WorkloadOutcome.FAILED: "Failed",
-    WorkloadOutcome.STOPPED: "Stopped",
-}
 AT_ONCE = 500
 """Workloads looked at in one turn."""
 AGAIN_S = 5.0
@@ -83,47 +71,8 @@ WAITING_AT_ONCE = 8
 """In a burst, workloads that wait and are told why in one turn."""
 EVENTS_HELD_MOST = 16
 """Events about a workload that wait for its object."""
-NODES_NAMED_MOST = 16
 _MOVING = frozenset(("Starting", "Running", "Stopping"))
 _WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
-
-
-NO_LIFE = WorkloadProgress()
-
-
-class _WrittenStatus:
-    """Status of one workload as last written."""
-
-    __slots__ = (
-        "at_s",
-        "counts",
-        "eviction",
-        "found",
-        "life",
-        "missing_s",
-        "pending",
-        "phase",
-        "since_s",
-        "spec",
-        "status",
-        "status_s",
-        "to_say",
-        "why",
-    )
-
-    def __init__(self) -> None:
-        self.spec = ""  # what was written, as a digest
-        self.counts: tuple[int, ...] = ()  # of it, the pods of each group
-        self.found = ""  # what somebody else has, as a digest
-        self.missing_s: float | None = None  # since when its object is gone that was there
-        self.status = b""
-        self.status_s = float("-inf")  # when that was written
-        self.life = NO_LIFE
-        self.phase = ""
-        self.since_s = 0.0
-        self.why = ""
-        self.at_s = float("-inf")  # of the last write
-        self.pending = PendingPods()
 
 
 class StatusWriter:
@@ -132,7 +81,7 @@ class StatusWriter:
     def __init__(self, cluster_state: ClusterState, reasons: Mapping[str, Explanation]) -> None:
         self._cluster_state = cluster_state
         self._reasons = reasons
-        self._written: dict[Gang, _WrittenStatus] = {}
+        self._written: dict[Gang, WrittenStatus] = {}
         self._stops: dict[Gang, Explanation] = {}
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
@@ -224,7 +173,7 @@ class StatusWriter:
         writes: list[Write | EmitEvent] = []
         for gang in list(self._reasoned)[: WAITING_AT_ONCE if busy else AT_ONCE]:
             del self._reasoned[gang]
-            if gang in self._cluster_state.registry.changed and self._phase(gang) in _WAITING:
+            if gang in self._cluster_state.registry.changed and phase_of(gang) in _WAITING:
                 writes += self._told(gang, now_s)
         return writes
 
@@ -255,12 +204,12 @@ class StatusWriter:
         done = self._written.get(gang)
         if gang.life != (NO_LIFE if done is None else done.life):
             return False
-        phase = self._phase(gang)
+        phase = phase_of(gang)
         if phase in _MOVING:
             return not any(pending(gang))
         return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
 
-    def _follows(self, gang: Gang, done: _WrittenStatus, now_s: float) -> bool:
+    def _follows(self, gang: Gang, done: WrittenStatus, now_s: float) -> bool:
         """Return True if it was written of a moment ago, without an event or a pending pod to tell of now."""
         soon = now_s < done.at_s + AGAIN_AFTER_S and done.phase in _MOVING
         return soon and gang not in self._events and not any(pending(gang))
@@ -271,7 +220,7 @@ class StatusWriter:
         """Have this kept in the status of its object, which is made first if there is none yet."""
         done = self._written.get(gang)
         first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
-        status = {"phase": self._phase(gang), "written": "", **words}
+        status = {"phase": phase_of(gang), "written": "", **words}
         return [*first, status_patch(gang, status, urgent=urgent)]
 
     def not_written(self, gang: Gang, now_s: float) -> None:
@@ -290,12 +239,12 @@ class StatusWriter:
         if gang.newer or gang.head is None:
             self._drop(gang)
             return []
-        phase = self._phase(gang)
+        phase = phase_of(gang)
         done = self._written.get(gang)
         if done is None:
             if not gang.count and gang.ending is None and not gang.adopted:
                 return []
-            done = self._written[gang] = _WrittenStatus()
+            done = self._written[gang] = WrittenStatus()
             self._begin(gang, done, now_s)
             if gang.priority < gang.priority_asked:
                 self._say(gang, "PriorityCapped", priority_capped(gang), "Scheduling", "Normal")
@@ -315,12 +264,20 @@ class StatusWriter:
             self._later[gang] = done.since_s + passing_s
             return []  # it is something else in a moment, and one write says it all
         writes: list[Write | EmitEvent] = []
-        spec = self._spec(gang, done)
+        spec = spec_body(gang, done)
         if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
             done.spec = text
-            writes.append(self._upsert(gang, spec, text))
+            writes.append(upsert(gang, spec, text, self._cluster_state.registry.objects.get(gang.name)))
         gang.note_shortness(now_s)
-        writes += self._said(gang, self._status(gang, phase, why, done), done, now_s)
+        status = status_body(
+            gang,
+            phase,
+            why,
+            self._cluster_state,
+            since_s=done.since_s,
+            eviction=self._evictions.get(gang),
+        )
+        writes += self._said(gang, status, done, now_s)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
         if writes:
@@ -329,7 +286,7 @@ class StatusWriter:
             self._drop(gang)
         return writes
 
-    def _note_deletion(self, gang: Gang, done: _WrittenStatus, now_s: float) -> None:
+    def _note_deletion(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Write all of its object again if somebody deleted that, and not its owner with it."""
         if gang.name in self._cluster_state.registry.objects:
             done.missing_s = float("inf")
@@ -340,7 +297,7 @@ class StatusWriter:
             else:
                 done.missing_s, done.spec, done.status, done.found = None, "", b"", ""
 
-    def _said(self, gang: Gang, status: Words, done: _WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
+    def _said(self, gang: Gang, status: Words, done: WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
         """Yield the changes of its status; all of it if its present one is unknown."""
         text = msgspec.json.encode(status)
         if text == done.status:
@@ -366,7 +323,7 @@ class StatusWriter:
         self._held.pop(gang, None)
         self._reasoned.pop(gang, None)
 
-    def _begin(self, gang: Gang, done: _WrittenStatus, now_s: float) -> None:
+    def _begin(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Take over the fields that its object has already, so that times go on from there."""
         thing = self._cluster_state.registry.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
@@ -380,20 +337,6 @@ class StatusWriter:
             done.phase = thing.status.phase
             since_s = datetime.fromisoformat(thing.status.since).timestamp()
             done.since_s = min(since_s, now_s)  # written by another clock, perhaps
-
-    # What it says
-
-    def _phase(self, gang: Gang) -> str:
-        pods = list(gang.pods())
-        holding = [tracked for tracked in pods if tracked.holds]
-        if holding:
-            if all(tracked.stopping for tracked in holding):
-                return "Stopping"
-            return "Running" if any(tracked.phase == "Running" for tracked in holding) else "Starting"
-        over = gang.is_over()
-        if over is not None:
-            return PHASES[over]
-        return "Refused" if gang.project is None else "Pending"
 
     def _why(self, gang: Gang, phase: str) -> Explanation | None:
         if phase == "Refused" or gang.quarantined:
@@ -412,101 +355,10 @@ class StatusWriter:
             return Explanation(why=gate_why(gang), sentence=gate)
         return self._reasons.get(gang.name) or self._stops.get(gang)
 
-    def _spec(self, gang: Gang, done: _WrittenStatus) -> Words:
-        key = gang.key
-        workload = gang.told or gang.workload()
-        counts = counts_without_replaced(gang, workload.groups, done.counts)
-        done.counts = counts
-        groups = tuple(
-            replace(group, count=count) if group.count != count else group
-            for group, count in zip(workload.groups, counts, strict=True)
-        )
-        return spec_of(
-            replace(workload, groups=groups_in_use(gang, groups)),
-            OwnerReferenceSpec(
-                api_version=key.api_version,
-                kind=key.kind,
-                name=key.name,
-                uid=key.uid,
-                gang=key.gang or None,
-            ),
-        )
-
-    def _upsert(self, gang: Gang, spec: Words, written: str) -> UpsertWorkload:
-        key = gang.key
-        reference = {
-            "apiVersion": key.api_version,
-            "kind": key.kind,
-            "name": key.name,
-            "uid": key.uid,
-            "blockOwnerDeletion": False,
-        }
-        meta = {
-            "name": gang.object_name,
-            "namespace": key.namespace,
-            "annotations": {WRITTEN_KEY: written},
-            "ownerReferences": [reference],
-        }
-        body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
-        path = path_of(API_VERSION, "workloads", key.namespace)
-        thing = self._cluster_state.registry.objects.get(gang.name)
-        there = thing is not None and thing.spec.owner.uid == key.uid
-        return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
-
-    def _status(self, gang: Gang, phase: str, why: Explanation | None, done: _WrittenStatus) -> Words:
-        pods = list(gang.pods())
-        running = [
-            tracked
-            for tracked in pods
-            if tracked.bound and tracked.phase == "Running" and not tracked.deleting
-        ]
-        holding = [tracked for tracked in pods if tracked.holds]
-        there, count = len(pods) + gang.members.count, len(running) + gang.members.running
-        total = max(there, gang.whole) if phase not in PHASES.values() else there
-        head = gang.head
-        assert head is not None
-        return {
-            "phase": phase,
-            "running": f"{count}/{total}",
-            "pods": total,
-            "podsRunning": count,
-            **({} if gang.adopted else {"gpus": written(GPU, self._devices_milli(gang, phase))}),
-            "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
-            "reason": None
-            if why is None
-            else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},
-            **({"lastEviction": self._evictions[gang]} if gang in self._evictions else {}),
-            "pause": pause_of(gang),
-            "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
-            "since": moment(done.since_s),
-            "submittedAt": moment(head.submitted_s),
-            "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
-            "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
-            "estimatedStart": expected(why),
-            "suspended": head.derived.suspended,
-            "conditions": overcommit_conditions(
-                self._cluster_state.overcommitted.of(tracked.node for tracked in holding if tracked.devices)
-            ),
-            "allocations": allocations(holding, granted=gang.granted),
-            **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
-        }
-
-    def _devices_milli(self, gang: Gang, phase: str) -> int:
-        """Thousandths of devices of all its pods, and of those still to come unless it has ended."""
-        places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
-        if phase not in PHASES.values():
-            places += [(request, "") for request in absent_requests(gang)]
-        node_states = self._cluster_state.node_states
-        return sum(
-            request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
-            for request, node in places
-            if request.devices
-        )
-
     # Pods that wait
 
     def _waits(
-        self, gang: Gang, phase: str, why: Explanation | None, done: _WrittenStatus, now_s: float
+        self, gang: Gang, phase: str, why: Explanation | None, done: WrittenStatus, now_s: float
     ) -> Iterator[Write | EmitEvent]:
         """Yield the conditions and events of its pods that wait, and an event of its own."""
         settled_s = done.since_s + (ARRIVING_S if gang.told_gate else SETTLED_S)

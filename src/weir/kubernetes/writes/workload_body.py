@@ -1,0 +1,196 @@
+"""Bodies of a `Workload` object: its spec and its status, and the record of the last write."""
+
+from dataclasses import replace
+
+from weir.api.answers import Explanation
+from weir.control.port import WorkloadProgress
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import WRITTEN_KEY, WorkloadObject
+from weir.kubernetes.crd.schemas import API_VERSION, OwnerReferenceSpec
+from weir.kubernetes.crd.workload_spec import spec_of
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gang_requests import absent_requests, counts_without_replaced, groups_in_use
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.writes.operations import UpsertWorkload
+from weir.kubernetes.writes.overcommit import overcommit_conditions
+from weir.kubernetes.writes.pending_pods import PendingPods
+from weir.kubernetes.writes.status_fields import (
+    allocations,
+    pause_of,
+)
+from weir.kubernetes.writes.status_values import (
+    Words,
+    cut,
+    expected,
+    life_of,
+    moment,
+    plain,
+)
+from weir.model.resources import GPU, written
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.events import WorkloadOutcome
+
+PHASES = {
+    WorkloadOutcome.SUCCEEDED: "Succeeded",
+    WorkloadOutcome.FAILED: "Failed",
+    WorkloadOutcome.STOPPED: "Stopped",
+}
+NODES_NAMED_MOST = 16
+
+NO_LIFE = WorkloadProgress()
+
+
+class WrittenStatus:
+    """Status of one workload as last written."""
+
+    __slots__ = (
+        "at_s",
+        "counts",
+        "eviction",
+        "found",
+        "life",
+        "missing_s",
+        "pending",
+        "phase",
+        "since_s",
+        "spec",
+        "status",
+        "status_s",
+        "to_say",
+        "why",
+    )
+
+    def __init__(self) -> None:
+        self.spec = ""  # what was written, as a digest
+        self.counts: tuple[int, ...] = ()  # of it, the pods of each group
+        self.found = ""  # what somebody else has, as a digest
+        self.missing_s: float | None = None  # since when its object is gone that was there
+        self.status = b""
+        self.status_s = float("-inf")  # when that was written
+        self.life = NO_LIFE
+        self.phase = ""
+        self.since_s = 0.0
+        self.why = ""
+        self.at_s = float("-inf")  # of the last write
+        self.pending = PendingPods()
+
+
+def phase_of(gang: Gang) -> str:
+    """Return the phase of a workload."""
+    pods = list(gang.pods())
+    holding = [tracked for tracked in pods if tracked.holds]
+    if holding:
+        if all(tracked.stopping for tracked in holding):
+            return "Stopping"
+        return "Running" if any(tracked.phase == "Running" for tracked in holding) else "Starting"
+    over = gang.is_over()
+    if over is not None:
+        return PHASES[over]
+    return "Refused" if gang.project is None else "Pending"
+
+
+def spec_body(gang: Gang, done: WrittenStatus) -> Words:
+    """Return the spec of a workload's object; `done.counts` is brought up to date."""
+    key = gang.key
+    workload = gang.told or gang.workload()
+    counts = counts_without_replaced(gang, workload.groups, done.counts)
+    done.counts = counts
+    groups = tuple(
+        replace(group, count=count) if group.count != count else group
+        for group, count in zip(workload.groups, counts, strict=True)
+    )
+    return spec_of(
+        replace(workload, groups=groups_in_use(gang, groups)),
+        OwnerReferenceSpec(
+            api_version=key.api_version,
+            kind=key.kind,
+            name=key.name,
+            uid=key.uid,
+            gang=key.gang or None,
+        ),
+    )
+
+
+def upsert(gang: Gang, spec: Words, digest: str, thing: WorkloadObject | None) -> UpsertWorkload:
+    """Return the write of a workload's object; `thing` is the object as it was last seen."""
+    key = gang.key
+    reference = {
+        "apiVersion": key.api_version,
+        "kind": key.kind,
+        "name": key.name,
+        "uid": key.uid,
+        "blockOwnerDeletion": False,
+    }
+    meta = {
+        "name": gang.object_name,
+        "namespace": key.namespace,
+        "annotations": {WRITTEN_KEY: digest},
+        "ownerReferences": [reference],
+    }
+    body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
+    path = path_of(API_VERSION, "workloads", key.namespace)
+    there = thing is not None and thing.spec.owner.uid == key.uid
+    return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
+
+
+def status_body(
+    gang: Gang,
+    phase: str,
+    why: Explanation | None,
+    cluster_state: ClusterState,
+    *,
+    since_s: float,
+    eviction: Words | None,
+) -> Words:
+    """Return the status of a workload's object."""
+    pods = list(gang.pods())
+    running = [
+        tracked for tracked in pods if tracked.bound and tracked.phase == "Running" and not tracked.deleting
+    ]
+    holding = [tracked for tracked in pods if tracked.holds]
+    there, count = len(pods) + gang.members.count, len(running) + gang.members.running
+    total = max(there, gang.whole) if phase not in PHASES.values() else there
+    head = gang.head
+    assert head is not None
+    return {
+        "phase": phase,
+        "running": f"{count}/{total}",
+        "pods": total,
+        "podsRunning": count,
+        **(
+            {}
+            if gang.adopted
+            else {"gpus": written(GPU, devices_milli(gang, phase, cluster_state.node_states))}
+        ),
+        "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
+        "reason": None
+        if why is None
+        else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},
+        **({} if eviction is None else {"lastEviction": eviction}),
+        "pause": pause_of(gang),
+        "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
+        "since": moment(since_s),
+        "submittedAt": moment(head.submitted_s),
+        "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
+        "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
+        "estimatedStart": expected(why),
+        "suspended": head.derived.suspended,
+        "conditions": overcommit_conditions(
+            cluster_state.overcommitted.of(tracked.node for tracked in holding if tracked.devices)
+        ),
+        "allocations": allocations(holding, granted=gang.granted),
+        **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
+    }
+
+
+def devices_milli(gang: Gang, phase: str, node_states: NodeStates) -> int:
+    """Return thousandths of devices of all its pods, and of absent pods unless it has ended."""
+    places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
+    if phase not in PHASES.values():
+        places += [(request, "") for request in absent_requests(gang)]
+    return sum(
+        request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
+        for request, node in places
+        if request.devices
+    )
