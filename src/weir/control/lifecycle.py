@@ -12,14 +12,13 @@ A gang left incomplete by a lost node isn't judged here: whether it can be compl
 engine's to know, and `gang_grace` is its rule.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from weir.control.lifecycle_state import LifecycleState, SuspendReason, kept_runtime_s
+from weir.control.lifecycle_state import LifecycleState, SuspendReason
 from weir.control.outbox import Outbox
 from weir.control.port import (
     CancelRequested,
-    EndWorkload,
     Fact,
     GateChanged,
     LifecycleCause,
@@ -27,28 +26,21 @@ from weir.control.port import (
     PodExit,
     PodExited,
     PodRunning,
-    ReleaseNomination,
-    SaveProgress,
     StatusRecovered,
-    StopPod,
     UtilizationSampled,
     WorkloadFinished,
 )
 from weir.control.time_limits import (
     LimitResult,
     LimitWarning,
-    TimeLimits,
     check_idle,
     check_limits,
     has_time_limits,
-    limits_of,
     next_check_s,
 )
-from weir.control.timers import TimerKind, Timers
+from weir.control.timers import TimerKind
+from weir.control.transitions import LifecycleTransitions
 from weir.model.policy import LifecyclePolicy
-from weir.model.queues import QueueTimeLimits
-from weir.model.reasons import EvictionCause, as_clause
-from weir.model.resources import span
 from weir.state.events import (
     BudgetRemoved,
     BudgetSet,
@@ -57,19 +49,13 @@ from weir.state.events import (
     NodeLost,
     NodeSet,
     Nominated,
-    NominationReleased,
-    NoteAdded,
     PodAssigned,
-    PodKey,
     PodProtected,
-    PodStopped,
     PodStopping,
     QueuesSet,
     StopRefused,
     TopologiesSet,
     WorkloadChanged,
-    WorkloadEnded,
-    WorkloadOutcome,
     WorkloadSubmitted,
     WorkloadSuspended,
 )
@@ -81,11 +67,12 @@ class WorkloadLifecycle:
 
     def __init__(self, outbox: Outbox, rules: LifecyclePolicy) -> None:
         self._out = outbox
-        self.rules = rules
-        self._lives: dict[str, LifecycleState] = {}
+        self._transitions = LifecycleTransitions(outbox, rules)
+        self._lives = self._transitions.states
+        self.timers = self._transitions.timers
+        self.stop = self._transitions.stop
         self._jobs = outbox.cluster.jobs
         self.now_s = 0.0
-        self.timers = Timers()
         happen = outbox.happen
         self._takes: dict[type, Callable[[Any], None]] = {
             NodeSet: happen,
@@ -112,6 +99,15 @@ class WorkloadLifecycle:
             CancelRequested: self._withdrawn,
         }
 
+    @property
+    def rules(self) -> LifecyclePolicy:
+        """The rules of the policy. New ones apply from the next fact on."""
+        return self._transitions.rules
+
+    @rules.setter
+    def rules(self, rules: LifecyclePolicy) -> None:
+        self._transitions.rules = rules
+
     def take_in(self, facts: Iterable[Fact], now_s: float) -> None:
         """Apply facts."""
         self.now_s = now_s
@@ -129,9 +125,9 @@ class WorkloadLifecycle:
                 continue
             life = self._lives[workload]
             if due is TimerKind.RETRY:
-                self._free(job, life, SuspendReason.PAUSE)
+                self._transitions.release_hold(job, life, SuspendReason.PAUSE)
             elif due is TimerKind.FAULT:
-                self._free(job, life, SuspendReason.FAULT)
+                self._transitions.release_hold(job, life, SuspendReason.FAULT)
             elif life.watch.looks_s == since_s:
                 life.watch.looks_s = None
                 self._look(job, life)
@@ -149,24 +145,6 @@ class WorkloadLifecycle:
         self._begun(self._jobs[pod.workload], life)
         return life.starts
 
-    def stop(
-        self,
-        pod: PodKey,
-        cause: EvictionCause | LifecycleCause,
-        now_s: float,
-        moves: bool = False,
-        overrides: bool = False,
-    ) -> None:
-        """Stop a pod. A pod that has finished only releases its capacity."""
-        life = self._lives[pod.workload]
-        by_plan = cause if isinstance(cause, EvictionCause) else None
-        self._out.happen(PodStopping(pod, now_s, by_plan))
-        if pod in life.alive:
-            grace_s = self._limits(self._jobs[pod.workload]).grace_s
-            self._out.order(StopPod(pod, life.start_of[pod], grace_s, cause, moves, overrides))
-        else:
-            self._out.happen(PodStopped(pod, now_s))
-
     def _stop_refused(self, fact: StopRefused) -> None:
         """Let a pod run on whose eviction was refused, and release the nomination it was for."""
         life, job = self._lives.get(fact.pod.workload), self._jobs.get(fact.pod.workload)
@@ -175,11 +153,11 @@ class WorkloadLifecycle:
         beneficiary = None if fact.by is None else self._jobs.get(fact.by)
         for name in dict.fromkeys((job.name, fact.by)):
             if name is not None:
-                self._release_nomination(name)
+                self._transitions.release_nomination(name)
         self._out.happen(fact)
         if beneficiary is not None:
             sentence = f"{job.name} could not be stopped for it: {fact.sentence}"
-            self._note(beneficiary, "stop_refused", sentence, {"pod": str(fact.pod)}, fact.at_s)
+            self._transitions.note(beneficiary, "stop_refused", sentence, {"pod": str(fact.pod)}, fact.at_s)
 
     # What facts do
 
@@ -201,14 +179,14 @@ class WorkloadLifecycle:
         if life is None or job is None:
             return
         if not fact.gated:
-            self._free(job, life, SuspendReason.GATED)
+            self._transitions.release_hold(job, life, SuspendReason.GATED)
         elif life.holds.get(SuspendReason.GATED) != (fact.reason or SuspendReason.GATED.value, None):
-            self._hold(job, life, SuspendReason.GATED, fact.reason)
+            self._transitions.hold(job, life, SuspendReason.GATED, fact.reason)
 
     def _finished(self, fact: WorkloadFinished) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is not None and job is not None:
-            self._over(job, life, fact.how, fact.at_s, life.ending)
+            self._transitions.finish(job, life, fact.how, fact.at_s, life.ending)
 
     def _status_found(self, fact: StatusRecovered) -> None:
         life, job, status = self._lives.get(fact.workload), self._jobs.get(fact.workload), fact.status
@@ -216,7 +194,7 @@ class WorkloadLifecycle:
             return
         life.found(status)
         if status.retry_at_s is not None:  # on another machine's clock, perhaps: no pause is longer than this
-            self._pause(job, life, min(status.retry_at_s, self.now_s + self.rules.pause_most))
+            self._transitions.pause(job, life, min(status.retry_at_s, self.now_s + self.rules.pause_most))
 
     def _runs(self, fact: PodRunning) -> None:
         pod = fact.place.pod
@@ -242,35 +220,35 @@ class WorkloadLifecycle:
             life.done.add(pod)
             if life.alive:
                 if any(job.pending):
-                    self._hold(job, life, SuspendReason.FINISHING)
+                    self._transitions.hold(job, life, SuspendReason.FINISHING)
                 return
         else:
             if fact.how is PodExit.FAILED and life.ending is None:
-                self._failing(job, life, fact)
+                self._transitions.fail(job, life, fact)
             life.lost = life.lost or fact.own_loss
-            self._gone(job, pod, at_s)
+            self._transitions.release_pod(job, pod, at_s)
         if not life.alive:
-            self._verdict(job, life, at_s)
+            self._transitions.conclude(job, life, at_s)
 
     def _suspended(self, fact: WorkloadSuspended) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is None or job is None:
             return
         if not fact.held:
-            self._free(job, life, SuspendReason.SUSPENDED)
+            self._transitions.release_hold(job, life, SuspendReason.SUSPENDED)
         elif SuspendReason.SUSPENDED not in life.holds:
-            self._hold(job, life, SuspendReason.SUSPENDED, fact.reason)
+            self._transitions.hold(job, life, SuspendReason.SUSPENDED, fact.reason)
             sentence = f"{fact.workload} is suspended: {fact.reason or SuspendReason.SUSPENDED.value}."
             cause = LifecycleCause(LifecycleRule.SUSPENDED, sentence)
-            self._note(job, cause.rule, sentence, cause.numbers, self.now_s)
-            self._stop_all(job, cause, self.now_s)
+            self._transitions.note(job, cause.rule, sentence, cause.numbers, self.now_s)
+            self._transitions.stop_all(job, cause, self.now_s)
 
     def _withdrawn(self, fact: CancelRequested) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is not None and job is not None and life.ending is None:
             by = f" by {fact.by}" if fact.by else ""
             cause = LifecycleCause(LifecycleRule.WITHDRAWN, f"{fact.workload} was stopped{by}.")
-            self._end(job, life, cause, fact.at_s)
+            self._transitions.end(job, life, cause, fact.at_s)
 
     def _queues_set(self, fact: QueuesSet) -> None:
         self._out.happen(fact)
@@ -279,8 +257,8 @@ class WorkloadLifecycle:
     def _use_seen(self, fact: UtilizationSampled) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is not None and job is not None and life.ending is None and job.devices_milli:
-            said = check_idle(job, self._limits(job), life.watch, fact.fraction, fact.at_s)
-            self._heed(job, life, said, fact.at_s)
+            said = check_idle(job, self._transitions.limits(job), life.watch, fact.fraction, fact.at_s)
+            self._apply_limit(job, life, said, fact.at_s)
 
     # Time rules
 
@@ -290,24 +268,15 @@ class WorkloadLifecycle:
             if life.alive:
                 self._watch(self._jobs[name], life)
 
-    def _limits(self, job: Job) -> TimeLimits:
-        return limits_of(job.spec, self._times(job), self.rules)
-
-    def _times(self, job: Job) -> QueueTimeLimits:
-        """The rules of its project."""
-        ledger = self._out.cluster.ledger
-        at = ledger.position.get(job.spec.project)
-        return QueueTimeLimits() if at is None else ledger.queues[at].times
-
     def _watch(self, job: Job, life: LifecycleState) -> None:
         """Come back when the time rules say something: at once perhaps, but never in the midst of facts."""
         watch = life.watch
         if job.started_s is None or life.ending is not None:
             return
         watch.begin(job.started_s)
-        if not has_time_limits(job.spec, self._times(job), self.rules):
+        if not has_time_limits(job.spec, self._transitions.queue_limits(job), self.rules):
             return
-        next_s = next_check_s(job, self._limits(job), watch)
+        next_s = next_check_s(job, self._transitions.limits(job), watch)
         if next_s is not None and (watch.looks_s is None or next_s < watch.looks_s):
             watch.looks_s = next_s
             self.timers.set(next_s, TimerKind.LIMIT, job.name, next_s)
@@ -321,176 +290,22 @@ class WorkloadLifecycle:
     def _look(self, job: Job, life: LifecycleState) -> None:
         """Hold a workload against the time rules."""
         if job.started_s is not None and life.ending is None:
-            self._heed(job, life, check_limits(job, self._limits(job), life.watch, self.now_s), self.now_s)
+            self._apply_limit(
+                job,
+                life,
+                check_limits(job, self._transitions.limits(job), life.watch, self.now_s),
+                self.now_s,
+            )
 
-    def _heed(self, job: Job, life: LifecycleState, said: LimitResult | None, at_s: float) -> None:
+    def _apply_limit(self, job: Job, life: LifecycleState, said: LimitResult | None, at_s: float) -> None:
         if isinstance(said, LimitWarning):
-            self._note(job, f"{said.rule.value}_warning", said.sentence, said.numbers, at_s)
+            self._transitions.note(job, f"{said.rule.value}_warning", said.sentence, said.numbers, at_s)
         elif said is not None:
-            self._end(job, life, said, at_s)
-
-    def _note(self, job: Job, kind: str, sentence: str, numbers: Mapping[str, object], at_s: float) -> None:
-        self._out.happen(NoteAdded(job.name, at_s, str(kind), sentence, numbers))
+            self._transitions.end(job, life, said, at_s)
 
     def set_aside(self, name: str, why: str, now_s: float, until_s: float) -> None:
         """Hold back a workload at which decisions break, until a time. Its running pods go on."""
         job, life = self._jobs[name], self._lives[name]
-        self._note(job, "set_aside", f"It was set aside: {why}.", {}, now_s)
-        self._hold(job, life, SuspendReason.FAULT, why, until_s)
+        self._transitions.note(job, "set_aside", f"It was set aside: {why}.", {}, now_s)
+        self._transitions.hold(job, life, SuspendReason.FAULT, why, until_s)
         self.timers.set(until_s, TimerKind.FAULT, name, until_s)
-
-    # What follows
-
-    def _end(self, job: Job, life: LifecycleState, cause: LifecycleCause, now_s: float) -> None:
-        """Stop a workload for good."""
-        life.ending = cause
-        self._note(job, cause.rule, cause.sentence, cause.numbers, now_s)
-        self._hold(job, life, SuspendReason.ENDING)
-        self._stop_all(job, cause, now_s)
-        if not life.alive:
-            self._verdict(job, life, now_s)
-
-    def _failing(self, job: Job, life: LifecycleState, fact: PodExited) -> None:
-        """A pod failed: the others of its gang are stopped."""
-        pod, at_s = fact.pod, fact.at_s
-        if job.saved_s is not None:
-            life.failures = 0
-        life.note_failure(fact, first=SuspendReason.FAILING not in life.holds)
-        self._hold(job, life, SuspendReason.FAILING)
-        group = job.spec.groups[pod.group].name
-        name = f"{group}/{pod.index}"
-        life.failed = fact.said or "It failed."
-        if job.spec.pods > 1:
-            life.failed = f"Pod {name} failed: {as_clause(life.failed)}"
-        sentence = f"Pod {name} of {pod.workload} failed."
-        cause = LifecycleCause(LifecycleRule.GANG_FAILED, sentence, {"pod": name})
-        self._note(job, cause.rule, sentence, cause.numbers, at_s)
-        self._stop_all(job, cause, at_s, but=pod)
-
-    def _stop_all(self, job: Job, cause: LifecycleCause, now_s: float, but: PodKey | None = None) -> None:
-        for pod in job.running_pods():
-            key = PodKey(job.name, pod.group, pod.index)
-            if key != but:
-                self.stop(key, cause, now_s)
-
-    def _gone(self, job: Job, pod: PodKey, at_s: float) -> None:
-        """Release a pod's capacity; with the last pod, report the run time that the workload keeps."""
-        others = any(
-            other.node >= 0 and (other.group, other.index) != (pod.group, pod.index)
-            for group in job.pods
-            for other in group
-        )
-        self._out.happen(PodStopped(pod, at_s, None if others else kept_runtime_s(job)))
-
-    def _verdict(self, job: Job, life: LifecycleState, at_s: float) -> None:
-        """None of its pods is alive any more: what becomes of it?"""
-        failing = SuspendReason.FAILING in life.holds
-        if not failing and life.done and life.is_done(job.needed):
-            self._over(job, life, WorkloadOutcome.SUCCEEDED, at_s)
-        elif life.ending is not None:
-            self._over(job, life, WorkloadOutcome.STOPPED, at_s, life.ending)
-        else:
-            for pod in sorted(life.done):
-                self._gone(job, pod, at_s)  # without effect on one that released its capacity before
-            life.done.clear()
-            life.restarts += life.starts > life.settled
-            losses = life.count_losses(at_s, self.rules.pause_most)
-            life.run_over(at_s)
-            if failing:
-                self._failed(job, life, at_s)
-            else:
-                self._wait_again(job, life, losses, at_s)
-
-    def _failed(self, job: Job, life: LifecycleState, at_s: float) -> None:
-        """It failed, and all its pods are gone: again after a pause, or never."""
-        life.failures += 1
-        life.losses = 0
-        if life.final or life.failures > self._limits(job).retries:
-            sentence = life.failed or "It failed."
-            if life.failures > 1 and not life.final:
-                last = f" The last time: {as_clause(sentence)}" if life.failed else ""
-                sentence = f"It failed {life.failures} times in a row.{last}"
-            rule = LifecycleRule.FAILED_FOR_GOOD if life.final else LifecycleRule.FAILED_OFTEN
-            cause = LifecycleCause(rule, sentence, {"failures": life.failures})
-            self._over(job, life, WorkloadOutcome.FAILED, at_s, cause)
-            return
-        pause_s = self.rules.pause_s(life.failures)
-        retry_at_s = at_s + pause_s
-        sentence = f"It failed ({life.failures} in a row) and is tried again in {span(pause_s)}."
-        self._note(job, "retry", sentence, {"failures": life.failures, "retry_at_s": retry_at_s}, at_s)
-        self._pause(job, life, retry_at_s)
-        self._free(job, life, SuspendReason.FAILING)
-        self._free(job, life, SuspendReason.FINISHING)
-        self._remember(job, life, retry_at_s)
-
-    def _wait_again(self, job: Job, life: LifecycleState, losses: int, at_s: float) -> None:
-        """Queue it again: at once after the first loss in a row, after a growing pause from the second."""
-        retry_at_s = None
-        if losses > 1:
-            pause_s = self.rules.pause_s(losses - 1)
-            retry_at_s = at_s + pause_s
-            sentence = f"It was lost ({losses} in a row) and is started again in {span(pause_s)}."
-            self._note(job, "retry", sentence, {"losses": losses, "retry_at_s": retry_at_s}, at_s)
-            self._pause(job, life, retry_at_s)
-        self._free(job, life, SuspendReason.FINISHING)
-        self._remember(job, life, retry_at_s)
-
-    def _pause(self, job: Job, life: LifecycleState, retry_at_s: float) -> None:
-        sentence = f"it failed ({life.failures} in a row) and is tried again after a pause"
-        if life.losses or not life.failures:
-            sentence = "it was lost several times in a row and is started again after a pause"
-        self._hold(job, life, SuspendReason.PAUSE, sentence, retry_at_s)
-        self.timers.set(retry_at_s, TimerKind.RETRY, job.name, retry_at_s)
-
-    def _over(
-        self,
-        job: Job,
-        life: LifecycleState,
-        how: WorkloadOutcome,
-        at_s: float,
-        cause: LifecycleCause | None = None,
-    ) -> None:
-        name, since_s = job.name, job.started_s
-        if since_s is None and how is WorkloadOutcome.SUCCEEDED:
-            since_s = life.watch.started_s  # its pods released their capacity as they ended
-        ran_s = job.ran_s + (at_s - since_s if since_s is not None else 0.0)
-        life.run_over(at_s)
-        code = (
-            0
-            if how is WorkloadOutcome.SUCCEEDED
-            else life.exit_code
-            if how is WorkloadOutcome.FAILED
-            else None
-        )
-        self._release_nomination(name)
-        del self._lives[name]
-        self._out.happen(WorkloadEnded(name, how, at_s, ran_s))
-        sentence = cause.sentence if cause is not None else ""
-        times = life.watch.started_s, cause, life.wall_s, life.first_started_s
-        self._out.order(EndWorkload(name, how, at_s, sentence, ran_s, *times, code))
-
-    def _remember(self, job: Job, life: LifecycleState, retry_at_s: float | None = None) -> None:
-        self._out.order(SaveProgress(job.name, life.status(job.ran_s, retry_at_s)))
-
-    # Holds
-
-    def _hold(
-        self, job: Job, life: LifecycleState, hold: SuspendReason, why: str = "", until_s: float | None = None
-    ) -> None:
-        life.holds[hold] = (why or hold.value, until_s)
-        self._release_nomination(job.name)
-        self._out.happen(WorkloadSuspended(job.name, True, *life.holds[hold]))
-
-    def _release_nomination(self, name: str) -> None:
-        """Release the nomination of a workload, if it has one."""
-        if name in self._out.cluster.nominated:
-            self._out.happen(NominationReleased(name))
-            self._out.order(ReleaseNomination(name))
-
-    def _free(self, job: Job, life: LifecycleState, hold: SuspendReason) -> None:
-        """Remove one reason of the suspension, and report the next one, if any."""
-        if life.holds.pop(hold, None) is None:
-            return
-        left = list(life.holds.values())
-        said = WorkloadSuspended(job.name, True, *left[-1]) if left else WorkloadSuspended(job.name, False)
-        self._out.happen(said)
