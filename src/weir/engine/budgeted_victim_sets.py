@@ -1,7 +1,7 @@
-"""Sets of victims on one node where disruption budgets don't let all of them go at once.
+"""Sets of victims on one node if disruption budgets don't allow all of them to be stopped at once.
 
-Few victims are enumerated, so that a set is found if there is one. Of many, those are left that may go
-together, the first to give first, and the usual search runs among them.
+Few victims are enumerated, so that a set is found if one exists. Of many victims, a group that may be stopped
+together is chosen first, by tier and price, and the usual search runs in this group.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def permitted_victim_sets(
     excesses: Sequence[ExcessPods],
     permits: Permits,
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
-    """Yield minimal sets that make room for one pod of the shape and that budgets permit, best first.
+    """Yield minimal permitted sets that free capacity for one pod of the shape, best first.
 
     Order and keys are those of `minimal_victim_sets`.
     """
@@ -73,7 +73,7 @@ def _grow(
     chosen: list[Victim],
     found: list[list[Victim]],
 ) -> None:
-    """Find the permitted sets that make room, of those chosen and any from `at` on."""
+    """Find the permitted sets that free capacity: those chosen and any from `at` on."""
     if chosen and not permits(chosen):
         return
     if space.fits_without(chosen):

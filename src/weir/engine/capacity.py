@@ -1,7 +1,7 @@
 """Free capacity of nodes: the engine's own copy, for placements and trials.
 
-It follows the cluster by what changed. A trial remembers each node it touches, once, and puts it
-back if it is given up; nothing is undone step by step.
+It follows the changes of the cluster. A trial copies each node before its first change, and a rollback
+restores the copies.
 """
 
 from collections.abc import Sequence
@@ -107,9 +107,10 @@ class Capacity:
         """Release the capacity of such a pod."""
         self.allocate(node, shape, devices, -1)
 
-    def begin(self) -> None:
-        """Begin a trial; trials nest."""
+    def begin(self) -> int:
+        """Begin a trial and return the number of open ones before it; trials nest."""
         self._trials.append({})
+        return len(self._trials) - 1
 
     def commit(self) -> None:
         """Commit the innermost trial."""
@@ -130,6 +131,11 @@ class Capacity:
             self.whole[node] = whole
             self.log.append(node)
 
+    def rollback_to(self, depth: int) -> None:
+        """Roll back trials until only this many are open."""
+        while len(self._trials) > depth:
+            self.rollback()
+
     def free_gpu_milli(self) -> int:
         """Return the free devices of all nodes together, in thousandths."""
         at, milli = self._free_gpu
@@ -144,7 +150,7 @@ class Capacity:
         return any(NO_DEVICE < left < 0 for left in self.columns.share[node].tolist())
 
     def partly_free(self) -> Ints:
-        """Return, by node, the thousandths that are free of devices somebody has a part of."""
+        """Return, by node, the thousandths that are free of devices in partial use."""
         share = self.columns.share
         parts: Ints = np.where((share > 0) & (share < WHOLE_MILLI), share, 0).sum(axis=1)
         return parts

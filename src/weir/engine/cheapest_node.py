@@ -1,8 +1,8 @@
 """Search for the node on which freeing capacity costs least, and its victims.
 
-Nodes wait by a bound of what they would cost; one is looked into only when it comes up, and again only
-if something was taken since. Queues that give become harder to take from, never easier, so what a node
-would cost only rises, but on the nodes where a victim's room was freed.
+Nodes are ordered by a lower bound of their price. A node is searched only when it is the cheapest, and again
+only after other evictions. Each eviction makes its queue harder to evict from, so prices only rise, except on
+the nodes that it freed.
 """
 
 from collections.abc import Callable
@@ -61,11 +61,9 @@ class CheapestNode:
         self._version = 0
         self._found: dict[int, Going] = {}
         self._heaps: dict[Family, list[Entry]] = {}
-        self._unknown: list[int] = []  # nodes of which nothing is known yet
-        self._pods_most = 0  # pods there would be room for if all in reach were gone
-        self._to_move: Ints | None = (
-            None  # devices to move at the least for one pod, by node that can be used
-        )
+        self._unknown: list[int] = []  # nodes without a bound
+        self._pods_most = 0  # pods that fit without all candidates
+        self._to_move: Ints | None = None  # least devices to move for one pod, by usable node
         if shape.whole:
             self._bound_whole(victim_candidates.takeable())
         self._least = sorted(entry[0][-1][0] for heap in self._heaps.values() for entry in heap)
@@ -94,7 +92,7 @@ class CheapestNode:
         ):  # one pod a node, and what it takes leaves no holes
             moved = min_devices_to_move(capacity.whole, shape.devices, takeable)[self._open]
             self._to_move = np.sort(moved[moved >= 0])
-        bounds = takeable.bounds.get(shape.devices)  # the room is as it was while these may be taken
+        bounds = takeable.bounds.get(shape.devices)  # valid while these are the possible victims
         if bounds is None:
             bounds = takeable.bounds[shape.devices] = cheapest_by_node(
                 capacity.whole, shape.devices, takeable
@@ -141,7 +139,7 @@ class CheapestNode:
     def best(self, accept: Accept, steps_most: int) -> tuple[int, Going] | None:
         """Return the cheapest node and its victims; `accept(node, units)` may reject each set.
 
-        At most so many nodes are looked into in vain.
+        The search ends after `steps_most` nodes without a set.
         """
         if not self._shape.pod_rules:
             return self._best(accept, steps_most, None, [])

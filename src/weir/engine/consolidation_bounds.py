@@ -98,8 +98,8 @@ class ConsolidationBounds:
     def _still_fails(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
         """Return True if a failed consolidation still can't succeed.
 
-        Prices rise till one saves, so room could only be made where one saved or something changed: unless
-        holes have grown into which more could move, or more is lent.
+        Prices rise until a checkpoint, so only changed nodes and nodes with a checkpoint can be cleared. But
+        larger free blocks take more moves, and more projects over quota allow more of them.
         """
         known = self._failed.get(moves)
         new = 0 if known is None else self._cluster.saves - known.saves

@@ -16,6 +16,7 @@ class DisruptionAllowances:
         self._now_s = now_s
         self._refused = cluster.refused
         self._used: dict[Budget, int] = {}
+        self.log: list[tuple[Budget, int]] = []  # budgets used (1) and restored (-1)
         self.any = bool(cluster.budgets or cluster.refused)
 
     def allows(self, pods: Sequence[Pod], *, overrides: bool = False) -> bool:
@@ -44,12 +45,26 @@ class DisruptionAllowances:
         """Return how many more pods of a budget may be stopped."""
         return budget.allowed - self._used.get(budget, 0)
 
-    def count(self, pods: Iterable[Pod], sign: int = 1) -> None:
-        """Count pods as stopped (sign -1: no more)."""
+    def use(self, pods: Iterable[Pod]) -> None:
+        """Count pods as stopped."""
+        self._count(pods, 1)
+
+    def restore(self, pods: Iterable[Pod]) -> None:
+        """Count pods as not stopped."""
+        self._count(pods, -1)
+
+    def _count(self, pods: Iterable[Pod], sign: int) -> None:
         if self.any:
             for pod in pods:
                 for budget in pod.budgets:
                     self._used[budget] = self._used.get(budget, 0) + sign
+                    self.log.append((budget, sign))
+
+    def rollback(self, position: int) -> None:
+        """Restore the allowances at a position of the log."""
+        while len(self.log) > position:
+            budget, sign = self.log.pop()
+            self._used[budget] -= sign
 
     def blocking(self, pods: Iterable[Pod]) -> list[str]:
         """Return the names of the budgets that keep these pods from being stopped together."""

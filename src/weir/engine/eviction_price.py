@@ -16,9 +16,9 @@ def devices_of(pods: Sequence[Pod]) -> float:
 def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, needed: float) -> float:
     """Return the price of stopping these pods: lost work and a restart, less a credit for size.
 
-    The credit prefers one larger victim to many small ones: what it frees beside what is asked for spares
-    the next ones. It counts the devices on the node where the victim has most, of a gang no more than are
-    `needed`: it is nobody's reason to stop many pods for one.
+    The credit prefers one larger victim to many small ones: the rest of its capacity saves later evictions.
+    It counts the devices on the node where the victim has most; of a gang at most the `needed` devices, or a
+    gang would be stopped for a single pod.
     """
     devices, most = _held(pods)
     restart = _restart(job, policy)

@@ -5,7 +5,6 @@ from collections.abc import Set as AbstractSet
 from weir.engine.allocate import Allocator
 from weir.engine.preemption_cache import FailedReclaim, Sleeping
 from weir.engine.preemption_rules import PreemptionRules
-from weir.engine.queue_order import Candidate
 from weir.engine.reclaim_bounds import ReclaimBounds
 from weir.model.policy import AffinityPolicy
 from weir.state.jobs import Job
@@ -27,10 +26,10 @@ class FailedPreemptions:
         self.consolidations: dict[ConsolidationAttempt, bool] = {}
 
     def consolidation_key(
-        self, candidate: Candidate, rules: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
+        self, rules: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
     ) -> ConsolidationAttempt | None:
         """Return the key of requests for which moves fail alike; None if more than the key matters."""
-        job = candidate.job
+        candidate, job = rules.candidate, rules.job
         if job.is_running or job.stopped_for:
             return None
         if self._allocator.placement.open_to(candidate) is not None:
@@ -40,18 +39,19 @@ class FailedPreemptions:
             scattered = self._allocator.placement.may_scatter(job, candidate.lacks)
         return candidate.of.wants, orders, affinity, rules.is_owner, job.topology, scattered
 
-    def reclaim(self, candidate: Candidate, rules: PreemptionRules, now_s: float) -> FailedReclaim | None:
+    def reclaim(self, rules: PreemptionRules, now_s: float) -> FailedReclaim | None:
         """Return the kept failure of a reclaim for this request, if time hasn't ended it."""
-        key = (candidate.of, candidate.at, rules.is_patient)
+        key = (rules.candidate.of, rules.candidate.at, rules.is_patient)
         known = self._cache.failed_reclaims(self._cluster).get(key)
         return None if known is None or now_s >= known.until_s else known
 
-    def covers(self, failure: FailedReclaim, jobs: AbstractSet[Job], candidate: Candidate) -> bool:
+    def covers(self, failure: FailedReclaim, rules: PreemptionRules, jobs: AbstractSet[Job]) -> bool:
         """Return True if the failure covers these victims, too."""
-        return failure.covers(jobs, self._allocator.placement.open_to(candidate))
+        return failure.covers(jobs, self._allocator.placement.open_to(rules.candidate))
 
-    def keep_reclaim(self, candidate: Candidate, rules: PreemptionRules, jobs: AbstractSet[Job]) -> None:
+    def keep_reclaim(self, rules: PreemptionRules, jobs: AbstractSet[Job]) -> None:
         """Keep a failed reclaim if only a state change can make it succeed."""
+        candidate = rules.candidate
         if not self.more_by_time:
             until_s = self._cycle_ends_s(candidate.job, self._allocator.now_s)
             known = self._cache.failed_reclaims(self._cluster)
@@ -70,8 +70,8 @@ class FailedPreemptions:
         ends = (at_s + self._policy.reserve_after for at_s in job.stopped_for.values())
         return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
 
-    def sleep(self, candidate: Candidate, rules: PreemptionRules, until_s: float) -> None:
+    def sleep(self, rules: PreemptionRules, until_s: float) -> None:
         """Put a request to sleep until a time or a checkpoint of a workload that wasn't eligible."""
-        self._cache.sleeping[candidate.of, candidate.at] = Sleeping(
+        self._cache.sleeping[rules.candidate.of, rules.candidate.at] = Sleeping(
             until_s, self._cluster.saves, self._bounds.eligible_projects(rules)
         )

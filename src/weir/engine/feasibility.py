@@ -1,4 +1,4 @@
-"""Feasibility: which nodes a shape may use, and how many copies of it they have room for."""
+"""Feasibility: the nodes a shape may use, and the number of its copies that fit."""
 
 from collections.abc import Iterable, Sequence
 

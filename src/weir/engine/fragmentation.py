@@ -32,7 +32,7 @@ REST_WEIGHT = 8.0
 REST_DRAWS = 64
 """Requests that will come by while the rest of a device waits for its use."""
 MIN_SCARCITY = 0.001
-"""A kind whose packable room is less than this part of the pool isn't scarcer still."""
+"""Least part of the pool that counts as packable capacity of a kind."""
 
 TIE_BITS = 20
 COST_BITS = 32
@@ -93,7 +93,7 @@ class FreeCapacity:
 class DeviceUsage(NamedTuple):
     """Devices by node as the kinds of requests see them: likely use of the rest, and idle devices.
 
-    By size of a part also how many parts there is room for, and how much is free on devices that hold one.
+    By size of a part also the number of parts that fit, and the free capacity of devices that hold one.
     """
 
     rest: Floats
@@ -154,7 +154,7 @@ class FragmentationScore:
     Args:
         mix: shapes and how often they were asked for.
         allowed: the nodes a shape may use.
-        room: the room by which kinds are scarce.
+        capacity: the capacity by which kinds are scarce.
         total: thousandths of devices of the pool.
     """
 
@@ -192,7 +192,7 @@ class FragmentationScore:
             ]
         )
         weight *= total / np.maximum(packable * self._size, max(1.0, MIN_SCARCITY * total))
-        self._room_worth, self._free_worth = CAPACITY_WEIGHT * weight * self._size, weight
+        self._capacity_worth, self._free_worth = CAPACITY_WEIGHT * weight * self._size, weight
         most = (CAPACITY_WEIGHT + 1) * weight.sum() + REST_WEIGHT  # a thousandth of a device can be worth
         self._steps = min(
             _COST_STEPS, (_COST_MIDDLE - 1) / (most * WHOLE_MILLI * capacity.columns.share.shape[1])
@@ -210,7 +210,7 @@ class FragmentationScore:
     def costs(self, capacity: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
         """Return the cost, in steps, of a pod of the shape on each of these nodes, and its device there.
 
-        All of them have room for it. The device is NO_DEVICE unless the pod shares a single one.
+        It fits all of them. The device is NO_DEVICE unless the pod shares a single one.
         """
         if not self._kinds:
             return plain_costs(capacity, shape, nodes), np.full(len(nodes), NO_DEVICE, np.int64)
@@ -357,7 +357,7 @@ class FragmentationScore:
         free[:, whole] = full * WHOLE_MILLI
         pods_that_fit[:, shared] = held.copies[:, self._part] // self._devices[shared]
         free[:, shared] = held.free[:, self._part]
-        worth = np.minimum(pods_that_fit, enough.most) * self._room_worth + free * self._free_worth
+        worth = np.minimum(pods_that_fit, enough.most) * self._capacity_worth + free * self._free_worth
         total: Floats = held.rest + np.where(enough.may & (pods_that_fit > 0), worth, 0.0).sum(axis=1)
         return total
 
@@ -374,7 +374,7 @@ def likely_use(count: Floats, milli: Ints) -> Floats:
     """By thousandths free on a device: how many of them will find a use.
 
     The best that can be made of it by taking one of the next requests, and so on with what that leaves:
-    U[f] = E[max over so many draws of (m + U[f - m])], a request that doesn't fit counting nothing.
+    U[f] = E[max over REST_DRAWS draws of (m + U[f - m])]; a request that doesn't fit counts 0.
     """
     often = np.bincount(milli, count, WHOLE_MILLI + 1)
     sizes = np.flatnonzero(often)

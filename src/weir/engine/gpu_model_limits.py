@@ -1,7 +1,7 @@
 """Limits on one GPU model, for work that names none: which nodes are open to it.
 
-A gang goes where all of it may be; where no model leaves room for the whole of it, pod by pod to
-what the limits leave of each.
+A gang uses nodes that its limits open to all of its pods. If no model's limit covers the whole gang, its pods
+are placed one by one within the limits of each model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from weir.state.shapes import GPU_ROW
 
 
 def nodes_without_models(cluster: Cluster, models: set[str]) -> Bools:
-    """Nodes whose devices are of none of these models."""
+    """Return the nodes whose devices are of none of these models."""
     mask = np.ones(cluster.free_capacity.free.shape[1], np.bool_)
     for at, node in enumerate(cluster.nodes):
         if node is not None and node.gpu_model in models:
@@ -33,9 +33,9 @@ def place_by_pod(
     within: Bools | None,
     left: Mapping[str, int],
 ) -> list[NodePlacement] | None:
-    """Places for these pods one after another, of each model no more than is `left` (thousandths), or None.
+    """Return placements one by one, of each model at most `left` thousandths of devices.
 
-    The room is then as it was.
+    None, with the capacity unchanged, if they don't fit.
     """
     still = dict(left)
     cluster, placements = placer.cluster, list[NodePlacement]()

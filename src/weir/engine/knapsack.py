@@ -54,38 +54,38 @@ class VictimEntries:
         self.price, self.moves = np.array(price, np.float64), np.array(moves, np.bool_)
 
 
-def min_devices_to_move(room_whole: Ints, wanted: int, takeable: VictimEntries) -> Ints:
-    """Per node: devices that have to move at the least for one pod to fit, -1 where it can't be made to.
+def min_devices_to_move(free: Ints, wanted: int, takeable: VictimEntries) -> Ints:
+    """Return by node the least devices to move so that one pod fits; -1 if it can't fit.
 
-    What may be stopped is gone first; what moves needs free devices elsewhere.
+    Victims that may be stopped are gone first. Moved victims need free devices elsewhere.
 
     Args:
-        room_whole: free devices by node.
+        free: free devices by node.
         wanted: devices one pod needs.
         takeable: entries; a part of a device counts as that device.
     """
     node, devices, moves = takeable.node, takeable.devices, takeable.moves
-    size = len(room_whole)
+    size = len(free)
     stop = np.bincount(node[~moves], devices[~moves], size).astype(np.int64)
     move = np.bincount(node[moves], devices[moves], size).astype(np.int64)
-    lack = np.maximum(wanted - room_whole - stop, 0)
-    return np.where(lack <= np.minimum(move, room_whole.sum()), lack, -1)
+    lack = np.maximum(wanted - free - stop, 0)
+    return np.where(lack <= np.minimum(move, free.sum()), lack, -1)
 
 
-def cheapest_by_node(room_whole: Ints, wanted: int, takeable: VictimEntries) -> list[tuple[int, float, int]]:
-    """Per node with enough to take: (tier rank, price, node), no higher than what a search will find.
+def cheapest_by_node(free: Ints, wanted: int, takeable: VictimEntries) -> list[tuple[int, float, int]]:
+    """Return (tier rank, price, node) for each node with enough victims; a search finds no lower price.
 
     Args:
-        room_whole: free devices by node.
+        free: free devices by node.
         wanted: devices one pod needs.
         takeable: entries; a part of a device counts as that device.
 
-    The price is exact where one tier suffices (minimal sets only: in descending size, the last one
-    taken is the smallest, so whatever was taken before it falls short); else there is no bound on it.
+    The price is exact if one tier suffices. A set chosen by descending size is minimal: its last victim is
+    the smallest, and without that victim the set falls short. Otherwise the price has no bound.
     """
     node, devices, tier, price = takeable.node, takeable.devices, takeable.tier, takeable.price
     here, index = np.unique(node, return_inverse=True)
-    need = wanted - room_whole[here]
+    need = wanted - free[here]
     tiers = int(tier.max()) + 1 if len(tier) else 0
     rank = np.full(len(here), -1, np.int64)
     reached = np.zeros(len(here), np.int64)
@@ -106,17 +106,17 @@ def cheapest_by_node(room_whole: Ints, wanted: int, takeable: VictimEntries) -> 
     return list(zip(rank[found].tolist(), bound[found].tolist(), here[found].tolist(), strict=True))
 
 
-def least_prices(room_whole: Ints, wanted: int, node: Ints, devices: Ints, price: Floats) -> Floats:
-    """Per node: the least price of entries that leave it with room for one pod, infinite if none do.
+def least_prices(free: Ints, wanted: int, node: Ints, devices: Ints, price: Floats) -> Floats:
+    """Return by node the least price of entries without which one pod fits; infinite if none suffice.
 
     Args:
-        room_whole: free devices by node.
+        free: free devices by node.
         wanted: devices one pod needs.
         node: of each entry; all are of one tier.
         devices: of each entry, whole ones.
         price: of each entry.
     """
-    need = wanted - room_whole
+    need = wanted - free
     least = np.where(need <= 0, 0.0, np.inf)
     enough = (np.bincount(node, devices, len(need)) >= need) & (need > 0)
     if enough.any():

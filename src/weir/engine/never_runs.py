@@ -1,6 +1,6 @@
-"""Pending workloads that no node could ever take, even if all were idle: they are no demand.
+"""Pending workloads that don't fit the cluster even if all nodes are idle: they are no demand.
 
-A fair share that counted them would be withheld from the siblings of their queue, and nobody would use it.
+If they counted, their fair share would be withheld from the siblings of their queue and stay unused.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ Excess = Mapping[int, Mapping[int, int]]
 
 
 class NeverRuns:
-    """Classes of such workloads. Each class is asked about once, until nodes, queues or topologies change."""
+    """Classes of such workloads. Each class is checked once."""
 
     def __init__(self) -> None:
         self._classes: dict[EquivalenceClass, None] = {}

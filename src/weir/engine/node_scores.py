@@ -19,10 +19,10 @@ from weir.state.capacity_columns import Ints
 from weir.state.shapes import RequestShape
 
 INFEASIBLE: Final = (1 << 63) - 1
-"""Rank of a node without room."""
+"""Rank of a node that the shape doesn't fit."""
 PREFERENCE_BITS = 63 - TIE_BITS - COST_BITS
-"""Bits of a rank that say how far a node is from what is wished for; what decides after that is below."""
-_WISH_MIDDLE = 1 << (PREFERENCE_BITS - 1)
+"""Bits of a rank for the preference of a node; the bits below decide among equal preferences."""
+_PREFERENCE_MIDDLE = 1 << (PREFERENCE_BITS - 1)
 _FEW = 4
 """Nodes up to which they are ranked one by one."""
 _UNKNOWN = -1, -1
@@ -36,7 +36,7 @@ class NodeScores:
     """
 
     __slots__ = (
-        *("_any_spread", "_base", "_best", "_best_rank", "_potential", "_spread"),
+        *("_any_spread", "_base", "_best", "_best_rank", "_fragmentation", "_spread"),
         *("at", "device", "mask", "rank", "shape"),
     )
 
@@ -50,12 +50,12 @@ class NodeScores:
         potential: FragmentationScore | None,
     ) -> None:
         self.shape = shape
-        self._potential = potential
+        self._fragmentation = potential
         self._any_spread = bool(spread.any())
         self.device: Ints = np.full(len(mask), NO_DEVICE, np.int64)
         self.mask = mask
         self._spread = spread
-        granted = np.clip(_WISH_MIDDLE - 1 - wish, 0, (1 << PREFERENCE_BITS) - 1)
+        granted = np.clip(_PREFERENCE_MIDDLE - 1 - wish, 0, (1 << PREFERENCE_BITS) - 1)
         self._base = granted << (TIE_BITS + COST_BITS)
         self.rank: Ints = np.full(len(mask), INFEASIBLE, np.int64)
         self._best, self._best_rank = _UNKNOWN
@@ -91,11 +91,11 @@ class NodeScores:
         """Update one node without arrays: the usual case."""
         if not self.mask[node] or not fits_on(capacity, self.shape, node):
             rank = INFEASIBLE
-        elif self._potential is None or (self._any_spread and self._spread[node]):
+        elif self._fragmentation is None or (self._any_spread and self._spread[node]):
             self._compute(capacity, np.array([node], np.intp))
             return
         else:
-            cost, self.device[node] = self._potential.cost_on(capacity, self.shape, node)
+            cost, self.device[node] = self._fragmentation.cost_on(capacity, self.shape, node)
             rank = self._base.item(node) + tie_breaker(capacity, self.shape, node) + (cost << TIE_BITS)
         self.rank[node] = rank
         if (rank, node) <= (self._best_rank, self._best):
@@ -122,7 +122,7 @@ class NodeScores:
             self.device[apart] = NO_DEVICE
 
     def _costs(self, capacity: Capacity, nodes: Ints) -> Ints:
-        if self._potential is None:
+        if self._fragmentation is None:
             return plain_costs(capacity, self.shape, nodes)
-        cost, self.device[nodes] = self._potential.costs(capacity, self.shape, nodes)
+        cost, self.device[nodes] = self._fragmentation.costs(capacity, self.shape, nodes)
         return cost

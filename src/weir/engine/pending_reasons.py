@@ -1,7 +1,7 @@
 """Pending reasons, as data and as one sentence, by the quota checks and capacity of the cycle.
 
-It is worked out when somebody asks: a cycle over many waiting workloads would else spend its time on
-sentences nobody reads.
+They are computed on demand: a cycle over many pending workloads would otherwise spend its time on sentences
+that are never read.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from weir.engine.allocate import Allocator
 from weir.engine.budget_protection import with_budgets
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
+from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.ineligible_victims import IneligibleVictims, amounts_phrase, names_phrase
 from weir.engine.infeasible import NodeRefusals, sentence_of
 from weir.engine.infeasible_gang import best_domain, domain_name, group_phrase, infeasible_gang
@@ -20,6 +21,7 @@ from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import QuotaOverlay, QuotaRefusal, usage_of
 from weir.engine.quota_shortfall import quota_shortfall
 from weir.engine.topology_levels import missing_topology
+from weir.engine.transaction import Accounting, Transaction
 from weir.engine.unschedulable import UnschedulableNodes
 from weir.model.policy import AffinityPolicy, Policy
 from weir.model.reasons import Reason, ReasonCode
@@ -74,7 +76,7 @@ class _PendingReasonBuilder:
                 numbers["until_s"] = job.held_until_s
             return Reason(ReasonCode.SUSPENDED, f"it is suspended: {job.held_why or 'suspended'}", numbers)
         if job.name in self._cluster.nominated:
-            return self._promised()
+            return self._nominated()
         if not job.is_ready:
             return self._not_ready()
         if job.waiting is None:
@@ -97,7 +99,7 @@ class _PendingReasonBuilder:
 
     # Capacity that becomes free
 
-    def _promised(self) -> Reason:
+    def _nominated(self) -> Reason:
         job = self._job
         waiting_for = sorted(
             {
@@ -116,12 +118,16 @@ class _PendingReasonBuilder:
             those = "a pod of it" if absent == 1 else f"{absent} pods of it"
             return Reason(
                 ReasonCode.NOT_READY,
-                f"room is kept for {those} that should exist and don't yet",
+                f"capacity is kept for {those}, which doesn't exist yet"
+                if absent == 1
+                else f"capacity is kept for {those}, which don't exist yet",
                 {"absent": absent},
             )
         named = names_phrase(waiting_for or list(job.nomination_freed_by))
         sentence = (
-            f"room is being freed for it by {named}" if named else "its room is free and it is about to start"
+            f"capacity is being freed for it by {named}"
+            if named
+            else "its capacity is free and it is about to start"
         )
         return Reason(ReasonCode.WAITING_FOR_EVICTION, sentence, {"freed_by": tuple(waiting_for)})
 
@@ -164,7 +170,9 @@ class _PendingReasonBuilder:
         if asked is not None and (what := missing_topology(self._cluster.topologies, asked)) is not None:
             numbers: dict[str, object] = {"topology": asked.name, "known": sorted(self._cluster.topologies)}
             return Reason(
-                ReasonCode.NO_NODE_MATCHES, f"it is to be together by {what}, which there isn't", numbers
+                ReasonCode.NO_NODE_MATCHES,
+                f"it has to share one domain by {what}, which doesn't exist",
+                numbers,
             )
         for group, shape, _ in self._lacking(candidate):
             nodes = self._cluster.nodes
@@ -253,9 +261,10 @@ class _PendingReasonBuilder:
 
     def _withheld(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
         """Return the reason of a workload that fits, but may not use the capacity, or not at once."""
-        allocator = Allocator(
-            self._cluster, self._policy, self._overlay, self._cache, self._capacity, self._now_s
-        )
+        disruptions = DisruptionAllowances(self._cluster, self._policy, self._now_s)
+        accounting = Accounting(self._cluster, self._overlay, disruptions)
+        transaction = Transaction(self._capacity, accounting)
+        allocator = Allocator(self._cluster, self._policy, transaction, self._cache, self._now_s)
         placement, checks = allocator.placement, allocator.checks
         shut = placement.models_shut(candidate)
         if shut:
@@ -265,7 +274,9 @@ class _PendingReasonBuilder:
             what = "quota for non-preemptible work" if fixed else "limit"
             numbers["models"] = sorted(shut)
             return Reason(
-                why, f"the room left is on {models}, of which its queues are at their {what}", numbers
+                why,
+                f"the free GPUs are {models}, and its queues are at their {what} for these models",
+                numbers,
             )
         if placement.open_to(candidate) is not None:
             return Reason(

@@ -103,7 +103,7 @@ class Placer:
         return int(equal[left.argmin()])
 
     def put(self, pod: Pod, node: int, affinity: tuple[AffinityPolicy, ...] = ()) -> NodePlacement:
-        """Place a pod on a node that has room for it."""
+        """Place a pod on a node that it fits."""
         known = self.cluster.nodes[node]
         shape = pod.shape
         device = -1

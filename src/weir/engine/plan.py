@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 
 from weir.model.reasons import EvictionCause
 from weir.state.events import Placement, PodKey
+from weir.state.jobs import Pod
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod to be stopped. `moves`: it has a new place promised in the same plan.
+    """A pod to be stopped. `moves`: the same plan nominates another node for it.
 
-    `overrides`: whatever its disruption budgets say.
+    `overrides`: disruption budgets are ignored.
     """
 
     pod: PodKey
@@ -30,10 +31,10 @@ class NominatedPods:
 
 @dataclass(slots=True)
 class Plan:
-    """Binds, evictions and nominations; why the rest waits, `weir.engine.pending_reasons` says when asked.
+    """Binds, evictions and nominations. `weir.engine.pending_reasons` explains why other workloads wait.
 
-    `drops` are workloads whose promised room is given up. `wake_s` is the next time at which the
-    plan could change though nothing happens; None if never.
+    `drops` are workloads whose nomination is released. `wake_s` is the next time at which the plan could
+    change without an event; None if never.
     """
 
     binds: list[Placement] = field(default_factory=list)
@@ -46,3 +47,8 @@ class Plan:
     def acts(self) -> bool:
         """Return True if the plan changes anything."""
         return bool(self.binds or self.evictions or self.nominations or self.drops)
+
+
+def key_of(pod: Pod) -> PodKey:
+    """Return the key of a pod."""
+    return PodKey(pod.job.name, pod.group, pod.index)

@@ -16,7 +16,6 @@ from weir.engine.reclaim_bounds import ReclaimBounds
 from weir.engine.topology_placer import TopologyPlacer
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_search import PreemptionPlan, VictimSearch
-from weir.model.policy import AffinityPolicy
 from weir.model.reasons import ReasonCode
 
 _DOMAINS_MOST = 8
@@ -44,13 +43,12 @@ class Preemptor:
         """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
         scattered = self._allocator.scattered
         if scattered:  # none of them is moved for another
-            self._context.coming.update(candidate.job.name for candidate, _ in scattered)
+            self._context.accounting.expect(candidate.job.name for candidate, _ in scattered)
         for candidate, placements in scattered:
-            self._context.count(placements, -1)
-            taken = self._cleared_or_kept(candidate, placements, self._context)
-            if taken.kind is not None:
-                self._allocator.give_back(placements)
-            yield candidate, taken
+            plan = self._cleared_or_kept(candidate, placements)
+            if plan.kind is not None:
+                self._allocator.withdraw(placements)
+            yield candidate, plan
 
     def preempt(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield each workload for which capacity was freed, with the plan."""
@@ -70,15 +68,14 @@ class Preemptor:
             yield from self._preempt_for(candidates)
 
     def _preempt_for(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        context = self._context
         order = QueueOrder(self._overlay, candidates)
         while (candidate := order.next()) is not None:
-            taken = self._plan_for(candidate, context)
-            if taken is None:
+            plan = self._plan_for(candidate)
+            if plan is None:
                 order.settle()
             else:
                 self._allocator.note_nominated(candidate)
-                yield candidate, taken
+                yield candidate, plan
                 more = candidate.at + 1 < len(candidate.of.members)
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
 
@@ -86,208 +83,174 @@ class Preemptor:
     def _context(self) -> PreemptionContext:
         return self._new_context()
 
-    def _plan_for(self, candidate: Candidate, context: PreemptionContext) -> PreemptionPlan | None:
+    @property
+    def _any_leaves(self) -> bool:
+        """Return True if this plan stops or moves any pod so far."""
+        return bool(self._context.accounting.leaving)
+
+    def _plan_for(self, candidate: Candidate) -> PreemptionPlan | None:
         """Free capacity for a workload; None if no way succeeds."""
-        job = candidate.job
-        if context.gone and job.is_running and any(pod in context.gone for pod in job.running_pods()):
+        job, context = candidate.job, self._context
+        leaving = context.accounting.leaving
+        if leaving and job.is_running and any(pod in leaving for pod in job.running_pods()):
             return None  # a workload that is stopped or moved in this plan doesn't grow in it
-        free_milli = context.placer.capacity.free_gpu_milli()
         refusal = self._checks.refusal(candidate, context.placer.capacity)
         if refusal is not None and refusal.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA:
             return None
         # Only then is there more capacity than at its allocation
-        if refusal is None and (self._cluster.releasing_on or context.gone):
+        if refusal is None and (self._cluster.releasing_on or leaving):
             placements = self._allocator.placement.place(candidate, context.placer)
             if placements is not None:
-                return self._cleared_or_kept(candidate, placements, context)
+                context.accounting.start(placements)
+                return self._cleared_or_kept(candidate, placements)
         if not job.can_preempt:
             return None
         under_limits = refusal is None or refusal.why is not ReasonCode.OVER_LIMIT
-        taken = self._first_success(under_limits, free_milli, candidate, context)
-        if taken is not None:
+        plan = self._first_success(self._eligibility.rules_of(candidate), under_limits)
+        if plan is not None:
             self._freed()
-        return taken
+        return plan
 
     def _freed(self) -> None:
-        """Forget what held before capacity was freed."""
+        """Forget results from before capacity was freed."""
         self._failed.consolidations.clear()
         self._victims.clear()
 
-    def _first_success(
-        self, under_limits: bool, free_milli: int, candidate: Candidate, context: PreemptionContext
-    ) -> PreemptionPlan | None:
+    def _first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; keep a failure that lasts."""
-        rules, affinity = self._eligibility.rules_of(candidate), context.affinity_of(candidate.job)
         failed = self._failed.consolidations
         until_s = INFINITE  # until when every way fails
-        for kind, most in self._ways(candidate, rules, context, under_limits, free_milli):
-            failing_until_s = self._failing_until_s(candidate, rules, context, kind, most)
+        for kind, most in self._ways(rules, under_limits):
+            failing_until_s = self._failing_until_s(rules, kind, most)
             if failing_until_s is not None:
                 until_s = min(until_s, failing_until_s)
                 continue
             moves = kind is PreemptionKind.CONSOLIDATE
-            key = self._failed.consolidation_key(candidate, rules, affinity) if moves else None
+            key = (
+                self._failed.consolidation_key(rules, self._context.affinity_of(rules.job)) if moves else None
+            )
             if key is not None and key in failed:
                 until_s = until_s if failed[key] else -INFINITE
                 continue
-            taken, is_final = self._searched(candidate, rules, context, affinity, kind, most)
-            if taken is not None:
-                return taken
+            plan, is_final = self._search(rules, kind, most)
+            if plan is not None:
+                return plan
             if key is None or not is_final:
                 until_s = -INFINITE
             if key is not None:
                 failed[key] = is_final
-        if until_s > context.now_s and not (context.gone or self._cluster.releasing_on):
-            self._failed.sleep(candidate, rules, until_s)
+        if until_s > self._context.now_s and not (self._any_leaves or self._cluster.releasing_on):
+            self._failed.sleep(rules, until_s)
         return None
 
     def _failing_until_s(
-        self,
-        candidate: Candidate,
-        rules: PreemptionRules,
-        context: PreemptionContext,
-        kind: PreemptionKind,
-        most: QuotaProtection,
+        self, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
     ) -> float | None:
         """Return the time until which a kept failure holds; None if a search is needed."""
-        if kind in (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE) or context.gone:
+        if kind in (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE) or self._any_leaves:
             return None
-        failure = self._failed.reclaim(candidate, rules, context.now_s)
+        failure = self._failed.reclaim(rules, self._context.now_s)
         if failure is None:
             return None
-        victims = self._victim_candidates(rules, context, kind, most, self._policy.consolidation.budget)
-        return failure.until_s if self._failed.covers(failure, victims.jobs.keys(), candidate) else None
+        victims = self._victim_candidates(rules, kind, most, self._policy.consolidation.budget)
+        return failure.until_s if self._failed.covers(failure, rules, victims.jobs.keys()) else None
 
-    def _searched(
-        self,
-        candidate: Candidate,
-        rules: PreemptionRules,
-        context: PreemptionContext,
-        affinity: tuple[AffinityPolicy, ...],
-        kind: PreemptionKind,
-        most: QuotaProtection,
+    def _search(
+        self, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
     ) -> tuple[PreemptionPlan | None, bool]:
         """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
-        domains, anywhere = self._domains(candidate, context, affinity, kind)
-        taken = self._in_one_domain(domains, candidate, rules, context, affinity, kind, most)
-        if taken is not None or not anywhere:
-            return taken, False
-        victims = self._victim_candidates(rules, context, kind, most, self._policy.consolidation.budget)
-        within = self._allocator.placement.open_to(candidate)
-        search = VictimSearch(context, candidate, rules, victims, affinity, within)
-        taken = search.run()
-        fell_short = taken is None and not domains and search.fell_short
-        alone = not context.gone and not self._eligibility.has_lower(candidate.of)
+        candidate = rules.candidate
+        domains, anywhere = self._domains(candidate, kind)
+        plan = self._in_one_domain(domains, rules, kind, most)
+        if plan is not None or not anywhere:
+            return plan, False
+        victims = self._victim_candidates(rules, kind, most, self._policy.consolidation.budget)
+        search = VictimSearch(self._context, victims, self._allocator.placement.open_to(candidate))
+        plan = search.run()
+        fell_short = plan is None and not domains and search.fell_short
+        alone = not self._any_leaves and not self._eligibility.has_lower(candidate.of)
         if fell_short and kind is PreemptionKind.RECLAIM and alone:
-            self._failed.keep_reclaim(candidate, rules, victims.jobs.keys())
-        return taken, search.is_final and not domains and not self._failed.more_by_time
+            self._failed.keep_reclaim(rules, victims.jobs.keys())
+        return plan, search.is_final and not domains and not self._failed.more_by_time
 
     def _in_one_domain(
-        self,
-        domains: Sequence[Bools],
-        candidate: Candidate,
-        rules: PreemptionRules,
-        context: PreemptionContext,
-        affinity: tuple[AffinityPolicy, ...],
-        kind: PreemptionKind,
-        most: QuotaProtection = QuotaProtection.NONE,
+        self, domains: Sequence[Bools], rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
     ) -> PreemptionPlan | None:
         """Free capacity in the cheapest domain, which may cost more than anywhere."""
         if not domains:
             return None
-        victims = self._victim_candidates(rules, context, kind, most, self._policy.topology.budget)
-        searches = [VictimSearch(context, candidate, rules, victims, affinity, within) for within in domains]
+        victims = self._victim_candidates(rules, kind, most, self._policy.topology.budget)
+        searches = [VictimSearch(self._context, victims, within) for within in domains]
         if len(searches) > 1:
             searches.sort(key=lambda search: search.least_price())
-        return next((taken for search in searches if (taken := search.run()) is not None), None)
+        return next((plan for search in searches if (plan := search.run()) is not None), None)
 
-    def _cleared_or_kept(
-        self, candidate: Candidate, placements: list[NodePlacement], context: PreemptionContext
-    ) -> PreemptionPlan:
+    def _cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; otherwise keep them."""
-        job, placer, kind = candidate.job, context.placer, PreemptionKind.CONSOLIDATE
+        job, transaction, kind = candidate.job, self._context.transaction, PreemptionKind.CONSOLIDATE
         if (
             self._allocator.placement.is_scattered(job, placements)
             and job.can_preempt
             and self._policy.consolidation.enabled
         ):
-            affinity, rules = context.affinity_of(job), self._eligibility.rules_of(candidate)
-            placer.give_back(placements)
-            self._victims.clear()
-            domains, _ = self._domains(candidate, context, affinity, kind)
-            taken = self._in_one_domain(domains, candidate, rules, context, affinity, kind)
-            if taken is not None:
-                self._freed()
-                return taken
-            for pod, node, devices in placements:
-                placer.capacity.allocate(node, pod.shape, devices)
-        context.count(placements, 1)
+            with transaction.trial() as trial:
+                transaction.cancel(placements)
+                self._victims.clear()
+                domains, _ = self._domains(candidate, kind)
+                rules = self._eligibility.rules_of(candidate)
+                plan = self._in_one_domain(domains, rules, kind, QuotaProtection.NONE)
+                if plan is not None:
+                    trial.commit()
+                    self._freed()
+                    return plan
         self._victims.clear()
         return PreemptionPlan(None, placements)
 
     def _victim_candidates(
-        self,
-        rules: PreemptionRules,
-        context: PreemptionContext,
-        kind: PreemptionKind,
-        most: QuotaProtection,
-        budget: float,
+        self, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection, budget: float
     ) -> VictimCandidates:
         """Return the victim candidates; requesters that need moves share them until capacity is freed."""
         alone = kind is not PreemptionKind.CONSOLIDATE or rules.job.is_running or bool(rules.job.stopped_for)
         key = (budget, kind, most, rules if alone else rules.is_owner)
         found = self._victims.get(key)
         if found is None:
-            found = self._victims[key] = VictimCandidates(context, rules, kind, most, budget)
+            found = self._victims[key] = VictimCandidates(self._context, rules, kind, most, budget)
         return found.asked_by(rules)
 
-    def _domains(
-        self,
-        candidate: Candidate,
-        context: PreemptionContext,
-        affinity: tuple[AffinityPolicy, ...],
-        kind: PreemptionKind,
-    ) -> tuple[list[Bools], bool]:
+    def _domains(self, candidate: Candidate, kind: PreemptionKind) -> tuple[list[Bools], bool]:
         """Return the domains to clear by its topology, and whether any node may be cleared."""
-        job, open_ = candidate.job, self._allocator.placement.open_to(candidate)
-        asked = job.topology
+        job, placement = candidate.job, self._allocator.placement
+        asked, open_ = job.topology, placement.open_to(candidate)
         if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
             return [], True
-        levels = self._allocator.feasibility.levels(asked.name)
-        placer = TopologyPlacer(context.placer, job, affinity, levels, open_)
+        levels, affinity = self._allocator.feasibility.levels(asked.name), self._context.affinity_of(job)
+        placer = TopologyPlacer(self._context.placer, job, affinity, levels, open_)
         anywhere = asked.required is None and (
-            kind is not PreemptionKind.CONSOLIDATE
-            or self._allocator.placement.may_scatter(job, candidate.lacks)
+            kind is not PreemptionKind.CONSOLIDATE or placement.may_scatter(job, candidate.lacks)
         )
         return placer.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
 
     def _ways(
-        self,
-        candidate: Candidate,
-        rules: PreemptionRules,
-        context: PreemptionContext,
-        under_limits: bool,
-        free_milli: int,
+        self, rules: PreemptionRules, under_limits: bool
     ) -> Iterator[tuple[PreemptionKind, QuotaProtection]]:
         """Yield the ways to free capacity for a workload, in the order in which they are tried.
 
         Work over quota goes before work within a quota: that of other projects by reclaim, and that of
         its own project, if it is over its quota, by preemption.
         """
-        of, eligibility = candidate.of, self._eligibility
-        owner = self._checks.is_owner(of, candidate.at)
+        candidate, eligibility = rules.candidate, self._eligibility
+        of, at = candidate.of, candidate.at
+        owner = self._checks.is_owner(of, at)
         if (
             under_limits
-            and eligibility.may_consolidate(of, owner, free_milli)
+            and eligibility.may_consolidate(of, owner, self._context.placer.capacity.free_gpu_milli())
             and (
-                self._cluster.releasing_on
-                or context.gone
-                or eligibility.could_consolidate(of, candidate.at, owner)
+                self._cluster.releasing_on or self._any_leaves or eligibility.could_consolidate(of, at, owner)
             )
         ):
             yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
         protections: list[QuotaProtection] = []
-        if rules.any_reclaim and self._bounds.could_reclaim(rules, candidate.lacks, context):
+        if rules.any_reclaim and self._bounds.could_reclaim(rules, candidate.lacks, self._context):
             protections = rules.protections()
             yield PreemptionKind.RECLAIM, QuotaProtection.NONE
         preempts = eligibility.has_lower(of)

@@ -53,6 +53,7 @@ class PreemptionRules:
         self._overlay = overlay
         self._policy = policy
         self._now_s = now_s
+        self.candidate = candidate
         self.job = candidate.job
         self.path = candidate.job.path
         self.asks = candidate.asks
@@ -106,15 +107,15 @@ class PreemptionRules:
     def rule_from(self, level: int, sibling: int) -> EvictionRule | None:
         """Return the rule by which work of a sibling queue at a level may be evicted, if any."""
         overlay = self._overlay
-        held, quota = overlay.held[sibling], overlay.ledger.quota[sibling]
+        used, quota = overlay.used[sibling], overlay.ledger.quota[sibling]
         if self.by_quota(level):
-            if any(held[row] > quota[row] for row in self._rows):
+            if any(used[row] > quota[row] for row in self._rows):
                 return EvictionRule.RECLAIM_QUOTA
             if self._in_quota_below(level) and self._scaled_down(level, sibling):
                 return EvictionRule.RECLAIM_QUOTA
         if self.by_share(level):
             share = overlay.share[sibling]
-            if any(held[row] > max(share[row] + 1e-6, quota[row]) for row in self._rows):
+            if any(used[row] > max(share[row] + 1e-6, quota[row]) for row in self._rows):
                 return EvictionRule.RECLAIM_SHARE
         return None
 
@@ -129,9 +130,9 @@ class PreemptionRules:
         overlay, ledger = self._overlay, self._overlay.ledger
         if ledger.priority[sibling] >= ledger.priority[self.path[level]]:
             return False
-        held, share = overlay.held[sibling], overlay.share[sibling]
+        used, share = overlay.used[sibling], overlay.share[sibling]
         return any(
-            held[row] > share[row] + 1e-6 and overlay.is_scaled(ledger.parent[sibling], row)
+            used[row] > share[row] + 1e-6 and overlay.is_scaled(ledger.parent[sibling], row)
             for row in self._rows
         )
 
@@ -164,9 +165,9 @@ class PreemptionRules:
         return not self._within_quota(self.path[-1])
 
     def _within_quota(self, queue: int) -> bool:
-        held, quota = self._overlay.held[queue], self._overlay.ledger.quota[queue]
+        used, quota = self._overlay.used[queue], self._overlay.ledger.quota[queue]
         for row in self._rows:  # noqa: SIM110 - a generator takes twice as long, and this is asked for each victim
-            if held[row] > quota[row]:
+            if used[row] > quota[row]:
                 return False
         return True
 

@@ -16,9 +16,9 @@ _HOUR_S = 3600.0
 class Candidate:
     """Next step of a pending workload: pods of each group to place, and their request.
 
-    It is the `at`-th of its class, or `again` one that was served in this cycle and may grow on.
-    `placed` counts the pods of each group it has by then; `choice` says which of the groups it may
-    grow by has its turn.
+    It is the `at`-th member of its class, or `again` a member that was served in this cycle and may grow
+    further. `placed` counts the pods of each group before this step; `choice` is the position of the group
+    to grow by.
     """
 
     __slots__ = (

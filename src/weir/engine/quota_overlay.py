@@ -30,7 +30,7 @@ class QuotaRefusal:
 
 
 class QuotaOverlay:
-    """Quota usage of one cycle: `held` and `fixed` (its non-preemptible part), queue by row.
+    """Quota usage of one cycle: `used` and `fixed` (its non-preemptible part), queue by row.
 
     `known` are the shares, once they have been worked out for the cluster as it is. `excess` is what
     workloads ask for that no node could ever take, as `Memo.excess` finds it.
@@ -50,8 +50,9 @@ class QuotaOverlay:
         self.known = known
         self._excess = excess
         self.ledger = cluster.ledger
-        self.held = [line.copy() for line in cluster.ledger.allocated]
+        self.used = [line.copy() for line in cluster.ledger.allocated]
         self.fixed = [line.copy() for line in cluster.ledger.fixed]
+        self.log: list[tuple[tuple[int, ...], Amounts, bool, int]] = []  # charges (1) and releases (-1)
         self._scaled: dict[tuple[int, int], bool] = {}
         self._dominant: dict[int, tuple[float, int]] = {}  # of what each queue holds, while that lasts
 
@@ -88,11 +89,26 @@ class QuotaOverlay:
             found = self._scaled[(parent, row)] = claims > have + 1e-6
         return found
 
-    def add(self, path: Sequence[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
-        """Charge a pod's amounts to its queues (sign -1: release them)."""
+    def charge(self, path: tuple[int, ...], amounts: Amounts, fixed: bool) -> None:
+        """Charge amounts to the queues of a path."""
+        self._add(path, amounts, fixed, 1)
+        self.log.append((path, amounts, fixed, 1))
+
+    def release(self, path: tuple[int, ...], amounts: Amounts, fixed: bool) -> None:
+        """Release amounts of the queues of a path."""
+        self._add(path, amounts, fixed, -1)
+        self.log.append((path, amounts, fixed, -1))
+
+    def rollback(self, position: int) -> None:
+        """Restore the usage at a position of the log."""
+        while len(self.log) > position:
+            path, amounts, fixed, sign = self.log.pop()
+            self._add(path, amounts, fixed, -sign)
+
+    def _add(self, path: tuple[int, ...], amounts: Amounts, fixed: bool, sign: int) -> None:
         for queue in path:
             self._dominant.pop(queue, None)
-            line = self.held[queue]
+            line = self.used[queue]
             for row, amount in amounts:
                 line[row] += sign * amount
             if fixed:
@@ -109,7 +125,7 @@ class QuotaOverlay:
             why, most = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA, self.ledger.bounded
             if (found := _first_over(why, job.path, asks, self.fixed, most)) is not None:
                 return found
-        return _first_over(ReasonCode.OVER_LIMIT, job.path, asks, self.held, self.ledger.limited)
+        return _first_over(ReasonCode.OVER_LIMIT, job.path, asks, self.used, self.ledger.limited)
 
     def models_left(self, path: Sequence[int], asks: Amounts, fixed: bool) -> dict[str, int]:
         """Return the thousandths of each limited GPU model left to a path, for work that names none.
@@ -119,35 +135,35 @@ class QuotaOverlay:
         left: dict[str, int] = {}
         for queue in path:
             if limited := self.ledger.limited[queue]:
-                self._note_models(left, self.held[queue], limited, asks)
+                self._note_models(left, self.used[queue], limited, asks)
             if fixed:
                 self._note_models(left, self.fixed[queue], self.ledger.bounded[queue], asks)
         return left
 
     def _note_models(
-        self, left: dict[str, int], held: Sequence[int], gate: Sequence[tuple[int, int]], asks: Amounts
+        self, left: dict[str, int], used: Sequence[int], gate: Sequence[tuple[int, int]], asks: Amounts
     ) -> None:
         names = self._cluster.rows.names
         for row, most in gate:
             if names[row].startswith(GPU_MODEL_PREFIX) and all(row != asked for asked, _ in asks):
                 model = names[row].removeprefix(GPU_MODEL_PREFIX)
-                left[model] = min(left.get(model, UNLIMITED), most - held[row])
+                left[model] = min(left.get(model, UNLIMITED), most - used[row])
 
     def in_quota(self, queue: int, asks: Amounts) -> bool:
         """Return True if the queue's quota covers the request as well."""
         bounded = self.ledger.bounded[queue]
         if bounded:
-            held = self.held[queue]
+            used = self.used[queue]
             for row, amount in asks:
-                if amount and held[row] + amount > self.ledger.quota[queue][row]:
+                if amount and used[row] + amount > self.ledger.quota[queue][row]:
                     return False
         return True
 
     def in_share(self, queue: int, asks: Amounts) -> bool:
         """Return True if the queue's fair share covers the request as well."""
-        held, share = self.held[queue], self.share[queue]
+        used, share = self.used[queue], self.share[queue]
         for row, amount in asks:
-            if amount and held[row] + amount > share[row] + 1e-6:
+            if amount and used[row] + amount > share[row] + 1e-6:
                 return False
         return True
 
@@ -160,9 +176,9 @@ class QuotaOverlay:
 
     def over_share(self, queue: int) -> bool:
         """Return True if a queue exceeds its fair share of a resource with a finite quota."""
-        held, share = self.held[queue], self.share[queue]
+        used, share = self.used[queue], self.share[queue]
         for row, _ in self.ledger.bounded[queue]:
-            if held[row] > share[row] + 1e-6:
+            if used[row] > share[row] + 1e-6:
                 return True
         return False
 
@@ -175,13 +191,13 @@ class QuotaOverlay:
 
     def _largest(self, queue: int, asks: Amounts) -> tuple[float, int]:
         share = self.share[queue]
-        held = self.held[queue]
+        used = self.used[queue]
         if asks:
-            held = held.copy()
+            used = used.copy()
             for row, amount in asks:
-                held[row] += amount
+                used[row] += amount
         largest = 0.0
-        for amount, most in zip(held, share, strict=True):
+        for amount, most in zip(used, share, strict=True):
             if amount > 0:
                 if most <= 0:
                     return INFINITE, amount
@@ -210,13 +226,13 @@ class QuotaOverlay:
         """`dominant` with `asks` more, from what it is without: only what is asked for can have grown."""
         if without[0] == INFINITE:
             return self._largest(queue, asks)
-        share, held = self.share[queue], self.held[queue]
+        share, used = self.share[queue], self.used[queue]
         largest = without[0]
         for row, amount in asks:
             if amount:
                 if share[row] <= 0:
                     return self._largest(queue, asks)
-                ratio = (held[row] + amount) / share[row]
+                ratio = (used[row] + amount) / share[row]
                 if ratio > largest:
                     largest = ratio
         return largest, 0
@@ -241,13 +257,13 @@ class QuotaOverlay:
 
     def fills_quota(self, queue: int, asks: Amounts) -> bool:
         """Return True if a queue uses all its quota of a requested resource."""
-        held, quota = self.held[queue], self.ledger.quota[queue]
-        return any(amount and held[row] >= quota[row] for row, amount in asks)
+        used, quota = self.used[queue], self.ledger.quota[queue]
+        return any(amount and used[row] >= quota[row] for row, amount in asks)
 
     def _within_quota(self, queue: int) -> bool:
-        held = self.held[queue]
+        used = self.used[queue]
         for row, most in self.ledger.bounded[queue]:
-            if held[row] > most:
+            if used[row] > most:
                 return False
         return True
 
@@ -278,8 +294,8 @@ def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
     if total:
         projects = [at for at, queue in enumerate(ledger.queues) if queue.is_project]
         names = [ledger.queues[at].name for at in projects]
-        held = cluster.usage.decayed(names, now_s, rules.half_life, rules.window)
-        for at, milli in zip(projects, held, strict=True):
+        used = cluster.usage.decayed(names, now_s, rules.half_life, rules.window)
+        for at, milli in zip(projects, used, strict=True):
             for queue in ledger.path[at]:
                 used[queue] += milli / total
     return used

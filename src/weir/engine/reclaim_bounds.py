@@ -46,7 +46,9 @@ class ReclaimBounds:
         over = self._over(preemption_rules)
         rows = running.takeable(over > 0)
         if self._cluster.refused:
-            refused = [pod.row for pod in self._cluster.refused if context.disruptions.was_refused((pod,))]
+            refused = [
+                pod.row for pod in self._cluster.refused if context.accounting.disruptions.was_refused((pod,))
+            ]
             rows = rows[~np.isin(rows, refused)]
         victims = VictimPods(
             running.node[rows],
@@ -92,7 +94,7 @@ class ReclaimBounds:
         Infinite where it gives for another reason than its devices, and in a deep tree, where one that gives
         opens others.
         """
-        ledger, held = self._cluster.ledger, self._overlay.held
+        ledger, used = self._cluster.ledger, self._overlay.used
         over = np.full(len(ledger.path), np.inf)
         if len(preemption_rules.path) > 1 or self._cluster.weighted_shapes():
             return over  # what is above a quota says nothing of devices that count as other than a GPU
@@ -105,9 +107,9 @@ class ReclaimBounds:
             if project == own or not preemption_rules.may_ask(ledger.path[project]):
                 over[project] = 0.0
             elif ledger.priority[project] >= ledger.priority[own] and not any(
-                held[project][row] > quota[row] for row in others
+                used[project][row] > quota[row] for row in others
             ):
-                over[project] = (held[project][GPU_ROW] - quota[GPU_ROW]) / WHOLE_MILLI
+                over[project] = (used[project][GPU_ROW] - quota[GPU_ROW]) / WHOLE_MILLI
         return over
 
     def eligible_projects(self, preemption_rules: PreemptionRules) -> Bools:

@@ -1,9 +1,9 @@
 """Repack: stop a running pod for pending pods of its project that use its node better.
 
-The last resort when work waits though devices are idle: what is left of them fits nobody who waits, but
-would together with what one running pod holds. Nobody gains by it but the pool, and whoever makes way
-waits again. So it is off unless asked for, stays within one project and never takes for lower priority.
-Each change gives out more than there was: it can't go round in circles.
+It is for work that waits beside idle devices: the free rest of a node fits no pending pod, but it would
+together with the capacity of one running pod. The pool gains, and the stopped pod waits again. So repacking
+is off by default, stays within one project and never serves a lower priority. Each repacking uses more
+devices than before, so it ends.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,20 +15,17 @@ import numpy as np
 
 from weir.engine.allocate import Allocator
 from weir.engine.capacity import Capacity
-from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.eviction_price import devices_of, price_of_move
 from weir.engine.feasibility import Bools
 from weir.engine.placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate
-from weir.engine.victim_candidates import charge_pods
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import EquivalenceClass, Phase, Pod
-from weir.state.reduce import usage_on
 from weir.state.shapes import GPU_ROW, RequestShape
 
-_COMERS_MOST = 8
-"""Pods that may come for one that goes."""
+_NEW_PODS_MOST = 8
+"""Pods that may replace one."""
 
 
 class Repacking(NamedTuple):
@@ -51,15 +48,15 @@ class RepackCandidate(NamedTuple):
 class RepackPlanner:
     """Finds pods to stop for pending pods of their project, the greatest gain first."""
 
-    def __init__(self, allocator: Allocator, disruptions: DisruptionAllowances) -> None:
+    def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._capacity = allocator.capacity
-        self._disruptions = disruptions
+        self._transaction = allocator.transaction
+        self._accounting = allocator.transaction.accounting
         self._gain_milli = max(1, round(allocator.policy.repack.gain * WHOLE_MILLI))
-        self._gone: set[Pod] = set()
-        self._at: dict[EquivalenceClass, int] = {}  # the first of each class that still waits
+        self._at: dict[EquivalenceClass, int] = {}  # first pending member of each class
         self._lines: dict[int, RepackQueue] = {}
 
     def run(self) -> Iterator[tuple[Pod, list[NodePlacement]]]:
@@ -67,7 +64,7 @@ class RepackPlanner:
         rules = self._policy.repack
         if not rules.enabled:
             return
-        self._line_up()
+        self._sort_candidates()
         numbers = count()
         free = self._capacity.columns.free[GPU_ROW]
         heap = [
@@ -79,20 +76,20 @@ class RepackPlanner:
         stops = 0
         while heap and stops < rules.max_stops:
             _, _, node, change = heappop(heap)
-            if change.goes in self._gone or not self._disruptions.allows((change.goes,)):
+            if change.goes in self._accounting.leaving or not self._accounting.disruptions.allows(
+                (change.goes,)
+            ):
                 continue
             placements = self._made(node, change)
             if placements is not None:
                 stops += 1
-                self._gone.add(change.goes)
-                self._disruptions.count((change.goes,))
                 yield change.goes, placements
             if free[node] >= self._gain_milli:
                 for key, other in self._changes(node, change.goes if placements is None else None):
                     if placements is not None or other.come != change.come:
                         heappush(heap, (key, next(numbers), node, other))
 
-    def _line_up(self) -> None:
+    def _sort_candidates(self) -> None:
         """Sort the candidates of each project by priority, then the largest first."""
         allocator, cluster = self._allocator, self._cluster
         lines: dict[int, list[RepackCandidate]] = {}
@@ -102,7 +99,7 @@ class RepackPlanner:
             if sum(candidate.lacks) != 1 or job.topology is not None or not of.step.gpu_milli:
                 continue
             shape = job.shapes[candidate.lacks.index(1)]
-            if shape.pod_rules:  # whether it may come hangs on more than this node
+            if shape.pod_rules:  # its placement depends on other nodes, too
                 continue
             open_, _ = allocator.feasibility.feasible_nodes(shape, allocator.feasibility.affinity(job))
             within = allocator.placement.open_to(candidate)
@@ -111,11 +108,11 @@ class RepackPlanner:
             lines.setdefault(of.project, []).append(
                 RepackCandidate(of, shape, open_ if within is None else open_ & within, priority)
             )
-        for project, comers in lines.items():
-            comers.sort(key=lambda comer: (-comer.priority, -comer.of.step.gpu_milli, comer.of.number))
-            self._lines[project] = RepackQueue(comers, len(cluster.rows))
-
-    # What could be gained
+        for project, candidates in lines.items():
+            candidates.sort(
+                key=lambda candidate: (-candidate.priority, -candidate.of.step.gpu_milli, candidate.of.number)
+            )
+            self._lines[project] = RepackQueue(candidates, len(cluster.rows))
 
     def _changes(
         self, node: int, only: Pod | None = None
@@ -141,14 +138,14 @@ class RepackPlanner:
         job = pod.job
         return (
             pod.phase is Phase.RUNNING
-            and pod not in self._gone
+            and pod not in self._accounting.leaving
             and job.preemptible
             and sum(job.placed) == 1
             and not job.stopping
             and job.name not in self._cluster.nominated
             and is_past_min_runtime(job, self._policy, self._allocator.now_s)
             and self._price(pod) <= self._policy.consolidation.budget
-            and self._disruptions.allows((pod,))
+            and self._accounting.disruptions.allows((pod,))
         )
 
     def _price(self, pod: Pod) -> float:
@@ -167,7 +164,7 @@ class RepackPlanner:
             left = len(of.members) - at
             if not left or priority < own or pod.job.name in of.members[at][2].stopped_for:
                 continue
-            while left and len(come) < _COMERS_MOST and (devices := space.devices_for(shape)) is not None:
+            while left and len(come) < _NEW_PODS_MOST and (devices := space.devices_for(shape)) is not None:
                 space.hold(shape, devices, 1)
                 come.append(of)
                 total += len(devices) * shape.share_on(space.device_memory)
@@ -175,41 +172,27 @@ class RepackPlanner:
         gain = total - held
         return Repacking(gain, pod, tuple(come)) if gain >= self._gain_milli else None
 
-    # Making it so
-
     def _made(self, node: int, change: Repacking) -> list[NodePlacement] | None:
         """Return the placements of the replacing pods; None, with nothing changed, unless all may come."""
-        overlay, goes = self._allocator.overlay, change.goes
-        self._capacity.begin()
-        charge_pods(overlay, [goes], -1)
-        self._capacity.release(node, goes.shape, goes.devices)
+        goes, first = change.goes, {of: self._at[of] for of in change.come}
         placements: list[NodePlacement] = []
-        for of in change.come:
-            candidate = Candidate(of, self._at[of]) if self._at[of] < len(of.members) else None
-            if candidate is None or not self._passes(candidate):
-                break
-            ((pod,),) = candidate.pods().values()
-            devices = NodeSnapshot(self._capacity, node).devices_for(pod.shape)
-            if devices is None:
-                break
-            self._capacity.allocate(node, pod.shape, devices)
-            placements.append(NodePlacement(pod, node, devices))
-            self._count(placements[-1], 1)
-            self._at[of] += 1
-        else:
-            self._capacity.commit()
-            return placements
-        self._capacity.rollback()
-        for placement, of in zip(placements, change.come, strict=False):
-            self._count(placement, -1)
-            self._at[of] -= 1
-        charge_pods(overlay, [goes], 1)
-        return None
-
-    def _count(self, placement: NodePlacement, sign: int) -> None:
-        job = placement.pod.job
-        amounts = usage_on(self._cluster, placement.pod.shape, placement.node)
-        self._allocator.overlay.add(job.path, amounts, not job.preemptible, sign)
+        with self._transaction.trial() as trial:
+            self._transaction.stop((goes,))
+            for of in change.come:
+                candidate = Candidate(of, first[of]) if first[of] < len(of.members) else None
+                if candidate is None or not self._passes(candidate):
+                    return None
+                ((pod,),) = candidate.pods().values()
+                devices = NodeSnapshot(self._capacity, node).devices_for(pod.shape)
+                if devices is None:
+                    return None
+                self._capacity.allocate(node, pod.shape, devices)
+                placements.append(NodePlacement(pod, node, devices))
+                self._accounting.start(placements[-1:])
+                first[of] += 1
+            trial.commit()
+        self._at.update(first)
+        return placements
 
     def _passes(self, candidate: Candidate) -> bool:
         """Return True if a candidate passes the quota checks without the stopped pod."""
@@ -220,16 +203,16 @@ class RepackPlanner:
 class RepackQueue:
     """Candidates of one project in order, with their requests as columns."""
 
-    def __init__(self, comers: Sequence[RepackCandidate], rows: int) -> None:
-        self._comers = comers
-        self._needs = np.zeros((len(comers), rows), np.int64)
-        for at, comer in enumerate(comers):
-            for row, amount in comer.shape.needs:
+    def __init__(self, candidates: Sequence[RepackCandidate], rows: int) -> None:
+        self._candidates = candidates
+        self._needs = np.zeros((len(candidates), rows), np.int64)
+        for at, candidate in enumerate(candidates):
+            for row, amount in candidate.shape.needs:
                 self._needs[at, row] = amount
-        self._devices = np.array([comer.shape.devices for comer in comers])
-        self._whole = np.array([comer.shape.whole for comer in comers])
-        self._milli = np.array([comer.shape.share_milli for comer in comers])
-        self._open = np.array([comer.open for comer in comers])
+        self._devices = np.array([candidate.shape.devices for candidate in candidates])
+        self._whole = np.array([candidate.shape.whole for candidate in candidates])
+        self._milli = np.array([candidate.shape.share_milli for candidate in candidates])
+        self._open = np.array([candidate.open for candidate in candidates])
 
     def fitting(self, space: "NodeSnapshot", node: int) -> list[RepackCandidate]:
         """Return the candidates that may use a node and fit it, except for fragmentation of devices."""
@@ -237,7 +220,7 @@ class RepackQueue:
         devices = np.where(self._whole, (share == WHOLE_MILLI).sum(), (share > 0).sum())
         ok = self._open[:, node] & (self._needs <= space.free).all(axis=1)
         ok &= (self._devices <= devices) & (self._milli <= share.max(initial=0))
-        return [self._comers[at] for at in np.flatnonzero(ok).tolist()]
+        return [self._candidates[at] for at in np.flatnonzero(ok).tolist()]
 
 
 class NodeSnapshot:

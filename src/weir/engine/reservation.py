@@ -1,7 +1,7 @@
-"""Reservations: whoever is in quota and has waited too long keeps the room that will be free first.
+"""Reservations: a workload in quota that has waited too long reserves the capacity that becomes free first.
 
-When that is, is judged by maximum run times where they are stated and by learned ones where not. Others
-may use what is kept only if they will be gone by then, or can be taken from: preemptible work over quota.
+That time is predicted from maximum run times, or from learned ones. Other workloads may use reserved capacity
+if they end before it is needed, or if they are preemptible and over quota.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from weir.state.running_pods import Floats
 from weir.state.shapes import RequestShape
 
 RESERVATIONS_MOST = 8
-"""Workloads that have room reserved at a time, those that waited longest."""
+"""Reservations at a time, for those that have waited longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Devices kept for one workload, and when all of them will be free for it.
+    """Devices reserved for one workload, and the time at which all of them will be free.
 
-    `spare[node]` are those that will be free by then beside what is kept; others may have them.
+    `spare[node]` are the devices that will be free at that time beyond the reservation, for other workloads.
     """
 
     job: Job
@@ -40,9 +40,9 @@ def reservations(
     owners: list[EquivalenceClass],
     now_s: float,
 ) -> list[Reservation]:
-    """Room for the first of each of these classes, the longest waiting first, on nodes of their own.
+    """Reserve separate nodes for the first workload of each of these classes, the longest waiting first.
 
-    `now_s` is when the cluster last changed: what is expected doesn't shift while nothing happens.
+    `now_s` is the time of the last change of the cluster, so that predictions hold while nothing happens.
     """
     taken = np.zeros(len(capacity.whole), np.bool_)
     ends = _ExpectedEnds(cluster, now_s)
@@ -69,9 +69,9 @@ def reservations(
 
 @dataclass(frozen=True, slots=True)
 class _FutureReleases:
-    """Devices that become free as workloads end, a row each, soonest first: where, when and how many.
+    """Devices that become free as workloads end, a row each, soonest first: node, time and number.
 
-    `freed` counts those that its node has had back by then.
+    `freed` is the number of devices that became free on the node up to this row.
     """
 
     node: Ints
@@ -81,7 +81,7 @@ class _FutureReleases:
 
     @classmethod
     def of(cls, rows: list[tuple[int, float, int]]) -> "_FutureReleases":
-        """These nodes, times and devices."""
+        """Return the columns of rows of node, time and devices."""
         node = np.array([row[0] for row in rows], np.int64)
         end_s = np.array([row[1] for row in rows], np.float64)
         devices = np.array([row[2] for row in rows], np.int64)

@@ -9,27 +9,22 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from weir.engine.allocate import Allocator
-from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.placer import NodePlacement
 from weir.engine.preemption_rules import is_past_min_runtime
 from weir.engine.queue_order import Candidate, RuntimeKeyOrder
-from weir.engine.victim_candidates import charge_pods
-from weir.state.jobs import EquivalenceClass, Job, Phase, Pod
+from weir.state.jobs import EquivalenceClass, Job, Phase
 
 
 class SwapPlanner:
     """Finds the workloads that swap in this cycle."""
 
-    def __init__(
-        self, allocator: Allocator, disruptions: DisruptionAllowances, gone: set[Pod], coming: set[str]
-    ) -> None:
+    def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._overlay = allocator.overlay
-        self._disruptions = disruptions
-        self._gone = gone
-        self._coming = coming
+        self._transaction = allocator.transaction
+        self._accounting = allocator.transaction.accounting
         self._served: set[EquivalenceClass] = set()
         self._lines = allocator.cache.swap_order  # by size, as the books stand
 
@@ -46,9 +41,7 @@ class SwapPlanner:
                     pods = iter(pod for some in found.pods().values() for pod in some)
                     running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
                     placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
-                    charge_pods(self._overlay, running, -1)
-                    self._disruptions.count(running)
-                    self._gone.update(running)
+                    self._accounting.stop(running)
                     self._lines.clear()
                     yield found, job, placements
 
@@ -59,11 +52,11 @@ class SwapPlanner:
             job.preemptible
             and not job.stopping
             and job.name not in self._cluster.nominated
-            and job.name not in self._coming
+            and job.name not in self._accounting.coming
             and is_past_min_runtime(job, self._policy, self._allocator.now_s)
-            and not any(pod in self._gone for group in job.pods for pod in group)
+            and not any(pod in self._accounting.leaving for group in job.pods for pod in group)
             and any(overlay.over_quota(queue) for queue in job.path)
-            and self._disruptions.allows(job.running_pods())
+            and self._accounting.disruptions.allows(job.running_pods())
         )
 
     def _better(self, job: Job) -> Candidate | None:
@@ -93,7 +86,7 @@ class SwapPlanner:
                 at = allocator.served_of(of)
                 if of.wants[1] == size and of not in self._served and at < len(of.members):
                     submitted_s, name, job = of.members[at]
-                    key = allocator.key_of(job, job.ran_s, of.step.asks), submitted_s, name
+                    key = allocator.runtime_order.value(job, job.ran_s, of.step.asks), submitted_s, name
                     found.append((key, of, at))
             found.sort(key=itemgetter(0))
             self._lines[size] = found
@@ -102,7 +95,7 @@ class SwapPlanner:
     def _own_key(self, job: Job) -> float:
         """Return the key of a running workload, as if it were pending with its run time so far."""
         started_s = self._allocator.now_s if job.started_s is None else job.started_s
-        return self._allocator.key_of(job, job.ran_s + self._allocator.now_s - started_s, ())
+        return self._allocator.runtime_order.value(job, job.ran_s + self._allocator.now_s - started_s, ())
 
     def _may_stand(self, goes: Job) -> bool:
         """Return True if pod affinity allows the job's nodes without the job."""
@@ -119,12 +112,12 @@ class SwapPlanner:
 
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
         """Return True if it passes all quota checks without the other, which uses borrowed quota."""
-        overlay, running = self._overlay, goes.running_pods()
-        job, fixed = candidate.job, not candidate.job.preemptible
-        charge_pods(overlay, running, -1)
-        ok = overlay.refusal(job, candidate.asks) is None
-        overlay.add(job.path, candidate.asks, fixed)
-        ok = ok and any(overlay.fills_quota(queue, candidate.asks) for queue in goes.path)
-        overlay.add(job.path, candidate.asks, fixed, -1)
-        charge_pods(overlay, running, 1)
-        return ok and job.can_preempt and goes.name not in job.stopped_for
+        overlay, job, asks = self._overlay, candidate.job, candidate.asks
+        if not job.can_preempt or goes.name in job.stopped_for:
+            return False
+        with self._transaction.trial():
+            self._accounting.release(goes.running_pods())
+            if overlay.refusal(job, asks) is not None:
+                return False
+            self._accounting.charge_request(job, asks)
+            return any(overlay.fills_quota(queue, asks) for queue in goes.path)

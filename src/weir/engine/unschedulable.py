@@ -52,7 +52,7 @@ class UnschedulableNodes:
         )
 
     def fitting(self, shape: RequestShape, lack: int) -> int:
-        """Return how many of so many pods fit now."""
+        """Return the number of missing pods that fit now."""
         if shape.pod_rules:
             return self._placer.fill(shape, self._affinity, lack)
         mask, _ = self._cache.feasibility.feasible_nodes(shape, self._affinity)

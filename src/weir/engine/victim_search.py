@@ -1,7 +1,7 @@
 """Victim search: free capacity for one workload in one trial, completely or not at all.
 
-Each pod that lacks room goes where room is made most cheaply. Then what turned out not to be needed is
-given back, and a victim that fits elsewhere is moved instead of stopped.
+Each pod that doesn't fit goes to the node on which victims are cheapest. Then victims that aren't needed are
+spared, and a victim that fits elsewhere is moved instead of stopped.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,10 @@ from weir.engine.eviction_price import devices_of
 from weir.engine.feasibility import Bools
 from weir.engine.placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, divergence_level
-from weir.engine.queue_order import Candidate
-from weir.engine.topology_levels import missing_topology
-from weir.engine.topology_placer import TopologyPlacer
-from weir.engine.victim_candidates import VictimCandidates, charge_pods
+from weir.engine.preemption_rules import PreemptionKind, divergence_level
+from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_mover import VictimMover
 from weir.engine.victim_sets import Tier, Victim
-from weir.model.policy import AffinityPolicy
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import RequestShape
@@ -31,7 +28,7 @@ _FIRSTS_MOST = 4
 class PreemptionPlan:
     """Capacity found for a workload: placements, pods to stop and pods to move."""
 
-    kind: PreemptionKind | None  # None: it fits in room already being freed
+    kind: PreemptionKind | None  # None: it fits the capacity after releases
     placements: list[NodePlacement]
     stopped: list[tuple[Pod, EvictionRule]] = field(default_factory=list)
     moved: list[tuple[Job, list[NodePlacement], EvictionRule]] = field(default_factory=list)
@@ -41,37 +38,34 @@ class VictimSearch:
     """Searches victims of one kind, `within` some nodes or anywhere; a failure leaves no trace."""
 
     def __init__(
-        self,
-        context: PreemptionContext,
-        candidate: Candidate,
-        preemption_rules: PreemptionRules,
-        victim_candidates: VictimCandidates,
-        affinity: tuple[AffinityPolicy, ...],
-        within: Bools | None,
+        self, context: PreemptionContext, candidates: VictimCandidates, within: Bools | None
     ) -> None:
         self._context = context
-        self._overlay = context.overlay
+        self._transaction = context.transaction
+        self._accounting = context.accounting
+        self._overlay = context.accounting.overlay
         self._placer = context.placer
         self._capacity = context.placer.capacity
-        self._rules = context.placer.rules
-        self._candidate = candidate
-        self._job = candidate.job
-        self._is_ruled = any(shape.pod_rules for shape in candidate.job.shapes)
-        self._preemption_rules = preemption_rules
-        self._kind = victim_candidates.kind
-        self._affinity = affinity
+        self._pod_rules = context.placer.rules
+        self._candidates = candidates
+        self._rules = candidates.rules
+        self._kind = candidates.kind
+        self._budget = candidates.move_budget
+        self._candidate = candidates.rules.candidate
+        self._job = self._candidate.job
+        self._has_pod_rules = any(shape.pod_rules for shape in self._job.shapes)
+        self._affinity = context.affinity_of(self._job)
+        self._mover = VictimMover(context, self._job)
         self._within = within
-        self._budget = victim_candidates.move_budget
-        self._victim_candidates = victim_candidates
         self._nodes: dict[int, CheapestNode] = {}
-        self._spots: list[NodePlacement] = []
+        self._placements: list[NodePlacement] = []
         self._victims: list[tuple[Victim, EvictionRule]] = []  # in the order in which they were taken
-        self.fell_short = False  # everyone within reach together didn't suffice
-        self.is_final = False  # or nobody found a place whom it could move: so it stays till one saves
+        self.fell_short = False  # all candidates together don't suffice
+        self.is_final = False  # it also fails later, until a checkpoint
 
     def run(self) -> PreemptionPlan | None:
         """Return placements and victims; None with capacity and quota usage unchanged."""
-        if not self._victim_candidates.jobs or not self._could_suffice():
+        if not self._candidates.jobs or not self._could_suffice():
             self.fell_short = self.is_final = True
             return None
         taken = self._from(None)
@@ -84,33 +78,32 @@ class VictimSearch:
                 taken = self._from(first)
                 if taken is not None:
                     break
-        if taken is None and self._context.disruptions.any and self._kind is not PreemptionKind.CONSOLIDATE:
+        if (
+            taken is None
+            and self._accounting.disruptions.any
+            and self._kind is not PreemptionKind.CONSOLIDATE
+        ):
             taken = self._thoroughly()
         return taken
 
     def _thoroughly(self) -> PreemptionPlan | None:
         """Try again where budgets bind: look at every set of victims on each node, by budgets and quotas."""
-        self._victim_candidates.victims = self._victims
+        self._candidates.victims = self._victims
         taken = self._from(None)
-        self._victim_candidates.victims = None
+        self._candidates.victims = None
         return taken
 
     def _from(self, first: Job | None) -> PreemptionPlan | None:
         """Try once from the initial state; with `first` that workload is stopped before any other."""
-        self._capacity.begin()
-        if self._goes(first) and self._under_limits() and self._place_all():
-            self._spare()
-            if not self._overtakes():
-                taken = self._settled()
-                if taken is not None:
-                    self._capacity.commit()
-                    self._context.gone |= self._victim_candidates.taken
-                    return taken
-        self._capacity.rollback()
-        for victim, _ in self._victims:
-            self._victim_candidates.count(victim.pods, -1)
-        self._spots, self._victims = [], []
-        self._victim_candidates.taken.clear()
+        with self._transaction.trial() as trial:
+            if self._stop_first(first) and self._under_limits() and self._place_all():
+                self._spare()
+                if not self._overtakes():
+                    taken = self._settled()
+                    if taken is not None:
+                        trial.commit()
+                        return taken
+        self._placements, self._victims = [], []
         self._nodes.clear()
         return None
 
@@ -121,29 +114,29 @@ class VictimSearch:
         """
         each = max((pod.shape.devices for pods in self._candidate.pods().values() for pod in pods), default=0)
         sizes = {
-            job: devices_of(self._victim_candidates.running(job))
-            for job, only_moves in self._victim_candidates.jobs.items()
+            job: devices_of(self._context.running(job))
+            for job, only_moves in self._candidates.jobs.items()
             if not only_moves
         }
         large = [job for job, devices in sizes.items() if devices > each]
         large.sort(key=lambda job: (-sizes[job], -job.submitted_s, job.name))
         return large[:_FIRSTS_MOST]
 
-    def _goes(self, first: Job | None) -> bool:
+    def _stop_first(self, first: Job | None) -> bool:
         if first is not None:
-            going = self._victim_candidates.legal_order(
-                self._victim_candidates.victims_of(first, self._victim_candidates.running(first))
+            going = self._candidates.legal_order(
+                self._candidates.victims_of(first, self._context.running(first))
             )
             if going is None:
                 return False
             self._remove(going)
         return True
 
-    # Bound first
+    # Bounds
 
     def least_price(self) -> float:
         """Return a lower bound of the price, to compare domains; infinite if it can't succeed."""
-        if not self._victim_candidates.jobs or not self._could_suffice():
+        if not self._candidates.jobs or not self._could_suffice():
             return float("inf")
         total = 0.0
         for group, pods in enumerate(self._candidate.lacks):
@@ -161,27 +154,25 @@ class VictimSearch:
     def _cheapest(self, shape: RequestShape) -> CheapestNode:
         found = self._nodes.get(shape.id)
         if found is None:
-            self._victim_candidates.nodes_needed = sum(self._candidate.lacks)
+            self._candidates.nodes_needed = sum(self._candidate.lacks)
             mask = self._placer.ranking_of(shape, self._affinity).mask
             if self._within is not None:
                 mask = mask & self._within
             most = self._budget if self._kind is PreemptionKind.CONSOLIDATE else float("inf")
-            found = CheapestNode(self._rules, self._capacity, self._victim_candidates, shape, mask, most)
+            found = CheapestNode(self._pod_rules, self._capacity, self._candidates, shape, mask, most)
             self._nodes[shape.id] = found
         return found
 
-    # Taking
+    # Evicting
 
     def _under_limits(self) -> bool:
         """Stop work under every limit the workload would pass, the first to give first."""
         while (over := self._overlay.refusal(self._job, self._candidate.asks)) is not None:
             best: tuple[Tier, Victim, EvictionRule] | None = None
-            for job in self._victim_candidates.jobs:
+            for job in self._candidates.jobs:
                 if over.queue in job.path:
-                    for victim in self._victim_candidates.victims_of(
-                        job, self._victim_candidates.running(job)
-                    ):
-                        rule = self._victim_candidates.rule(victim)
+                    for victim in self._candidates.victims_of(job, self._context.running(job)):
+                        rule = self._candidates.rule(victim)
                         key = (*victim.tier, victim.price, victim.younger)
                         if (
                             rule is not None
@@ -200,10 +191,7 @@ class VictimSearch:
         if not victim.whole:
             return [(victim, rule)]
         return [
-            (one, rule)
-            for one in self._victim_candidates.victims_of(
-                victim.job, self._victim_candidates.running(victim.job)
-            )
+            (one, rule) for one in self._candidates.victims_of(victim.job, self._context.running(victim.job))
         ]
 
     def _place_all(self) -> bool:
@@ -211,11 +199,11 @@ class VictimSearch:
         left = sum(len(some) for some in pods.values())
         for group in sorted(pods, key=lambda group: (-self._job.spec.groups[group].order, group)):
             for pod in pods[group]:
-                self._victim_candidates.nodes_needed = left
+                self._candidates.nodes_needed = left
                 placement = self._place(pod)
                 if placement is None:
                     return False
-                self._spots.append(placement)
+                self._placements.append(placement)
                 left -= 1
         return True
 
@@ -226,12 +214,12 @@ class VictimSearch:
                 lambda node, victims: self._replaceable(pod, node, victims), self._context.policy.search_steps
             )
             if found is None:
-                gave_up = self._is_ruled or any(nodes.gave_up for nodes in self._nodes.values())
+                gave_up = self._has_pod_rules or any(nodes.gave_up for nodes in self._nodes.values())
                 self.is_final = sum(self._candidate.lacks) == 1 and not gave_up
                 return None
             node, going = found
             self._remove(going)
-            if not self._rules.allows(self._capacity.columns, pod.shape, node):
+            if not self._pod_rules.allows(self._capacity.columns, pod.shape, node):
                 return None
         placement = self._placer.put(pod, node, self._affinity)
         for nodes in self._nodes.values():
@@ -242,74 +230,57 @@ class VictimSearch:
         touched: set[int] = set()
         for victim, rule in going:
             self._victims.append((victim, rule))
-            self._victim_candidates.count(victim.pods, 1)
-            self._victim_candidates.taken.update(victim.pods)
-            for pod in victim.pods:
-                self._capacity.release(pod.node, pod.shape, pod.devices)
+            self._transaction.stop(victim.pods)
             touched |= nodes_of(victim.pods)
         for nodes in self._nodes.values():
             nodes.changed(touched)
 
     def _overtakes(self) -> bool:
         """Return True if the workload would end above its victims in dominant share."""
-        path = self._preemption_rules.path
+        path = self._rules.path
         return any(
-            rule is EvictionRule.RECLAIM_SHARE
-            and self._preemption_rules.overtakes(level, victim.job.path[level])
+            rule is EvictionRule.RECLAIM_SHARE and self._rules.overtakes(level, victim.job.path[level])
             for victim, rule in self._victims
             for level in (divergence_level(path, victim.job.path),)
         )
 
-    # Giving back
+    # Sparing
 
     def _spare(self) -> None:
         """Drop every victim whose own place is still free with the workload placed.
 
         Those within their quotas first, then the last taken.
         """
-        self._count_moving(1)  # what is moved goes on counting
+        for victim, _ in self._victims:
+            if victim.moves:  # a moved workload goes on using quota
+                self._accounting.charge(victim.pods)
         last_first = self._victims[::-1]
         for victim, rule in sorted(last_first, key=lambda victim: not victim[0].is_protected):
             whole_gone = not victim.whole and any(
                 other.whole and other.job is victim.job for other, _ in self._victims
             )
-            if not whole_gone and self._take_back(victim):
+            if not whole_gone and self._keep_running(victim):
                 self._victims.remove((victim, rule))
-                self._victim_candidates.taken.difference_update(victim.pods)
-        self._count_moving(-1)
-
-    def _count_moving(self, sign: int) -> None:
         for victim, _ in self._victims:
             if victim.moves:
-                charge_pods(self._overlay, victim.pods, sign)
+                self._accounting.release(victim.pods)
 
-    def _take_back(self, victim: Victim) -> bool:
+    def _keep_running(self, victim: Victim) -> bool:
         """Keep a victim running where it is, if all its pods still fit there."""
-        self._capacity.begin()
-        for pod in victim.pods:
-            if not self._own_place_free(pod):
-                self._capacity.rollback()
+        with self._transaction.trial() as trial:
+            for pod in victim.pods:
+                if not self._own_place_free(pod):
+                    return False
+                self._capacity.allocate(pod.node, pod.shape, pod.devices)
+            if not self._mover.allows(self._placements):
                 return False
-            self._capacity.allocate(pod.node, pod.shape, pod.devices)
-        if self._is_ruled and not self._stay():
-            self._capacity.rollback()
-            return False
-        if not victim.moves:
-            charge_pods(self._overlay, victim.pods, 1)
-            if self._overlay.refusal(self._job, self._candidate.asks) is not None:
-                charge_pods(self._overlay, victim.pods, -1)
-                self._capacity.rollback()
+            if victim.moves:  # its usage is charged
+                self._accounting.release(victim.pods)
+            self._accounting.resume(victim.pods)
+            if not victim.moves and self._overlay.refusal(self._job, self._candidate.asks) is not None:
                 return False
-        self._capacity.commit()
-        self._context.disruptions.count(victim.pods, -1)
+            trial.commit()
         return True
-
-    def _stay(self) -> bool:
-        """Return True if pod affinity still allows the placements."""
-        columns = self._capacity.columns
-        return all(
-            self._rules.stays(columns, placement.pod.shape, placement.node) for placement in self._spots
-        )
 
     def _own_place_free(self, pod: Pod) -> bool:
         columns, shape, node = self._capacity.columns, pod.shape, pod.node
@@ -337,89 +308,43 @@ class VictimSearch:
             self._kind is PreemptionKind.CONSOLIDATE
             and sum(victim.price for victim in victims) > self._budget
         ):
-            return False  # beside a take, where room is owed, the budget holds for each move only
-        self._capacity.begin()
-        for victim in chosen:
-            for other in victim.here:
-                self._capacity.release(other.node, other.shape, other.devices)
-        self._placer.put(pod, node, self._affinity)
-        ok = all(self._move(victim) is not None for victim in moving)
-        self._capacity.rollback()
-        return ok
+            return False  # beside evictions, the budget holds for each move alone
+        with self._transaction.trial():
+            for victim in chosen:
+                self._transaction.release_capacity(victim.here)
+            self._placer.put(pod, node, self._affinity)
+            return all(self._mover.move(victim, self._placements) is not None for victim in moving)
 
     def _opens(self, pod: Pod, node: int, chosen: Sequence[Victim]) -> bool:
         """Return True if pod affinity allows the node without these victims."""
-        self._capacity.begin()
-        for victim in chosen:
-            for other in victim.pods:
-                self._capacity.release(other.node, other.shape, other.devices)
-        open_ = self._rules.allows(self._capacity.columns, pod.shape, node)
-        self._capacity.rollback()
-        return open_
-
-    def _move(self, victim: Victim) -> list[NodePlacement] | None:
-        """Return new placements for a victim's pods that keep the placed pods' affinity."""
-        placements = self._moved(victim)
-        if placements is not None and self._is_ruled and not self._stay():
-            self._placer.give_back(placements)
-            return None
-        return placements
-
-    def _moved(self, victim: Victim) -> list[NodePlacement] | None:
-        if victim.job.topology is not None:
-            return self._move_as_asked(victim)
-        placements: list[NodePlacement] = []
-        affinity = self._context.affinity_of(victim.job)
-        for pod in sorted(victim.pods, key=lambda pod: (pod.group, pod.index)):
-            node = self._placer.best_node(pod.shape, affinity)
-            if node < 0:
-                self._placer.give_back(placements)
-                return None
-            placements.append(self._placer.put(pod, node, affinity))
-        return placements
-
-    def _move_as_asked(self, victim: Victim) -> list[NodePlacement] | None:
-        """Return new placements in one domain of its level, with its pods that stay."""
-        job, topology = victim.job, victim.job.topology
-        assert topology is not None
-        pods: dict[int, list[Pod]] = {}
-        for pod in sorted(victim.pods, key=lambda pod: (pod.group, pod.index)):
-            pods.setdefault(pod.group, []).append(pod)
-        context = self._context
-        if missing_topology(context.cluster.topologies, topology) is not None:
-            return None  # it stays together where it is
-        whole = len(victim.pods) == sum(job.placed)
-        levels = context.levels_of(topology.name)
-        site = TopologyPlacer(self._placer, job, context.affinity_of(job), levels, moves=whole)
-        return site.place(pods, scattered=False)
+        with self._transaction.trial():
+            for victim in chosen:
+                self._transaction.release_capacity(victim.pods)
+            return self._pod_rules.allows(self._capacity.columns, pod.shape, node)
 
     def _settled(self) -> PreemptionPlan | None:
         """Move victims that fit elsewhere and stop the others.
 
-        Those first that may only move, since they go on counting; then minima before the rest.
+        Victims that may only move come first, since they go on using quota; then minima before elastic pods.
         """
-        taken = PreemptionPlan(self._kind, self._spots)
-        context = self._context
-        context.count(self._spots, 1)
+        taken = PreemptionPlan(self._kind, self._placements)
+        self._accounting.start(self._placements)
         stopped: set[Job] = set()
         for victim, rule in sorted(self._victims, key=lambda each: (not each[0].moves, not each[0].whole)):
             placements = None
-            if victim.job not in stopped and (victim.moves or self._passes_gates(victim)):
-                placements = self._move(victim)
+            if victim.job not in stopped and (victim.moves or self._may_move(victim)):
+                placements = self._mover.move(victim, self._placements)
             if placements is not None:
-                context.count(placements, 1)
+                self._accounting.start(placements)
                 taken.moved.append((victim.job, placements, rule))
             elif victim.moves:
-                context.count(self._spots, -1)
-                for _, moved, _ in taken.moved:
-                    context.count(moved, -1)
                 return None
             else:
                 stopped.add(victim.job)
                 taken.stopped += [(pod, rule) for pod in victim.pods]
         return taken
 
-    def _passes_gates(self, victim: Victim) -> bool:
+    def _may_move(self, victim: Victim) -> bool:
         total: dict[int, int] = {}
         for pod in victim.pods:
             for row, amount in pod.amounts:

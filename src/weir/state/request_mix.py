@@ -10,7 +10,7 @@ MAX_PODS = 4000
 MIN_PODS = 50
 """Pods asked for before the mix says anything."""
 GROWTH = 0.25
-"""What must have been asked for anew, in parts of what is remembered, before the mix is drawn up again."""
+"""New requests, as a part of the remembered ones, after which the mix is computed again."""
 MAX_GROUP_PODS = 64
 """Pods of one group that count: one huge gang isn't the usual work."""
 
@@ -18,9 +18,9 @@ MAX_GROUP_PODS = 64
 class RequestMix:
     """Frequency of each shape among recent requests.
 
-    `drawn` is what the engine goes by, with the `room` there was: what there was little room for then is
-    scarce. It is drawn up anew only when enough has been asked for since, because everything that is scored
-    by it is then scored again; `version` counts that.
+    The engine uses `drawn` and `free_capacity`, the free capacity at that time: shapes that fitted seldom are
+    scarce. They are computed again only after enough new requests, because all scores depend on them;
+    `version` counts that.
     """
 
     def __init__(self) -> None:

@@ -84,14 +84,14 @@ def runtime_key(workload: Workload, devices_milli: int) -> RuntimeKey:
 class RuntimeSamples:
     """Run times of one class, and the sums of their tails, updated with every sixteenth more.
 
-    They are made when they are asked for: most likenesses are so coarse that nobody ever does.
+    The sums are computed on demand: most classes are too coarse to be used.
     """
 
     __slots__ = ("_covers", "_since", "_sums", "made", "runs")
 
     def __init__(self) -> None:
         self.runs: list[float] = []  # in the order they ended
-        self.made = 0  # how often the sums had to be made anew
+        self.made = 0  # how often the sums were computed
         self._covers = 0  # how many of them the sums are to be of
         self._since = 0  # how many there are besides
         self._sums: tuple[list[float], list[float]] | None = (

@@ -50,7 +50,7 @@ def test_it_waits_with_a_reason_and_the_others_go_on(
     what = "topology nowhere" if asked.name == "nowhere" else "level block of topology network"
     assert _told(running, "lost") == (
         ReasonCode.NO_NODE_MATCHES,
-        f"it is to be together by {what}, which there isn't",
+        f"it has to share one domain by {what}, which doesn't exist",
     )
     running.tell(WorkloadSubmitted(_gang("sound", "team", TopologyRequest("network", required="rack")), 0.0))
     assert running.settle(12)

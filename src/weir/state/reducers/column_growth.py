@@ -7,7 +7,7 @@ import numpy as np
 from weir.state.cluster import Cluster
 
 _MARKS_FIRST = 8
-"""Marks there is room for once there is any."""
+"""Rows of label sets at first."""
 
 
 def grow(cluster: Cluster, nodes: int, devices: int) -> None:

@@ -1,0 +1,127 @@
+"""Eligible victims: running workloads that one requester may stop or move."""
+
+from collections.abc import Sequence
+
+from weir.engine.eviction_price import cheap_to_move
+from weir.engine.node_scores import INFEASIBLE
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_rules import (
+    PreemptionKind,
+    PreemptionRules,
+    QuotaProtection,
+    is_past_min_runtime,
+)
+from weir.model.policy import AffinityPolicy
+from weir.state.jobs import Job, Pod
+
+
+class EligibleVictims:
+    """Eligible workloads of one kind of preemption.
+
+    Workloads that quotas protect more than `most` aren't stopped. Workloads that disruption budgets protect
+    are neither stopped nor moved, unless the kind is to override the budgets.
+    """
+
+    def __init__(
+        self,
+        context: PreemptionContext,
+        rules: PreemptionRules,
+        kind: PreemptionKind,
+        most: QuotaProtection,
+        move_budget: float,
+    ) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._policy = context.policy
+        self._accounting = context.accounting
+        self._disruptions = context.accounting.disruptions
+        self._now_s = context.now_s
+        self._rules = rules
+        self._kind = kind
+        self._most = most
+        self._move_budget = move_budget
+        self._fits_elsewhere: dict[tuple[int, tuple[AffinityPolicy, ...]], bool] = {}  # by shape
+
+    def find(self) -> dict[Job, bool]:
+        """Return the eligible workloads, and whether each may only be moved."""
+        if self._kind is PreemptionKind.CONSOLIDATE:
+            return dict.fromkeys(self._movable(), True)
+        found = dict.fromkeys(self._stoppable(), False)
+        if found and self._policy.consolidation.enabled:
+            for job in self._movable():
+                found.setdefault(job, True)
+        return found
+
+    def _stoppable(self) -> list[Job]:
+        """Return running preemptible workloads that are eligible now or after other evictions."""
+        rules, running = self._rules, self._cluster.running
+        if self._kind is PreemptionKind.PREEMPT:
+            own = self._of_project(rules.job.project)
+            return [job for job in own if rules.rule_for(job) is not None]
+        found: list[Job] = []
+        others = [project for project in running if project != rules.job.project and running[project]]
+        if len(rules.path) == 1:
+            for project in others:
+                if self._may_reclaim_from(project):
+                    found += self._of_project(project)
+            return found
+        with self._context.transaction.trial():
+            while eligible := [project for project in others if self._may_reclaim_from(project)]:
+                for project in eligible:
+                    others.remove(project)
+                    jobs = self._of_project(project)
+                    found += jobs
+                    for job in jobs:  # in a deep tree, evicting them may make other projects eligible
+                        self._accounting.release(self._context.running(job))
+        return found
+
+    def _may_reclaim_from(self, project: int) -> bool:
+        """Return True if a project's workloads may be reclaimed with its present usage."""
+        path = self._cluster.ledger.path[project]
+        return self._rules.protection(path) <= self._most and self._rules.may_ask(path)
+
+    def _movable(self) -> list[Job]:
+        """Return running preemptible workloads that are cheap to move and fit elsewhere."""
+        prices, overlay = self._policy.price, self._accounting.overlay
+        jobs = self._cluster.running_pods.jobs_saved_within(self._now_s, self._move_budget, prices.restart)
+        if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
+            jobs = [job for job in jobs if any(overlay.over_quota(queue) for queue in job.path)]
+        cheap = cheap_to_move(self._allowed(jobs), self._move_budget, prices, self._now_s)
+        return [job for job in cheap if self._could_move(job)]
+
+    def _could_move(self, job: Job) -> bool:
+        """Return True if each shape of a workload fits any node."""
+        affinity, placer = self._context.affinity_of(job), self._context.placer
+        for shape, placed in zip(job.shapes, job.placed, strict=True):
+            if placed:
+                key = (shape.id, affinity)
+                fits = self._fits_elsewhere.get(key)
+                if fits is None:
+                    fits = int(placer.plain_ranks(shape, affinity).min()) != INFEASIBLE
+                    self._fits_elsewhere[key] = fits
+                if not fits:
+                    return False
+        return True
+
+    def _of_project(self, project: int) -> list[Job]:
+        return self._allowed([job for job in self._cluster.running[project].values() if job.preemptible])
+
+    def _allowed(self, jobs: list[Job]) -> list[Job]:
+        """Return the preemptible jobs that may be stopped or moved for the requester now."""
+        requester, policy, now_s = self._rules.job, self._policy, self._now_s
+        jobs = [job for job in jobs if job is not requester and job.name not in self._accounting.coming]
+        if policy.min_runtime.any:
+            jobs = [job for job in jobs if is_past_min_runtime(job, policy, now_s)]
+        if requester.stopped_for:
+            jobs = [job for job in jobs if not self._is_preemption_cycle(job)]
+        if self._disruptions.any:
+            jobs = [job for job in jobs if any(self._may_stop((pod,)) for pod in self._context.running(job))]
+        return jobs
+
+    def _may_stop(self, pods: Sequence[Pod]) -> bool:
+        return self._disruptions.allows(pods, overrides=self._kind is PreemptionKind.OVERRIDE)
+
+    def _is_preemption_cycle(self, victim: Job) -> bool:
+        """Return True if the requester was recently stopped for this workload."""
+        at_s = self._rules.job.stopped_for.get(victim.name)
+        return at_s is not None and self._now_s - at_s < self._policy.reserve_after

@@ -1,0 +1,80 @@
+"""Fitting classes: pending workloads for which allocation is worth a try."""
+
+from collections.abc import Iterator
+
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility_cache import FeasibilityCache
+from weir.engine.placer import Placer
+from weir.model.policy import AffinityPolicy
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass
+
+
+class FittingClasses:
+    """Classes that fit the free capacity at the beginning of an allocation.
+
+    `headroom_milli` thousandths of devices stay free of workloads over quota.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        feasibility: FeasibilityCache,
+        placer: Placer,
+        capacity: Capacity,
+        headroom_milli: int,
+    ) -> None:
+        self._cluster = cluster
+        self._feasibility = feasibility
+        self._placer = placer
+        self._capacity = capacity
+        self._headroom_milli = headroom_milli
+        self._free_milli = capacity.free_gpu_milli() if headroom_milli else 0
+        self._free_whole = int(capacity.whole.sum())
+        self._fitting: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}  # pods by shape
+
+    def find(self, *, by_runtime: bool) -> Iterator[tuple[EquivalenceClass, bool]]:
+        """Yield classes whose shapes fit, each by itself, and whether they are known to be over quota.
+
+        A gang needs capacity for all its pods of each shape, an elastic workload for one pod of any of them.
+        Other classes don't count in the queue order. With `by_runtime`, all classes of a project whose quota
+        covers none of them are over quota.
+        """
+        known: dict[tuple[object, ...], bool] = {}
+        for project, classes in self._cluster.waiting_of.items():
+            over_quota = by_runtime and not self._feasibility.owners(project)
+            for of in classes:
+                if over_quota and not self.leaves_headroom(of):
+                    continue
+                affinity = self._feasibility.affinity(of.first)
+                key = of.wants, affinity
+                fits = known.get(key)
+                if fits is None:
+                    fits = known[key] = self._fits(of, affinity)
+                if fits:
+                    yield of, over_quota
+
+    def leaves_headroom(self, of: EquivalenceClass) -> bool:
+        """Return True if a workload of the class leaves the headroom free."""
+        want = 0 if of.step.choices else of.step.gpu_milli
+        return not self._headroom_milli or not want or self._free_milli - want >= self._headroom_milli
+
+    def _fits(self, of: EquivalenceClass, affinity: tuple[AffinityPolicy, ...]) -> bool:
+        elastic = of.step.elastic
+        for shape_id in of.shapes:
+            shape, pods = self._cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
+            if shape.whole and (
+                shape.devices > self._capacity.largest_free_blocks()[0]
+                or pods * shape.devices > self._free_whole
+            ):
+                fitting = 0
+            else:
+                key = shape_id, affinity, pods > 1  # one pod is a quicker question than several
+                known = self._fitting.get(key)
+                if known is None:
+                    count = self._placer.capacity_for if pods > 1 else self._placer.has_capacity
+                    known = self._fitting[key] = int(count(shape, affinity))
+                fitting = known
+            if (fitting >= pods) is elastic:
+                return elastic
+        return not elastic

@@ -1,0 +1,35 @@
+"""Order of workloads over quota by predicted run time, size and dominant share."""
+
+from math import log
+
+from weir.engine.queue_order import Candidate, RuntimeKeyOrder
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job
+from weir.state.quota_usage import Amounts
+
+_DOMINANT_WEIGHT = 0.3
+"""Weight of the dominant share beside the logarithms of run time and size."""
+_DOMINANT_MOST = 1e9
+
+
+class RuntimeOrder:
+    """Keys of workloads: smaller first."""
+
+    def __init__(self, cluster: Cluster, overlay: QuotaOverlay) -> None:
+        self._cluster = cluster
+        self._overlay = overlay
+
+    def key_of(self, candidate: Candidate) -> RuntimeKeyOrder:
+        """Return the key of a pending workload, then age and name."""
+        job = candidate.job
+        return self.value(job, job.ran_s, candidate.asks), job.submitted_s, job.name
+
+    def value(self, job: Job, ran_s: float, asks: Amounts) -> float:
+        """Return 0.3 · dominant share + ln mean remaining run time + ln devices."""
+        remaining_s = self._cluster.runtimes.remaining_s(job.like, ran_s)
+        assert remaining_s is not None
+        dominant = min(self._overlay.dominant(job.project, asks)[0], _DOMINANT_MOST)
+        devices = max(job.devices_milli, 1) / WHOLE_MILLI
+        return _DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)

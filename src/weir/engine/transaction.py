@@ -1,0 +1,169 @@
+"""Transactions: capacity and accounting that begin, commit and roll back together.
+
+Accounting is the quota usage, the disruption budgets, the leaving pods and the coming workloads of one cycle.
+Capacity now and capacity after all releases each have a transaction, with the same accounting.
+"""
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from weir.engine.capacity import Capacity
+from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.placer import NodePlacement
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job, Pod
+from weir.state.quota_usage import Amounts
+from weir.state.reduce import usage_on
+
+
+class Accounting:
+    """Usage and budgets of one cycle with the planned and tried changes.
+
+    `leaving` are pods stopped or moved in this plan. `coming` are workloads that are given capacity in it or
+    have a nomination: they aren't victims before they run, or a stopped gang would keep a pod.
+    """
+
+    def __init__(self, cluster: Cluster, overlay: QuotaOverlay, disruptions: DisruptionAllowances) -> None:
+        self.overlay = overlay
+        self.disruptions = disruptions
+        self.leaving: set[Pod] = set()
+        self.coming: set[str] = set()
+        self._cluster = cluster
+        # To roll back: pods that began to leave (True) or no longer leave, and names added to `coming`
+        self._leaving_log: list[tuple[Pod, bool]] = []
+        self._coming_log: list[str] = []
+
+    def start(self, placements: Sequence[NodePlacement]) -> None:
+        """Charge the usage of placed pods."""
+        for pod, node, _ in placements:
+            job = pod.job
+            self.overlay.charge(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible)
+
+    def cancel(self, placements: Sequence[NodePlacement]) -> None:
+        """Release the usage of placed pods."""
+        for pod, node, _ in placements:
+            job = pod.job
+            self.overlay.release(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible)
+
+    def charge_request(self, job: Job, asks: Amounts) -> None:
+        """Charge a request of a workload."""
+        self.overlay.charge(job.path, asks, not job.preemptible)
+
+    def charge(self, pods: Iterable[Pod]) -> None:
+        """Charge the usage of running pods."""
+        for pod in pods:
+            self.overlay.charge(pod.job.path, pod.amounts, not pod.job.preemptible)
+
+    def release(self, pods: Iterable[Pod]) -> None:
+        """Release the usage of running pods."""
+        for pod in pods:
+            self.overlay.release(pod.job.path, pod.amounts, not pod.job.preemptible)
+
+    def stop(self, pods: Sequence[Pod]) -> None:
+        """Release the usage of running pods, and count them as leaving and against their budgets."""
+        self.release(pods)
+        self.disruptions.use(pods)
+        for pod in pods:
+            if pod not in self.leaving:
+                self._leaving_log.append((pod, True))
+                self.leaving.add(pod)
+
+    def resume(self, pods: Sequence[Pod]) -> None:
+        """Undo `stop` for these pods."""
+        self.charge(pods)
+        self.disruptions.restore(pods)
+        for pod in pods:
+            if pod in self.leaving:
+                self._leaving_log.append((pod, False))
+                self.leaving.remove(pod)
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Add workloads to `coming`."""
+        for name in names:
+            if name not in self.coming:
+                self._coming_log.append(name)
+                self.coming.add(name)
+
+    def position(self) -> tuple[int, int, int, int]:
+        """Return the position in the logs to roll back to."""
+        return (
+            len(self.overlay.log),
+            len(self.disruptions.log),
+            len(self._leaving_log),
+            len(self._coming_log),
+        )
+
+    def rollback(self, position: tuple[int, int, int, int]) -> None:
+        """Restore the accounting at a position of the logs."""
+        usage, disruptions, leaving, coming = position
+        self.overlay.rollback(usage)
+        self.disruptions.rollback(disruptions)
+        while len(self._leaving_log) > leaving:
+            pod, leaves = self._leaving_log.pop()
+            if leaves:
+                self.leaving.remove(pod)
+            else:
+                self.leaving.add(pod)
+        while len(self._coming_log) > coming:
+            self.coming.remove(self._coming_log.pop())
+
+
+class Trial:
+    """Trial of a transaction: `with transaction.trial() as trial`; it rolls back unless committed."""
+
+    def __init__(self, capacity: Capacity, accounting: Accounting) -> None:
+        self._capacity = capacity
+        self._accounting = accounting
+        self._depth = 0
+        self._position = (0, 0, 0, 0)
+        self._open = False
+
+    def __enter__(self) -> Self:
+        self._position = self._accounting.position()
+        self._depth = self._capacity.begin()
+        self._open = True
+        return self
+
+    def commit(self) -> None:
+        """Keep all changes since the trial began."""
+        assert self._open, "a trial ends once"
+        self._open = False
+        self._capacity.commit()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open:
+            self._open = False
+            self._capacity.rollback_to(self._depth)
+            self._accounting.rollback(self._position)
+
+
+class Transaction:
+    """Capacity with the accounting of the cycle."""
+
+    def __init__(self, capacity: Capacity, accounting: Accounting) -> None:
+        self.capacity = capacity
+        self.accounting = accounting
+
+    def trial(self) -> Trial:
+        """Return a trial; trials nest."""
+        return Trial(self.capacity, self.accounting)
+
+    def stop(self, pods: Sequence[Pod]) -> None:
+        """Stop running pods: release their capacity and account for it."""
+        self.accounting.stop(pods)
+        self.release_capacity(pods)
+
+    def release_capacity(self, pods: Iterable[Pod]) -> None:
+        """Release the capacity of running pods, but not their usage."""
+        for pod in pods:
+            self.capacity.release(pod.node, pod.shape, pod.devices)
+
+    def cancel(self, placements: Sequence[NodePlacement]) -> None:
+        """Withdraw placements: release their capacity and usage."""
+        self.accounting.cancel(placements)
+        for placement in placements:
+            self.capacity.release(placement.node, placement.pod.shape, placement.devices)
