@@ -1,22 +1,27 @@
 """Conditions and events of pods that wait: one word that autoscalers understand, once for each change."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from weir.api.answers import Explanation
+from weir.control.port import StopPod
 from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
 from weir.kubernetes.writes.condition_reasons import condition_reason
 from weir.kubernetes.writes.event_recorder import STARTS_MOST, EventRecorder
-from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus
+from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write
 from weir.kubernetes.writes.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, SENTENCE_EVERY_S, PendingPods
+from weir.kubernetes.writes.statuses import StatusWriter
+from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.reasons import ReasonCode as Code
 from weir.service.pending_reasons import PendingReasons
+from weir.state.events import PodKey
 
-from .small_world import job, node, pod, project
+from .small_world import Told, job, node, pod, project
 from .test_backend import Scene
 
 BUYS_NODES = {
@@ -187,3 +192,40 @@ def test_events_of_work_that_waits_go_first() -> None:
         return api.posted
 
     assert asyncio.run(said()) == ["c", "d", "b"]
+
+
+def test_pods_that_come_back_after_a_stop_wait_for_the_next_decision_before_they_are_told() -> None:
+    """In a large reclaim the decision follows at once, and says why they wait."""
+    told = Told()
+    told.see("nodes", node("n1"))
+    told.see("projects", project("team"))
+    told.see("owners", job("train", "j1"))
+    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Running"))
+    told.step()
+    reasons: dict[str, Explanation] = {}
+    statuses = StatusWriter(told.cluster_state, reasons)
+    list(statuses.take(told.now_s + 20.0))
+    gang = told.cluster_state.registry.named["team/job-train"]
+    cause = EvictionCause(EvictionRule.RECLAIM_QUOTA, "other/job-a", "stopped for other/job-a")
+    statuses.stops(gang, StopPod(PodKey(gang.name, 0, 0), 1, 30.0, cause), 100.0)
+    told.gone("pods", "team/t-0", "u-t-0")
+    told.now_s = 110.0
+    told.step(after_s=0.0)
+    list(statuses.take(110.0))
+    told.see("pods", pod("t-1", owner=("train", "j1")))
+    told.now_s = 120.0
+    told.step(after_s=0.0)
+    assert not _why_of(statuses.take(120.0))
+    reasons[gang.name] = Explanation(why=Code.INSUFFICIENT_CAPACITY, sentence="full")
+    statuses.reasons_changed([gang.name])
+    assert _why_of(statuses.take(120.2)) == {"insufficient_capacity"}
+    del reasons[gang.name]
+    statuses.reasons_changed([gang.name])
+    assert not _why_of(statuses.take(130.0))
+    assert _why_of(statuses.take(131.5)) == {"reclaim_quota"}, "no decision came"
+
+
+def _why_of(writes: Iterable[Write | EmitEvent]) -> set[str]:
+    """Return the reasons that Workloads get."""
+    statuses = [each.patch["status"] for each in writes if isinstance(each, PatchStatus) and each.inside]
+    return {each["reason"]["why"] for each in statuses if each.get("reason")}  # type: ignore[attr-defined, index]

@@ -258,10 +258,9 @@ class StatusWriter:
             return []
         self._note_deletion(gang, done, now_s)
         why = self._why(gang, phase)
-        passing = phase == "Starting" or (phase == "Pending" and why is None)
-        passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
-        if passing_s and not at_once and now_s < done.since_s + passing_s:
-            self._later[gang] = done.since_s + passing_s
+        until_s = self._passing_until(gang, phase, why, done, now_s)
+        if now_s < until_s and not at_once:
+            self._later[gang] = until_s
             return []  # it is something else in a moment, and one write says it all
         writes: list[Write | EmitEvent] = []
         spec = spec_body(gang, done)
@@ -285,6 +284,19 @@ class StatusWriter:
         if gang.key not in self._cluster_state.registry.gangs:
             self._drop(gang)
         return writes
+
+    def _passing_until(
+        self, gang: Gang, phase: str, why: Explanation | None, done: WrittenStatus, now_s: float
+    ) -> float:
+        """Return until when its state is likely to be another one in a moment."""
+        undecided = phase == "Pending" and why is not None and why is self._stops.get(gang)
+        done.undecided_s = (done.undecided_s or now_s) if undecided else None
+        if done.undecided_s is not None:
+            return done.undecided_s + PASSING_S  # its pods are back: the next decision says why they wait
+        assert gang.head is not None
+        passing = phase == "Starting" or (phase == "Pending" and why is None)
+        passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
+        return done.since_s + passing_s if passing_s else 0.0
 
     def _note_deletion(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Write all of its object again if somebody deleted that, and not its owner with it."""

@@ -58,6 +58,7 @@ class WrittenStatus:
         "status",
         "status_s",
         "to_say",
+        "undecided_s",
         "why",
     )
 
@@ -73,6 +74,7 @@ class WrittenStatus:
         self.since_s = 0.0
         self.why = ""
         self.at_s = float("-inf")  # of the last write
+        self.undecided_s: float | None = None  # since when its pods are back after a stop, without a reason
         self.pending = PendingPods()
 
 
