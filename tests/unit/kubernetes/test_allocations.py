@@ -296,3 +296,14 @@ def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_wi
             "pods", again, _shared("b", "0.6", namespace="others"), _shared("c", "0.4", namespace="others")
         )
         assert [each.name for each in after.step()] == ["c"]
+
+
+def test_a_pod_on_a_node_that_is_gone_keeps_its_start_number() -> None:
+    """It may still run there, and its node may come back: no other pod of its workload gets the number."""
+    here = begun()
+    here.hear("owners", job("train", "j1", 2, min_pods="1"))
+    here.hear("pods", pod("t-0", owner=("train", "j1"), on="gone", start=1, devices="0", phase="Running"))
+    here.hear("pods", pod("t-1", owner=("train", "j1")))
+    (bind,) = here.step()
+    assert isinstance(bind, Bind)
+    assert (bind.name, bind.annotations["weir.dev/start"]) == ("t-1", "2")

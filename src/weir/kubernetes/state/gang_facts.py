@@ -4,6 +4,7 @@ Any number of changes between two looks make one difference.
 """
 
 from collections.abc import Container, Iterator
+from dataclasses import replace
 
 from weir.control.port import (
     Fact,
@@ -12,6 +13,7 @@ from weir.control.port import (
     PodRunning,
     StatusRecovered,
     WorkloadFinished,
+    WorkloadProgress,
 )
 from weir.kubernetes.state.gangs import Gang
 from weir.state.events import (
@@ -67,10 +69,17 @@ def _stored_facts(gang: Gang, now_s: float, is_node: Container[str]) -> Iterator
     """Yield the running pods, the first time between the facts that its object stores."""
     is_new, gang.status_told = not gang.status_told, True
     if is_new:
-        yield StatusRecovered(gang.name, gang.life)
+        yield StatusRecovered(gang.name, _with_starts_of_pods(gang))
     yield from _running(gang, now_s, is_node)
     if is_new and gang.is_short:
         yield HistoryRestored(gang.name, None, min(gang.short_since_s or now_s, now_s))
+
+
+def _with_starts_of_pods(gang: Gang) -> WorkloadProgress:
+    """Return its progress with the starts that its pods name: pods on unknown nodes have a number, too."""
+    named = (tracked.claimed.start for tracked in gang.pods() if tracked.claimed is not None)
+    last = max(named, default=0)
+    return gang.life if last <= gang.life.starts else replace(gang.life, starts=last)
 
 
 def _is_concluded(gang: Gang) -> bool:
