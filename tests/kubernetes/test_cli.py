@@ -191,7 +191,7 @@ WRONG = [
         "--priority: no PriorityClass has",
     ),
     (("stop", "nosuch"), "There is no workload nosuch"),
-    (("rerun", "nosuch"), "submit it anew"),
+    (("rerun", "nosuch"), "submit it again"),
     (("logs", "team-a/job-x"), "kubectl logs -n team-a job/x"),
     (("token", "list"), "RBAC"),
     (("project", "delete", "nope"), "There is no project nope"),

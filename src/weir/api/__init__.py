@@ -1,1 +1,1 @@
-"""Bodies of the REST interface: what clients submit and what a pool answers, for server and client alike."""
+"""Requests and answers of the REST interface, shared by server and client."""

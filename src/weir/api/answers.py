@@ -1,7 +1,7 @@
-"""Responses of the REST interface, shared by server and client.
+"""Answers of the REST interface, shared by server and client.
 
-Responses hold plain numbers: seconds since the epoch, devices as floats, memory in bytes. Requests have a
-module of their own, `weir.api.submissions`, because it costs more to import than a list needs.
+Answers hold plain numbers: seconds since the epoch, devices as floats, memory in bytes. Requests are in
+`weir.api.submissions`, because a list doesn't need that expensive import.
 """
 
 from typing import Literal
@@ -178,7 +178,7 @@ class DeviceRow(Answer):
 
 
 class NodeRow(Answer):
-    """A machine."""
+    """A node."""
 
     name: str
     devices: list[DeviceRow]
@@ -192,7 +192,7 @@ class NodeRow(Answer):
 
 
 class PoolStatus(Answer):
-    """The pool in one glance."""
+    """Summary of the pool."""
 
     version: str
     nodes: int
@@ -302,7 +302,7 @@ class AuditPage(Page):
 
 
 class TokenMade(Answer):
-    """A new token; its text is shown this once."""
+    """A new token; only this answer shows its text."""
 
     id: int
     token: str
@@ -357,7 +357,7 @@ class SecretPage(Page):
 
 
 class QueueDeleted(Answer):
-    """A project or department was deleted. `tokens`: those that lost it."""
+    """Result of a deletion: `tokens` lost the project, `secrets` were deleted with it."""
 
     name: str
     tokens: list[TokenRow] = []

@@ -1,4 +1,4 @@
-"""Requests to a pool, in the words of scenario files."""
+"""Requests to a pool, with the fields of scenario files."""
 
 from typing import Annotated, Any
 
@@ -52,7 +52,7 @@ class TokenAsked(Entry):
 
 
 class TokenRotated(Entry):
-    """Another text for a token. `expires` is from now on; without, it holds as long as the old one did."""
+    """Request for a new text of a token. `expires` is its lifetime; by default that of the old text."""
 
     expires: Span | None = None
 

@@ -1,4 +1,4 @@
-"""Bodies of a list of workloads, apart from the other answers because `weir list` needs these alone."""
+"""Answers for lists of workloads, in their own module because `weir list` needs no others."""
 
 from typing import Literal
 

@@ -1,1 +1,1 @@
-"""Words on a terminal. What a command needs is imported when it runs, so that `weir --help` is quick."""
+"""The command line. A command imports its modules when it runs, so that `weir --help` is quick."""

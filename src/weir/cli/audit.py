@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def request_of(row: "AuditRow") -> str:
-    """Return what was asked for; of an act of the server itself, which one."""
+    """Return the request as text, or the action of the server itself."""
     return f"{row.method} {row.path}" if row.method else str(row.details.get("act", "-"))
 
 

@@ -8,7 +8,7 @@ from weir.cli.formatting import counted
 
 
 def backup(file: Path, /, *, database: str | None = None) -> int:
-    """Write a backup of the pool's database to a file, while the server runs or while it doesn't.
+    """Write a backup of the pool's database to a file, whether the server runs or not.
 
     Workloads, quotas, tokens (as hashes), events and use are in it. Values of secrets, output and
     checkpoints are in other files of the home, and not in it.

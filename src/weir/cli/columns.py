@@ -1,7 +1,7 @@
 """Tables of rows that fit the terminal.
 
-Where there is little room, the least important columns go until the rest can have what they must; then
-sentences and names are shortened, in turn, to what there is. Programs that read the output get all of it.
+On a narrow terminal the least important columns are left out until the others have their minimum width; then
+sentences and names are shortened. Programs that read the output get all of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ def _plain_tone(_row: object) -> Tone:
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """One column.
+    """A column of a table.
 
-    `least` is the width it may be shortened to (0: never shortened); `drop` says how soon it goes (0:
-    never, 9 first); `sentence`: it loses its end rather than its middle; `wide`: asked for with
-    `--output wide`.
+    `least` is the width it may be shortened to (0: never shortened). Columns with the highest `drop` are left
+    out first, those with 0 never. A `sentence` is cut at its end, other text in its middle. `wide` columns
+    are shown with `--output wide` only.
     """
 
     head: str
@@ -42,9 +42,9 @@ class Column(Generic[Row]):
 def table(
     rows: Sequence[Row], columns: Sequence[Column[Row]], screen: Screen, *, wide: bool = False
 ) -> list[str]:
-    """The rows under their heads, line by line. Sentences nobody says take no column.
+    """Return the lines of a table. A sentence column without any sentence is left out.
 
-    With `wide` nothing is left out or shortened, whatever the terminal.
+    With `wide` nothing else is left out or shortened.
     """
     shown = [
         column
@@ -70,7 +70,7 @@ def table(
 
 
 class Lines(Generic[Row]):
-    """A table whose rows come one by one: columns grow as they must, and never shrink again."""
+    """A table that is printed row by row: columns grow with their content and never shrink."""
 
     def __init__(self, columns: Sequence[Column[Row]], *, wide: bool = False) -> None:
         self._columns = [column for column in columns if wide or not column.wide]
@@ -78,7 +78,7 @@ class Lines(Generic[Row]):
         self._begun = False
 
     def next(self, row: Row, screen: Screen) -> list[str]:
-        """The line of a row, after the heads if it is the first."""
+        """Return the line of a row; the heads come before the first one."""
         texts = [plain(column.cell(row)) for column in self._columns]
         self._widths = [max(width, cells(text)) for width, text in zip(self._widths, texts, strict=True)]
         if self._columns and not self._columns[-1].right:
@@ -99,7 +99,7 @@ class Lines(Generic[Row]):
 
 
 def _cell(column: Column[Row], row: Row, text: str, width: int, screen: Screen) -> str:
-    """One cell; the colour is on the word alone, not on the room around it."""
+    """Return a cell; only its text is coloured, not the spaces around it."""
     text = shortened(text, width, middle=not column.sentence)
     space = " " * (width - cells(text))
     painted = screen.paint(text, column.tone(row))
@@ -109,7 +109,7 @@ def _cell(column: Column[Row], row: Row, text: str, width: int, screen: Screen) 
 def _fit(
     shown: Sequence[Column[Row]], natural: Sequence[int], width: int | None
 ) -> tuple[list[int], list[int]]:
-    """Which columns stay, and how wide each is."""
+    """Return the positions of the columns that fit, and their widths."""
     kept = list(range(len(shown)))
     while width is not None:
         least = [min(natural[at], shown[at].least or natural[at]) for at in kept]
@@ -131,7 +131,7 @@ def _fit(
 
 
 def _can_spare(column: Column[Row], width: int) -> tuple[bool, int]:
-    """Who gives way: first what is wider than it is easily read, sentences before names."""
+    """Return the order of shortening: columns above their easy width first, sentences before names."""
     easy = SENTENCE_EASY if column.sentence else NAME_EASY
     return width > easy, width if column.sentence else width - SENTENCE_EASY
 
@@ -142,7 +142,7 @@ def _aligned(text: str, width: int, *, right: bool) -> str:
 
 
 def pairs(said: Sequence[tuple[str, str]], screen: Screen, indent: str = "  ") -> list[str]:
-    """What is known of one thing: a label and a text a line; long texts go on below, aligned."""
+    """Return lines with a label and a text each; long texts continue below, aligned."""
     if not said:
         return []
     width = max(cells(label) for label, _ in said)

@@ -1,12 +1,12 @@
-"""Which commands there are, by topic. A new one is a line; its module is imported when asked for."""
+"""Commands by topic. The module of a command is imported when the command runs."""
 
 from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: its word, `module:attribute` of a function or a cyclopts app, and what it does.
+    """A command: its name, its function or cyclopts app as `module:attribute`, and its help text.
 
-    `names` says what the words after it name, for completion; `extra` is the extra of the package that
+    `names` is the kind of names that completion offers after it; `extra` is the extra of the package that
     the command needs.
     """
 
@@ -30,15 +30,20 @@ TOPICS = (
         (
             Command("submit", "weir.cli.submit:submit", "Queue a command."),
             Command("list", "weir.cli.workloads:list_", "List workloads."),
-            Command("describe", "weir.cli.workloads:describe", "Show all that is known of one.", "workloads"),
             Command(
-                "why", "weir.cli.why:why", "Say why one waits, and what would let it start.", "workloads"
+                "describe", "weir.cli.workloads:describe", "Show all details of a workload.", "workloads"
             ),
-            Command("logs", "weir.cli.logs:logs", "Print the output of one, or follow it.", "workloads"),
-            Command("exec", "weir.cli.exec:exec_", "Run a command beside one that runs.", "workloads"),
+            Command(
+                "why",
+                "weir.cli.why:why",
+                "Say why a workload is pending, and what would let it start.",
+                "workloads",
+            ),
+            Command("logs", "weir.cli.logs:logs", "Print or follow the output of a workload.", "workloads"),
+            Command("exec", "weir.cli.exec:exec_", "Run a command next to a running workload.", "workloads"),
             Command("stop", "weir.cli.lifecycle:stop", "End workloads for good.", "workloads"),
             Command(
-                "suspend", "weir.cli.lifecycle:suspend", "Stop workloads, to be resumed later.", "workloads"
+                "suspend", "weir.cli.lifecycle:suspend", "Stop workloads until they are resumed.", "workloads"
             ),
             Command(
                 "resume", "weir.cli.lifecycle:resume", "Let suspended workloads start again.", "workloads"
@@ -53,32 +58,39 @@ TOPICS = (
             Command(
                 "demo",
                 "weir.cli.demo.command:demo",
-                "Take the tour: a pool of its own, in a minute.",
+                "Take a tour in a temporary pool, in a minute.",
                 extra="demo",
             ),
-            Command("status", "weir.cli.nodes:status", "Show the pool in one glance."),
+            Command("status", "weir.cli.nodes:status", "Show a summary of the pool."),
             Command("dashboard", "weir.cli.dashboard:dashboard", "Open the pool in a browser."),
-            Command("top", "weir.cli.nodes:top", "Show what projects hold and what GPUs do."),
-            Command("nodes", "weir.cli.nodes:nodes", "List the machines."),
-            Command(
-                "checkpoints", "weir.cli.checkpoints:checkpoints", "List what workloads saved, and where."
-            ),
-            Command("events", "weir.cli.events:events", "Show what happened, and why.", "workloads"),
-            Command("report", "weir.cli.report:app", "Report who used what."),
+            Command("top", "weir.cli.nodes:top", "Show the usage of projects and GPUs."),
+            Command("nodes", "weir.cli.nodes:nodes", "List the nodes."),
+            Command("checkpoints", "weir.cli.checkpoints:checkpoints", "List checkpoint directories."),
+            Command("events", "weir.cli.events:events", "Show events and their causes.", "workloads"),
+            Command("report", "weir.cli.report:app", "Report the usage by project, person or node."),
             Command(
                 "backup", "weir.cli.backup:backup", "Write the pool's database to one file.", extra="server"
             ),
-            Command("restore", "weir.cli.backup:restore", "Put a backup in its place again.", extra="server"),
+            Command(
+                "restore", "weir.cli.backup:restore", "Restore the database from a backup.", extra="server"
+            ),
         ),
     ),
     Topic(
-        "Who may use it",
+        "Access",
         (
-            Command("project", "weir.cli.queues:project", "Make, set, list and delete projects.", "projects"),
-            Command("department", "weir.cli.queues:department", "The same for departments.", "departments"),
-            Command("token", "weir.cli.tokens:app", "Make, list, rotate and revoke tokens."),
+            Command(
+                "project", "weir.cli.queues:project", "Create, change, list and delete projects.", "projects"
+            ),
+            Command(
+                "department",
+                "weir.cli.queues:department",
+                "Create, change, list and delete departments.",
+                "departments",
+            ),
+            Command("token", "weir.cli.tokens:app", "Create, list, rotate and revoke tokens."),
             Command("secret", "weir.cli.secrets:app", "Set, list and delete secrets of a project."),
-            Command("audit", "weir.cli.audit:audit", "Show who did what, and who was refused."),
+            Command("audit", "weir.cli.audit:audit", "Show requests that changed or were refused something."),
         ),
     ),
     Topic(
@@ -87,7 +99,7 @@ TOPICS = (
             Command(
                 "scenario",
                 "weir.cli.scenario:app",
-                "Play scenario files, or hold them against what they expect.",
+                "Run scenario files, or check their expectations.",
                 extra="simulation",
             ),
             Command(
@@ -101,11 +113,18 @@ TOPICS = (
     ),
     Topic(
         "Kubernetes",
-        (Command("kube", "weir.cli.kube:app", "Print what installs Weir in a cluster.", extra="kubernetes"),),
+        (
+            Command(
+                "kube",
+                "weir.cli.kube:app",
+                "Print the manifests that install Weir in a cluster.",
+                extra="kubernetes",
+            ),
+        ),
     ),
     Topic(
         "The shell",
-        (Command("completion", "weir.cli.completion:completion", "Print what completes words in a shell."),),
+        (Command("completion", "weir.cli.completion:completion", "Print the completion script of a shell."),),
     ),
 )
 COMMANDS = tuple(command for topic in TOPICS for command in topic.commands)

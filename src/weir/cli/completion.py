@@ -1,7 +1,7 @@
-"""`weir completion`: scripts for shells, and the words those ask for.
+"""`weir completion`: scripts for shells, and the candidates that they request.
 
-The scripts are a few lines that hand the words of the line back to `weir`, so they never go out of date.
-Names are asked of the pool, with little patience: where it doesn't answer, there are none.
+The scripts pass the words of the command line to `weir`, so they never go out of date. cyclopts generates
+scripts too, but those can't complete names that the pool knows. A pool has 0.4 seconds to answer.
 """
 
 import http.client
@@ -63,7 +63,7 @@ complete -c weir -a '(__weir_complete)'
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print what completes words of weir in a shell.
+    """Print the completion script of a shell.
 
     bash: eval "$(weir completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish:
     weir completion fish > ~/.config/fish/completions/weir.fish
@@ -71,14 +71,14 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     Parameters
     ----------
     shell
-        Which shell.
+        The shell.
     """
     print({"bash": BASH, "zsh": ZSH, "fish": FISH}[shell], end="")
     return 0
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print what the last word may be, a line each. Never fails, never says anything else."""
+    """Print the candidates for the last word, one a line; print nothing on any error."""
     *before, begun = words or [""]
     with suppress(Exception):
         for word in _candidates(before, begun):
@@ -128,7 +128,7 @@ def _app(target: str, name: str) -> "App":
 
 
 def _words_of(app: "App", last: str, begun: str) -> Iterator[str]:
-    """The choices of the option before, or of a word by itself; else the options."""
+    """Yield the choices of the option before the word or of the argument; else the options."""
     for argument in app.assemble_argument_collection():
         names = [name for name in argument.names if name.startswith("-")]
         if last in names:
@@ -140,7 +140,7 @@ def _words_of(app: "App", last: str, begun: str) -> Iterator[str]:
 
 
 def _names(of: str) -> list[str]:
-    """Names the pool knows, if it says so quickly."""
+    """Return names from the pool."""
     from weir.client.address import find
     from weir.client.listener import check
 

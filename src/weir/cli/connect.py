@@ -1,4 +1,4 @@
-"""Which pool a command asks: the server on this machine or elsewhere, or a cluster."""
+"""Connection of a command: to the server on this machine or elsewhere, or to a cluster."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 
 
 def connect(*, namespace: str | None = None, image: str | None = None) -> "Pool":
-    """The pool of `$WEIR_URL`, else the one on this machine. `namespace` and `image` are a cluster's.
+    """Return the pool of `$WEIR_URL`, else the one on this machine; `namespace` and `image` are for clusters.
 
     Raises:
-        Unreachable: none is known, or what names it can't be used.
-        ValueError: something is said that only a cluster understands.
+        Unreachable: no pool is known, or its address is invalid.
+        ValueError: an option is for clusters only.
     """
     from weir.client.address import find
     from weir.client.api import Pool

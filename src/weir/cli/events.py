@@ -1,4 +1,4 @@
-"""`weir events`: what happened, and why."""
+"""`weir events`: events and their causes."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,20 +40,20 @@ def events(
     watch: Annotated[bool, Parameter(name=("--watch", "-w", "--follow", "-f"), negative=())] = False,
     output: OutputOption = "table",
 ) -> int:
-    """Show what happened, newest last, each with its cause.
+    """Show events with their causes, newest last.
 
     Parameters
     ----------
     name
-        Only what happened to this workload.
+        Only events of this workload.
     project
-        Only what happened in this project.
+        Only events of this project.
     kind
         Only events of this kind.
     limit
-        How many at most; 0 for all.
+        Maximum number of events; 0 for all.
     watch
-        Go on, and print each as it happens.
+        Continue and print events as they happen.
     output
         table, wide, json or yaml.
     """
@@ -79,7 +79,7 @@ def events(
 
 
 def event_lines(rows: "Sequence[EventRow]", here: Screen, *, named: bool = True) -> list[str]:
-    """Events under heads; a sentence that is too long goes on below."""
+    """Return events as a table; long sentences continue below."""
     times = max((len(clock(row.at_s)) for row in rows), default=0)
     names = max([8, *(min(_NAME_WIDTH_MAX, cells(row.workload or "-")) for row in rows)]) if named else 0
     heads = ["TIME".ljust(times), *(["WORKLOAD".ljust(names)] if named else []), "WHAT HAPPENED"]
@@ -103,7 +103,7 @@ def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:
 
 
 def _what(row: "EventRow") -> str:
-    """Its sentence, without the name that stands before it."""
+    """Return the sentence of an event without the name before it."""
     said, name = plain(row.sentence), row.workload
     if not name:
         return said
@@ -114,7 +114,7 @@ def _what(row: "EventRow") -> str:
 def _last(
     pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
 ) -> "list[EventRow]":
-    """The last ones, oldest first."""
+    """Return the newest events, oldest first."""
     rows: list[EventRow] = []
     after: str | None = None
     while True:
@@ -158,7 +158,7 @@ def _as_they_come(
 
 
 def _print_each(rows: "Iterable[EventRow]", *, named: bool) -> int:
-    """The same lines, the columns as wide as names usually are."""
+    """Print events one by one in columns of a usual width."""
     width = 8
     try:
         for row in rows:

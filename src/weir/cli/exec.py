@@ -1,7 +1,7 @@
-"""`weir exec`: a command beside a running pod, on the machine where it runs.
+"""`weir exec`: a command next to a running pod, on the pod's machine.
 
-What a pod's process sees is in /proc, for the person who runs the pool and nobody else; no part of the
-server is needed for it. Its id stays in the environment, so what is started here ends with the pod.
+The environment of a pod's process is in /proc, readable only for the user that runs the pool; the server
+takes no part. The pod's id stays in the environment, so the command ends with the pod.
 """
 
 import os
@@ -20,7 +20,7 @@ _TICKS_AT = 19
 
 
 class _NotHere(Exception):
-    """Nothing can be run there, and what to do."""
+    """The command can't run; the text says what to do."""
 
     def __init__(self, sentence: str, code: int = 1) -> None:
         super().__init__(sentence)
@@ -28,7 +28,7 @@ class _NotHere(Exception):
 
 
 def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
-    """Run a command beside a running workload, as in `weir exec NAME -- nvidia-smi`.
+    """Run a command next to a running workload, as in `weir exec NAME -- nvidia-smi`.
 
     It has the environment, the devices and the directory of one of its pods, and ends with it. This works
     on the machine the workload runs on, for the person who runs the pool there.
@@ -38,9 +38,9 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     name
         The workload.
     command
-        What to run; everything after --.
+        The command: everything after --.
     pod
-        Beside this pod, as group/index; by default the first one that runs.
+        The pod as group/index; by default the first running one.
     """
     from weir.cli.connect import connect
 
@@ -72,7 +72,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
 
 
 def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
-    """The pod that is meant, and the position of its group."""
+    """Return the chosen pod and the position of its group."""
     if not detail.command:
         raise _NotHere(f"your token doesn't hold for project {detail.project}", code=2)
     groups: dict[str, int] = {}
@@ -87,7 +87,7 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
 
 
 def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":
-    """What its supervisor wrote down."""
+    """Return the record of the pod's supervisor."""
     from weir.client.address import home
     from weir.local import pod_files
     from weir.local.job_files import UnreadableFile
@@ -110,7 +110,7 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
 
 
 def _seen(said: "RunningRecord") -> tuple[dict[str, str], str]:
-    """The environment and the directory of the pod's process, if it still is that process."""
+    """Return the environment and directory of the pod's process, if its id still belongs to it."""
     at = Path("/proc") / str(said.leader)
     try:
         ticks = (at / "stat").read_text().rpartition(")")[2].split()[_TICKS_AT]
@@ -128,7 +128,7 @@ def _seen(said: "RunningRecord") -> tuple[dict[str, str], str]:
 
 
 def _join(cgroups: Sequence[str]) -> None:
-    """Count for the pod's limits, where the kernel lets us."""
+    """Join the pod's cgroups, if the kernel permits it."""
     for each in cgroups:
         with suppress(OSError):
             Path(each, "cgroup.procs").write_text(str(os.getpid()))

@@ -1,4 +1,4 @@
-"""Numbers as people read them: durations, sizes, shares, times of day."""
+"""Numbers as text: durations, sizes, percentages and times."""
 
 import time
 
@@ -10,17 +10,17 @@ _DAY_S = 86_400
 
 
 def lasting(seconds: float | None) -> str:
-    """A duration: `2h30m`, `40s`."""
+    """Return a duration: `2h30m`, `40s`."""
     return NOTHING if seconds is None else span(max(0.0, seconds)).replace(" ", "")
 
 
 def since(at_s: float | None, now_s: float | None = None) -> str:
-    """How long ago something was."""
+    """Return the time since a moment."""
     return NOTHING if at_s is None else lasting((time.time() if now_s is None else now_s) - at_s)
 
 
 def clock(at_s: float | None, now_s: float | None = None) -> str:
-    """A time in local words: `07:12:05` of today, else `Nov 20 07:12`, else with the year."""
+    """Return a local time: `07:12:05` today, `Nov 20 07:12` this year, else with the year."""
     if at_s is None:
         return NOTHING
     now = time.localtime(time.time() if now_s is None else now_s)
@@ -33,12 +33,12 @@ def clock(at_s: float | None, now_s: float | None = None) -> str:
 
 
 def moment(at_s: float | None) -> str:
-    """A time in full: `2026-11-21 07:12:05`."""
+    """Return a complete local time: `2026-11-21 07:12:05`."""
     return NOTHING if at_s is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
 
 
 def number(value: float | None, places: int = 2) -> str:
-    """A number without needless zeros: `4`, `0.5`, `1,200`."""
+    """Return a number without trailing zeros: `4`, `0.5`, `1,200`."""
     if value is None:
         return NOTHING
     rounded = round(value, places)
@@ -46,29 +46,29 @@ def number(value: float | None, places: int = 2) -> str:
 
 
 def size(bytes_: float | None) -> str:
-    """An amount of memory: `10Gi`."""
+    """Return an amount of memory: `10Gi`."""
     return NOTHING if bytes_ is None else written(MEMORY, int(bytes_))
 
 
 def percent(part: float | None) -> str:
-    """A part of one: `97 %`."""
+    """Return a fraction as a percentage: `97 %`."""
     return NOTHING if part is None else f"{100 * part:.0f} %"
 
 
 def hours(seconds: float | None) -> str:
-    """Device time: `12.5` hours."""
+    """Return device time in hours: `12.5`."""
     return NOTHING if seconds is None else f"{seconds / 3600:,.1f}"
 
 
 def amount(resource: str, value: float | None) -> str:
-    """An amount of a resource, as a pool answers it."""
+    """Return an amount of a resource from an answer of a pool."""
     if value is None:
         return NOTHING
     return size(value) if resource == MEMORY else number(value)
 
 
 def resource(name: str, value: float) -> str:
-    """An amount with what it is of: `4 GPUs`, `16 cores`, `64Gi`."""
+    """Return an amount with its resource: `4 GPUs`, `16 cores`, `64Gi memory`."""
     if name == GPU:
         return f"{number(value)} GPU{'' if value == 1 else 's'}"
     if name.startswith(GPU_MODEL_PREFIX):
@@ -81,7 +81,7 @@ def resource(name: str, value: float) -> str:
 
 
 def sentence(said: str, name: str = "") -> str:
-    """What is said, as a sentence; a name it begins with stays as it is."""
+    """Return a text as a sentence; a name at its beginning keeps its case."""
     text = " ".join(said.split())
     first = text.partition(" ")[0]
     if first.isalpha() and first.islower() and first != name:
@@ -90,11 +90,11 @@ def sentence(said: str, name: str = "") -> str:
 
 
 def counted(many: int, one: str, several: str | None = None) -> str:
-    """`1 pod`, `4 pods`."""
+    """Return a number with its noun: `1 pod`, `4 pods`."""
     return f"{many:,} {one if many == 1 else several or one + 's'}"
 
 
 def ordinal(place: int) -> str:
-    """`1st`, `2nd`, `11th`."""
+    """Return an ordinal number: `1st`, `2nd`, `11th`."""
     suffix = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place:,}{suffix}"

@@ -1,4 +1,4 @@
-"""How a command explains itself: options in one column, what they mean in another."""
+"""Help of commands: options in one column, their meaning in another."""
 
 import re
 import sys
@@ -15,14 +15,14 @@ _WIDTH_MAX = 100
 """Longer lines are hard to read."""
 _GAP = 2
 _MANY = {"submit": "-- COMMAND...", "exec": "-- COMMAND...", "scenario": "FILE..."}
-"""What comes again and again, in words; elsewhere it is names."""
+"""Repeated arguments of commands in the usage line; NAME... for the others."""
 
 
 class Help:
-    """Writes help as plain text. The commands of a group keep to one line each."""
+    """Formatter of help as plain text that fits the terminal."""
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
-        """One panel: the words, the options, or the commands."""
+        """Print a panel: the arguments and options, or the commands."""
         if not panel.entries:
             return
         room = _room()
@@ -34,7 +34,7 @@ class Help:
         _say("\n".join([*lines, ""]))
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:  # noqa: ARG002
-        """The line that shows how it is written."""
+        """Print the usage line."""
         words = _text(usage).split()
         if words:
             many = next((said for word, said in _MANY.items() if word in words), "NAME...")
@@ -42,7 +42,7 @@ class Help:
             _say(f"{shown if shown.startswith('Usage:') else f'Usage: {shown}'}\n")
 
     def render_description(self, console: "Console", options: "ConsoleOptions", description: Any) -> None:  # noqa: ARG002
-        """What it does, in paragraphs."""
+        """Print the description in paragraphs."""
         room = _room()
         for paragraph in _text(description).split("\n\n"):
             if paragraph.strip():
@@ -78,7 +78,7 @@ def _meaning(entry: "HelpEntry") -> str:
 
 
 def _text(said: Any) -> str:
-    """What is shown, without its dress."""
+    """Return a text of cyclopts or rich without its markup."""
     bare = getattr(said, "primary_renderable", said)
     return "" if bare is None else str(getattr(bare, "plain", bare))
 

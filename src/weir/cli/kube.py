@@ -1,4 +1,4 @@
-"""`weir kube`: what installs Weir in a cluster."""
+"""`weir kube`: manifests that install Weir in a cluster, and its removal."""
 
 import json
 import sys
@@ -46,52 +46,52 @@ def manifests(
     Parameters
     ----------
     namespace
-        Where Weir runs.
+        Namespace of Weir.
     image
-        The container image, best as NAME@sha256:DIGEST; weir:VERSION if none is named.
+        Container image, preferably as NAME@sha256:DIGEST; weir:VERSION by default.
     replicas
-        How many run; one leads, the others stand by.
+        Number of replicas; one leads, the others stand by.
     scheduler
-        What pods write as schedulerName to be placed by it.
+        The schedulerName of pods that Weir schedules.
     devices
-        The resources that are devices, separated by commas; a name may end in *, and have the part of
-        a GPU behind it that each counts as in quotas, as in =1/7. Those of NVIDIA, AMD and Intel by default.
+        Resources that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each device as
+        that part of a GPU in quotas. The default is the resources of NVIDIA, AMD and Intel.
     reachable_from
-        Ranges of addresses and namespaces that reach Weir's port, for its NetworkPolicy; any by default.
+        Address ranges and namespaces that Weir's NetworkPolicy lets in; any by default.
     refuse_node_name
-        Refuse pods that ask for GPUs and name their node.
+        Refuse GPU pods that name their node.
     require_scheduler
-        Refuse pods that ask for GPUs and name another scheduler.
+        Refuse GPU pods that name another scheduler.
     daemonsets_in
         Refuse GPU pods of DaemonSets in all namespaces but these.
     exempt
-        Namespaces that the three options before don't cover, beside kube-system.
+        Namespaces exempt from the three options above, besides kube-system.
     without_project
         GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT.
     without_project_in
-        Labels of the namespaces this holds in, as KEY=VALUE separated by commas; all by default.
+        Labels of the namespaces for --without-project, as KEY=VALUE separated by commas; all by default.
     without_project_exempt
-        Namespaces it doesn't hold in, beside those of the system.
+        Namespaces exempt from --without-project, besides those of the system.
     priority_classes
-        Names of the classes for types of workloads: weir-train and so on, plain names such as train, or none.
+        PriorityClasses for the types of workloads: weir- (weir-train), plain (train), or none.
     pod_priority_class
-        The PriorityClass of Weir's own pods; none leaves it out.
+        PriorityClass of Weir's own pods, or none.
     requests
-        What a pod of Weir requests, as NAME=AMOUNT separated by commas.
+        Resource requests of Weir's pods, as NAME=AMOUNT separated by commas.
     limits
-        What a pod of Weir may use at most, in the same form.
+        Resource limits of Weir's pods, in the same form.
     node_selector
-        Labels of the nodes that Weir's pods run on, as KEY=VALUE separated by commas.
+        Node labels for Weir's pods, as KEY=VALUE separated by commas.
     tolerate
         Taints that Weir's pods tolerate, each as KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT.
     pull_secret
-        Secrets of the namespace that hold the credentials of the image's registry.
+        Secrets with the credentials of the image's registry.
     monitoring
         Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
     shared_nodes
-        Nodes that Weir may set aside for shares of GPUs by itself, as long as shares need them.
+        Maximum number of nodes that Weir reserves for GPU fractions while they need them.
     overcommit_grace
-        How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
+        Time before preemptible pods are stopped on a node whose GPUs are overcommitted.
     """
     from weir import __version__
     from weir.cli import kube_options as check
@@ -153,7 +153,7 @@ def manifests(
 
 @app.command(name="alerts")
 def alerts() -> int:
-    """Print alerts as a file of rules for Prometheus, where there is no Prometheus operator."""
+    """Print alerts as a rule file for a Prometheus without the operator."""
     from weir.kubernetes.install.manifests import as_yaml
     from weir.kubernetes.install.monitoring import rules
 
@@ -163,7 +163,7 @@ def alerts() -> int:
 
 @app.command(name="dashboard")
 def dashboard() -> int:
-    """Print a Grafana board as JSON, to be imported."""
+    """Print a Grafana dashboard as JSON for import."""
     from weir.kubernetes.install.dashboard import dashboard as board
 
     print(json.dumps(board(), indent=2))
@@ -176,17 +176,16 @@ def release(
     kubeconfig: Path | None = None,
     context: str | None = None,
 ) -> int:
-    """Let go of projects and departments before Weir is removed.
+    """Remove Weir's finalizer from all projects and departments, before Weir is removed.
 
-    Weir keeps projects with work by a finalizer, and only Weir takes it off. Stop Weir first: the command
-    takes it off all of them, with your own rights.
+    The finalizer keeps projects that have workloads. Stop Weir first: the command uses your own rights.
 
     Parameters
     ----------
     kubeconfig
-        The file that says which cluster; $KUBECONFIG or ~/.kube/config by default.
+        The kubeconfig; $KUBECONFIG or ~/.kube/config by default.
     context
-        The context in it; the current one by default.
+        Context of the kubeconfig; the current one by default.
     """
     import asyncio
 

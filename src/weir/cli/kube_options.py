@@ -1,4 +1,4 @@
-"""Options of an installation, checked: what is printed is applied to a cluster as it stands."""
+"""Checks of an installation's options: a person applies the output to a cluster without reading it."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def stop(*names: str) -> int:
-    """End workloads for good. They are told first, and have their grace period to save their state.
+    """End workloads for good. They get notice and their grace period to save their state.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def stop(*names: str) -> int:
 
 
 def suspend(*names: str) -> int:
-    """Stop workloads and keep them: they start again only once they are resumed.
+    """Stop workloads until they are resumed.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def rerun(*names: str) -> int:
     names
         The workloads.
     """
-    return _each(names, lambda pool, name: pool.rerun(name), lambda row: f"{row.name} is queued anew.")
+    return _each(names, lambda pool, name: pool.rerun(name), lambda row: f"{row.name} is queued again.")
 
 
 def _stopped(row: "WorkloadRow") -> str:
@@ -69,7 +69,7 @@ def _each(
     act: "Callable[[Pool, str], WorkloadRow]",
     said: "Callable[[WorkloadRow], str]",
 ) -> int:
-    """Do it to each; what one refuses doesn't keep the others."""
+    """Act on each workload; continue after a refusal."""
     from weir.cli.connect import connect
     from weir.client.errors import Refused
 

@@ -1,7 +1,7 @@
 """`weir logs`, and following a workload to its end.
 
-Output goes to a terminal with its control characters written out: those of a stranger's job could change
-what is seen, or what the terminal does. Files and other programs get it as it is.
+On a terminal, control characters are escaped: those of another person's job could change the display or the
+terminal itself. Files and other programs get the output unchanged.
 """
 
 import re
@@ -39,15 +39,15 @@ def logs(
     name
         The workload: the newest of that name.
     follow
-        Go on, and print what comes, until it is over.
+        Continue until the workload is over.
     pod
-        Of this pod, as group/index, or all for all of them; `weir describe` lists them. The first if none.
+        The pod as group/index, or all; `weir describe` lists pods. The default is the first pod.
     start
-        Of this start of it; by default the last one.
+        Number of the pod's start; the last one by default.
     tail
-        Only so many of its last lines.
+        Maximum number of last lines.
     raw
-        Print control characters on a terminal as they are: colours, and whatever else a job writes.
+        Print control characters, such as colours, on a terminal.
     """
     from weir.cli.connect import connect
 
@@ -81,10 +81,10 @@ def _written_out(found: "re.Match[str]") -> str:
 
 
 def follow_to_end(pool: "Pool", name: str) -> int:
-    """Print a workload's output as it comes, until it is over; its exit code.
+    """Print a workload's output until it is over; return its exit code.
 
     Raises:
-        KeyboardInterrupt: the person has seen enough; the workload goes on.
+        KeyboardInterrupt: the person stopped following; the workload continues.
     """
     try:
         _print(pool, name, follow=True)
@@ -95,10 +95,10 @@ def follow_to_end(pool: "Pool", name: str) -> int:
 
 
 def wait_to_end(pool: "Pool", name: str) -> int:
-    """Wait until a workload is over, and say how it ended; its exit code.
+    """Wait until a workload is over, print how it ended, and return its exit code.
 
     Raises:
-        KeyboardInterrupt: the person doesn't want to wait; the workload goes on.
+        KeyboardInterrupt: the person stopped waiting; the workload continues.
     """
     try:
         found = pool.wait(name)
@@ -110,7 +110,7 @@ def wait_to_end(pool: "Pool", name: str) -> int:
 
 
 def ended(found: "WorkloadDetail") -> str:
-    """How it ended, for people."""
+    """Return a sentence about the end of a workload."""
     from weir.cli.formatting import sentence
     from weir.cli.workloads import time_of, tone_of
 

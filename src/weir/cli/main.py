@@ -1,8 +1,8 @@
-"""The entry of `weir`: which command was meant, and the exit code.
+"""Entry point of `weir`: it finds the command and returns the exit code.
 
-0 done, 1 it failed, 2 the request was wrong, 3 the server can't be reached. The overview is printed from
-the list of commands alone: people and completions ask for it all the time, and the command line library
-costs more to import than everything else.
+The exit code is 0 on success, 1 on failure, 2 for an invalid request, and 3 if the server can't be reached.
+The overview is printed from the list of commands alone, without the import of cyclopts, which costs more than
+everything else.
 """
 
 import gc
@@ -20,7 +20,7 @@ _TAKE_COMMANDS = ("submit", "exec")
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Do what the words say; the exit code."""
+    """Run a command line; return the exit code."""
     _start_fast()
     words = list(sys.argv[1:] if tokens is None else tokens)
     try:
@@ -29,7 +29,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has seen enough; the interpreter must not try again at exit.
+        # The reader closed the output; the interpreter must not write to it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return code
@@ -63,7 +63,7 @@ def _answered(words: list[str]) -> int:
 
 
 def overview() -> str:
-    """What `weir --help` says."""
+    """Return the text of `weir --help`."""
     width = max(len(command.name) for command in COMMANDS)
     lines = [
         "Usage: weir COMMAND",
@@ -73,7 +73,7 @@ def overview() -> str:
     for topic in TOPICS:
         lines += ["", f"{topic.title}:"]
         lines += [f"  {command.name:<{width}}  {command.does}" for command in topic.commands]
-    return "\n".join([*lines, "", "`weir COMMAND --help` tells more about one."])
+    return "\n".join([*lines, "", "`weir COMMAND --help` describes a command."])
 
 
 def _carried_out(words: list[str]) -> int:
@@ -107,7 +107,7 @@ def _carried_out(words: list[str]) -> int:
 
 
 def _complain(said: str) -> None:
-    """One line of the error output, after whatever was printed before."""
+    """Print an error as one line, after the output so far."""
     from weir.cli.terminal import plain
 
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`weir nodes`, `weir top` and `weir status`: what there is, and what is going on."""
+"""`weir nodes`, `weir top` and `weir status`: the nodes and their usage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ NODES: "tuple[Column[NodeRow], ...]" = (
 
 
 def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
-    """Without the columns of what can't be measured here."""
+    """Return the columns without those that this pool can't measure."""
     return [
         column
         for column in columns
@@ -82,7 +82,7 @@ def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Ro
 
 
 def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
-    """List the machines: what of each is held, and how much its GPUs do.
+    """List the nodes with their allocation and the utilization of their GPUs.
 
     Parameters
     ----------
@@ -109,19 +109,19 @@ def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Device:
-    """A device and the machine it is of."""
+class _NodeDevice:
+    """A device and its node."""
 
     node: "NodeRow"
     row: "DeviceRow"
 
 
-def _use_tone(device: _Device) -> Tone:
+def _use_tone(device: _NodeDevice) -> Tone:
     use = device.row.use
     return "busy" if use is not None and device.row.allocated > 0 and use < _IDLE_BELOW else "plain"
 
 
-def _memory(device: _Device) -> str:
+def _memory(device: _NodeDevice) -> str:
     row = device.row
     return (
         f"{size(row.memory_used)} of {size(row.memory)}" if row.memory_used is not None else size(row.memory)
@@ -132,14 +132,14 @@ def _on(row: "DeviceRow") -> list[str]:
     return row.workloads if row.foreign is None else [*row.workloads, row.foreign]
 
 
-def _share(device: _Device) -> str:
+def _share(device: _NodeDevice) -> str:
     held = device.row.allocated
     if held <= 0 and device.row.foreign is not None:
         return "foreign"
     return "free" if held <= 0 else "whole" if held >= 1 else percent(held)
 
 
-DEVICES: tuple[Column[_Device], ...] = (
+DEVICES: tuple[Column[_NodeDevice], ...] = (
     Column("GPU", lambda each: f"{each.node.name}/{each.row.index}", least=8),
     Column(
         "MODEL", lambda each: each.row.model or ("virtual" if each.node.virtual else "-"), least=8, drop=3
@@ -152,14 +152,14 @@ DEVICES: tuple[Column[_Device], ...] = (
 
 
 def top(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
-    """Show what every project holds and what every GPU does, at one glance.
+    """Show the usage of every project and every GPU.
 
     Parameters
     ----------
     watch
-        Go on, and paint it again every second.
+        Repaint the screen every second.
     output
-        table; wide, json and yaml list the devices.
+        table, or the devices as wide, json or yaml.
     """
     from weir.cli.connect import connect
 
@@ -185,7 +185,7 @@ def top(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
 def glance(
     status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", here: Screen
 ) -> list[str]:
-    """The pool, project by project and device by device."""
+    """Return the lines of the pool: its projects, then its devices."""
     held = f"{number(status.allocated)} of {counted(status.devices, 'GPU')}"
     lines = [
         f"{here.paint(f'{held} held', 'strong')}, {status.running:,} running, {status.pending:,} pending",
@@ -193,7 +193,7 @@ def glance(
     most = max([1.0, float(status.devices)])
     if projects:
         lines += ["", *table(sorted(projects, key=lambda row: row.name), _projects(most), here)]
-    devices = [_Device(node, row) for node in nodes_ for row in node.devices]
+    devices = [_NodeDevice(node, row) for node in nodes_ for row in node.devices]
     if devices:
         lines += ["", *table(devices, known(DEVICES, devices), here)]
     return lines
@@ -216,7 +216,7 @@ def _projects(most: float) -> "tuple[Column[QueueRow], ...]":
 
 
 def bar(row: "QueueRow", most: float) -> str:
-    """What a project holds: full within quota, grey where borrowed, dots where guaranteed and free."""
+    """Return the bar of a project: full within quota, grey over quota, dots for idle quota."""
     held, quota = row.allocated.get("gpu", 0.0), row.quota.get("gpu", 0.0)
     per = _BAR_WIDTH / most
     own, borrowed = round(min(held, quota) * per), round(max(0.0, held - quota) * per)
@@ -225,7 +225,7 @@ def bar(row: "QueueRow", most: float) -> str:
 
 
 def status(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
-    """Show the pool in one glance: what it has, what runs, what waits.
+    """Show a summary of the pool: its devices, and its running and pending workloads.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def _held_of(found: "PoolStatus") -> str:
 
 
 def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
-    """The pool, for people."""
+    """Return the lines of the summary."""
     virtual = ", virtual" if found.virtual else ""
     trouble = ["", here.paint(found.trouble, "bad")] if found.trouble else []
     return [

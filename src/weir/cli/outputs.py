@@ -1,4 +1,4 @@
-"""What is listed, in the form that was asked for: a table, or all of it as JSON or YAML."""
+"""Output formats: a table for people, JSON or YAML for programs."""
 
 import json
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 _C1 = re.compile("[\x7f-\x9f]")
-"""Control characters that JSON takes as they are, and terminals obey."""
+"""Control characters that JSON doesn't escape and terminals obey."""
 Output = Literal["table", "wide", "json", "yaml"]
 OutputOption = Annotated[Output, Parameter(name=("--output", "-o"))]
 WatchOption = Annotated[bool, Parameter(name=("--watch", "-w"), negative=())]
@@ -28,7 +28,7 @@ Row = TypeVar("Row", bound="BaseModel")
 def show(
     rows: Sequence[Row], columns: Sequence[Column[Row]], output: Output, *, none: str, more: str = ""
 ) -> None:
-    """Print rows. `none` is said to people where there is nothing, `more` where there is more than this."""
+    """Print rows. A table without rows prints `none`; `more` is a note below a table."""
     if output in ("json", "yaml"):
         print_plain([row.model_dump(mode="json") for row in rows], output)
     elif not rows:
@@ -41,17 +41,17 @@ def show(
 
 
 def print_plain(value: object, output: str) -> None:
-    """Print what programs read."""
+    """Print a value as JSON or YAML."""
     print(as_yaml(value) if output == "yaml" else as_json(value, indent=2))
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """Return the value as JSON that can do nothing to a terminal: what doesn't print is escaped."""
+    """Return the value as JSON in which unprintable characters are escaped."""
     return _UNSAFE.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def as_yaml(value: object) -> str:
-    """Return the value as YAML, keys in their order; with characters that don't print all are escaped."""
+    """Return the value as YAML; if it has unprintable characters, all but ASCII is escaped."""
     import yaml
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)

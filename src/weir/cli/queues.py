@@ -26,7 +26,7 @@ def _gpus(amounts: dict[str, float], missing: str) -> str:
 
 
 def _further(amounts: dict[str, float]) -> str:
-    """Amounts of what isn't GPUs."""
+    """Return the amounts of resources other than GPUs."""
     return (
         ",".join(f"{name}={amount(name, value)}" for name, value in amounts.items() if name != "gpu") or "-"
     )
@@ -271,7 +271,7 @@ def set_department(
 
 @project.command(name="list")
 def list_projects(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
-    """List projects: what each is guaranteed, holds, and may hold as things stand.
+    """List projects with their quota, their allocation and their present fair share.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def list_projects(*, watch: WatchOption = False, output: OutputOption = "table")
 
 @department.command(name="list")
 def list_departments(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
-    """List departments: what each is guaranteed, holds, and may hold as things stand.
+    """List departments with their quota, their allocation and their present fair share.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def _list(
 
 @project.command(name="delete")
 def delete_project(name: str, /) -> int:
-    """Delete a project. It must have no workloads that wait or run.
+    """Delete a project. It must have no pending or running workloads.
 
     Parameters
     ----------

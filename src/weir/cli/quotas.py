@@ -1,4 +1,4 @@
-"""What is said of a department or project on the command line, in the words of scenario files."""
+"""Options of departments and projects, converted to fields of scenario files."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ def words(
     weight: Sequence[str],
     priority: int | None,
 ) -> dict[str, Any]:
-    """What was written, in the words of a scenario.
+    """Return the options as fields of a scenario file.
 
     Raises:
-        ValueError: an amount isn't written as one.
+        ValueError: an amount is invalid.
     """
     words: dict[str, Any] = {}
     for key, written in (("quota", quota), ("limit", limit), ("weight", weight)):
@@ -40,7 +40,7 @@ def words(
 def times(
     max_runtime: str | None, idle_limit: str | None, lifetime: str | None, grace: str | None
 ) -> dict[str, Any]:
-    """The time rules of a project, as far as they were written."""
+    """Return the given time limits of a project."""
     stated = {
         "max_runtime": max_runtime,
         "idle_limit": idle_limit,
@@ -52,10 +52,10 @@ def times(
 
 
 def highest(written: Sequence[str]) -> dict[str, Any]:
-    """Return the highest priorities of single people, written as USER=PRIORITY.
+    """Return the highest priorities of people, from USER=PRIORITY.
 
     Raises:
-        ValueError: one isn't written so.
+        ValueError: one has another form.
     """
     found = {}
     for each in written:
@@ -69,7 +69,7 @@ def highest(written: Sequence[str]) -> dict[str, Any]:
 
 
 def _amount(option: str, written: str) -> tuple[str, str]:
-    """`gpu=4`; a bare `4` is of GPUs."""
+    """Split `gpu=4`; a bare `4` means GPUs."""
     name, parted, value = written.partition("=")
     if not parted:
         name, value = "gpu", written
@@ -79,7 +79,7 @@ def _amount(option: str, written: str) -> tuple[str, str]:
 
 
 def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
-    """What it says now, with what is said anew."""
+    """Return the queue's present fields with the given ones replaced."""
     before: dict[str, Any] = {
         key: {name: int(value) if value == int(value) else value for name, value in amounts.items()}
         for key, amounts in (("quota", row.quota), ("limit", row.limit), ("weight", row.weight))
@@ -99,7 +99,7 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
 
 
 def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, Any]], *, new: bool) -> int:
-    """Make one that isn't there, or set one that is."""
+    """Create a new queue, or change an existing one."""
     from weir.cli.connect import connect
     from weir.client.errors import Refused
 
@@ -144,7 +144,7 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
 
 
 def _not_there(pool: "Pool", kind: Kind, name: str) -> str:
-    """It can't be set: it has to be made first, or is something else."""
+    """Return the sentence about a queue that doesn't exist, or is of the other kind."""
     other: Kind = "department" if kind == "project" else "project"
     others = pool.departments() if kind == "project" else pool.projects()
     if any(row.name == name for row in others):

@@ -1,9 +1,7 @@
-"""`make replay`: real weeks of ten teams, replayed twice on the same machines.
+"""`make replay`: two weeks of ten teams, replayed twice on the same nodes.
 
-Once with a fixed part of the machines for each team, once with guaranteed quotas in one pool. Nothing is
-sent or fetched, and no GPU is needed.
-
-Each replay has a process of its own, so that two cores do it in the time of one replay.
+Once each team has a fixed part of the nodes, once all share a pool with guaranteed quotas. The replay
+needs no network and no GPU. Each replay has its own process, so that two cores need the time of one replay.
 """
 
 import sys
@@ -55,7 +53,7 @@ REFRESH_S = 0.1
 
 
 def main() -> int:
-    """Replay both, then say what came of it."""
+    """Replay both, then print the comparison."""
     started = time.perf_counter()
     print(f"{WEEKS} real weeks of ten teams' jobs, replayed twice on the same machines.\n")
     runs = _replayed((STATIC, GUARANTEED))
@@ -97,7 +95,7 @@ def _fates() -> list[Any]:
 
 
 def _replayed(names: Sequence[str]) -> list[Run]:
-    """One process a replay, each telling how far it is and, last, what came of it."""
+    """Run a process for each replay; read its progress and its result."""
     context = get_context("spawn")
     lines = {}
     for name in names:
@@ -140,7 +138,7 @@ def _replay_in_process(name: str, line: Connection) -> None:
 
 @contextmanager
 def _bars(names: Sequence[str]) -> Iterator[Callable[[str, float], None]]:
-    """A bar for each replay on a terminal; nothing where the output isn't one."""
+    """Show a progress bar for each replay if the output is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _name, _part: None
         return

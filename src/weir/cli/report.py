@@ -1,4 +1,4 @@
-"""`weir report`: who used what."""
+"""`weir report`: usage over time."""
 
 import csv
 import sys
@@ -28,7 +28,7 @@ def _of_held(part: float | None, row: "UsageRow") -> str:
 
 
 def columns(by: str) -> "tuple[Column[UsageRow], ...]":
-    """The columns, the first named for what the rows are."""
+    """Return the columns; the head of the first one is the kind of the rows."""
     return (
         Column(by.upper(), lambda row: row.key or "-", least=10),
         Column("GPU HOURS", lambda row: hours(row.allocated_gpu_s), right=True),
@@ -50,16 +50,16 @@ def usage(
     by: By = "project",
     output: Annotated[Literal["table", "csv", "json"], Parameter(name=("--output", "-o"))] = "table",
 ) -> int:
-    """Report what was held, really used and left idle, and how long was waited.
+    """Report allocated, used and idle device time, and waiting times.
 
     Parameters
     ----------
     since
-        From when on: so long ago, such as 7d or 12h, or a date such as 2026-11-01.
+        Start: an age such as 7d or 12h, or a date such as 2026-11-01.
     until
-        Up to when, written likewise; now by default.
+        End, in the same form; now by default.
     by
-        What the rows are: project, department, user, type or node.
+        Kind of the rows: project, department, user, type or node.
     output
         table (hours and percent), csv or json (seconds).
     """
@@ -83,10 +83,10 @@ def usage(
 
 
 def at(option: str, written: str) -> float:
-    """A time, as seconds since the epoch.
+    """Return a time as seconds since the epoch.
 
     Raises:
-        ValueError: it isn't one; the message says what to write.
+        ValueError: the text isn't a time; the message says what to write.
     """
     from weir.model.resources import seconds
 

@@ -1,6 +1,6 @@
-"""`weir scenario`: play scenario files, and hold them against what they expect.
+"""`weir scenario`: run scenario files, and check their expectations.
 
-The engine is imported when a file is played.
+The engine is imported when a file is run.
 """
 
 import json
@@ -31,14 +31,14 @@ def run(
     cycles: Annotated[int | None, Parameter(validator=Number(gte=1, lte=10_000))] = None,
     output: Output = "text",
 ) -> int:
-    """Play each file, and say where every pod ended.
+    """Run each file, and print the state of every pod.
 
     Parameters
     ----------
     files
         Scenario files, YAML or JSON.
     cycles
-        How many cycles to play; by default what the file expects something after, else 2.
+        Number of cycles; by default that of the file's expectations, else 2.
     output
         text for people; json for programs, one object a line for each file.
     """
@@ -54,7 +54,7 @@ def run(
 
 @app.command
 def check(*files: Path, output: Output = "text") -> int:
-    """Play each file, and hold it against its `expect`; the exit code is 1 if one differs.
+    """Run each file, and check its `expect`; the exit code is 1 if one differs.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
     Parameters
     ----------
     of
-        Which of the two.
+        The kind of file.
     """
     from weir.scenario_io import policy_schema, scenario_schema
 
@@ -105,7 +105,7 @@ def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
 
 
 def _each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
-    """Do it for every file that can be read; say what is wrong with the others. The worst code."""
+    """Run every readable file and print the mistakes of the others; return the highest exit code."""
     from weir.model.scenario import InvalidFile
     from weir.scenario_io import read_scenario
 
@@ -155,5 +155,5 @@ def _why(pod: "PodResult") -> str:
 
 
 def _did(cycle: "CycleResult") -> str:
-    parts = (("bound", cycle.bound), ("evicted", cycle.evicted), ("waiting for room", cycle.waiting))
+    parts = (("bound", cycle.bound), ("evicted", cycle.evicted), ("nominated", cycle.waiting))
     return "; ".join(f"{did} {', '.join(pods)}" for did, pods in parts if pods) or "nothing"

@@ -1,4 +1,4 @@
-"""`weir secret`: values for workloads that nothing shows again."""
+"""`weir secret`: values for workloads. Nothing shows them again."""
 
 import sys
 from pathlib import Path
@@ -24,18 +24,19 @@ COLUMNS: "tuple[Column[SecretRow], ...]" = (
 
 @app.command(name="set")
 def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = None) -> int:
-    """Set a secret: its value is read from the input, or from a file, and shown nowhere again.
+    """Set a secret. Its value is read from the input or from a file, and never shown.
 
-    Workloads that name it get the value when they start; those that run keep what they have.
+    Workloads that name it get the value when they start; running ones keep the old value.
 
     Parameters
     ----------
     name
-        What it is called, such as WANDB_API_KEY.
+        Name of the secret, such as WANDB_API_KEY.
     project
         The project it belongs to; $WEIR_PROJECT if left out.
     file
-        Where its value is; without, it is typed unseen, or read from the input. A last newline is left out.
+        File with the value; by default it is typed without echo, or read from the input. A last newline is
+        removed.
     """
     from weir.cli.connect import connect
 
@@ -109,10 +110,10 @@ def _project(project: str | None) -> str:
 
 
 def _value(name: str, file: Path | None) -> str:
-    """Return the value a person gives, never from the command line: others see that.
+    """Return the value from a file or the input; other users could see the command line.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the value is empty, or can't be read.
     """
     try:
         if file is not None:

@@ -1,6 +1,6 @@
-"""`weir simulate`: a trace replayed on a cluster, under one policy or several compared.
+"""`weir simulate`: replay of a trace on a cluster, under one policy or several.
 
-What it needs (the simulated world, numpy) is imported when it runs, so that `weir --help` stays quick.
+The simulation and numpy are imported when the command runs.
 """
 
 import json
@@ -36,7 +36,7 @@ def simulate(
     report: Path | None = None,
     output: Literal["text", "json"] = "text",
 ) -> int:
-    """Replay a trace of jobs on a cluster, and say what would have become of them.
+    """Replay a trace of jobs on a cluster, and print the result for each policy.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ def simulate(
     trace
         The jobs, as CSV, plain or gzipped.
     format_
-        How the trace is written: weir, or one of the public records openb, itp and philly.
+        Format of the trace: weir, or one of the public traces openb, itp and philly.
     policy
         A policy file, or the name of a preset (fair, throughput), instead of the cluster file's.
     compare
-        Further policies to replay the same jobs under.
+        Further policies for the same jobs.
     report
         Write a page with charts to this HTML file.
     output
@@ -80,10 +80,10 @@ def simulate(
 
 
 def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[JobTrace]]":
-    """The cluster and the jobs.
+    """Return the cluster and the jobs.
 
     Raises:
-        Refused: one can't be read, or isn't what a replay needs.
+        InvalidFile: a file can't be read, or a replay can't use it.
     """
     from weir.model.scenario import InvalidFile, Mistake
     from weir.scenario_io import read_scenario
@@ -101,10 +101,10 @@ def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[Job
 
 
 def _check_report(report: Path | None) -> None:
-    """Before minutes of work, not after.
+    """Check that the report can be written, before minutes of work.
 
     Raises:
-        Refused: it can't be written there.
+        InvalidFile: it can't be written there.
     """
     from weir.model.scenario import InvalidFile, Mistake
 
@@ -130,10 +130,10 @@ def _write_report(report: Path, scenario: "Scenario", trace: Path, runs: "Mappin
 
 
 def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict[str, "Policy"]:
-    """The policies to replay under, by name.
+    """Return the policies of the replay by name.
 
     Raises:
-        Refused: one can't be read.
+        InvalidFile: one can't be read.
     """
     from weir.model.policy import PRESETS, Policy
     from weir.scenario_io import read_policy
@@ -154,7 +154,7 @@ def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[float], None] | None]:
-    """A bar on a terminal; nothing where the output isn't one."""
+    """Show a progress bar if the output is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -165,7 +165,7 @@ def progress_bar(name: str) -> Iterator[Callable[[float], None] | None]:
 
 
 def bars() -> "Progress":
-    """Bars on the terminal behind the error output."""
+    """Return progress bars on the terminal of the error output."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -200,7 +200,7 @@ LINES: tuple[Line, ...] = (
 
 
 def print_runs(runs: Mapping[str, Mapping[str, Any]], lines: Sequence[Line] = LINES) -> None:
-    """The runs side by side, numbers to the right."""
+    """Print the runs side by side."""
     names = list(runs)
     columns = [[name, *(written(runs[name]) for _, written in lines)] for name in names]
     widths = [max(map(len, column)) for column in columns]

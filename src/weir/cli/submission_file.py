@@ -16,14 +16,14 @@ STANDARD_INPUT = Path("-")
 
 
 class _Lines(Mistakes):
-    """Mistakes of a submission, whose words of pods may stand at its top."""
+    """Mistakes of a submission, whose pod fields may stand at its top."""
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self.top: frozenset[str] = frozenset()
 
     def line(self, path: Sequence[Step]) -> int:
-        """Return the line of what a path leads to, as the file has it."""
+        """Return the line of a path in the file."""
         inside = list(path[2:])
         at_top = list(path[:2]) == ["pods", 0] and bool(inside) and inside[0] in self.top
         return super().line(inside if at_top else path)
@@ -33,7 +33,7 @@ def read_submission(file: Path) -> dict[str, Any]:
     """Return the submission of a file; `-` is the standard input.
 
     Raises:
-        scenario.Refused: it can't be read; every mistake has its line.
+        scenario.InvalidFile: the file has mistakes; each has its line.
     """
     if file == STANDARD_INPUT:
         mistakes = _Lines("standard input")

@@ -62,7 +62,7 @@ def submit(
 ) -> int:
     """Queue a command, as in `weir submit -p vision --gpus 2 -- python train.py`.
 
-    Its name goes to the output, what happens next to the error output, so that a script can keep the name.
+    The workload's name goes to the output, hints to the error output, so that a script can store the name.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _submit(
 
 
 def _logs(pool: "Pool", name: str) -> str:
-    """What follows its output."""
+    """Return the command that follows a workload's output."""
     if not pool.address.is_cluster:
         return f"weir logs {name} -f"
     namespace, _, job = name.partition("/")
@@ -214,7 +214,7 @@ def _logs(pool: "Pool", name: str) -> str:
 
 
 def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
-    """What was queued, and what happens next."""
+    """Print the name of the new workload, and the next commands."""
     here = screen(sys.stderr)
     pods = counted(made.pods, "pod")
     asks = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
@@ -233,7 +233,7 @@ def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
 
 
 def _warn(pool: "Pool", name: str) -> None:
-    """Say at once what waiting won't help."""
+    """Warn at once if the workload can never start."""
     for _ in range(LOOKS):
         row = pool.get(name)
         if row.status != "pending" or row.reason is not None:
@@ -274,10 +274,10 @@ def _variables(env: Sequence[str]) -> dict[str, str]:
 
 
 def _secrets(secret: Sequence[str]) -> dict[str, str]:
-    """Secrets by their variables.
+    """Return the names of secrets by variable.
 
     Raises:
-        ValueError: one can't be read.
+        ValueError: one has another form.
     """
     found: dict[str, str] = {}
     for each in secret:
@@ -293,10 +293,10 @@ def _secrets(secret: Sequence[str]) -> dict[str, str]:
 
 
 def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
-    """What everything else needs is there. The project may come from the environment.
+    """Check that a project and a command are given; take the project from the environment if needed.
 
     Raises:
-        ValueError: it isn't.
+        ValueError: one is missing.
     """
     if "project" not in words and "project" not in body and os.environ.get("WEIR_PROJECT"):
         words["project"] = os.environ["WEIR_PROJECT"]
@@ -307,7 +307,7 @@ def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
 
 
 def in_options(said: str) -> str:
-    """A refusal in the words of the command line: `--gpus`, where the submission says `pods[0].gpus`."""
+    """Return a refusal with options instead of fields: `--gpus` for `pods[0].gpus`."""
 
     def option(match: re.Match[str]) -> str:
         key = match[1]

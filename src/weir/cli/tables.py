@@ -1,4 +1,4 @@
-"""Plain tables that fit the terminal: cells that are too long go on below, and nothing is cut off."""
+"""Plain tables that fit the terminal: long cells continue below, and nothing is cut off."""
 
 import shutil
 import textwrap
@@ -10,12 +10,12 @@ _WIDTH_UNKNOWN = 110
 
 
 def terminal_width() -> int:
-    """How many characters a line of the terminal holds; a usual width where it isn't one."""
+    """Return the width of the terminal, or a usual width if the output isn't one."""
     return shutil.get_terminal_size((_WIDTH_UNKNOWN, 24)).columns
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """The rows under their heads, in at most `width` characters a line if that can be."""
+    """Return a table with lines of at most `width` characters, if possible."""
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     room = width - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room and max(widths) > _COLUMN_WIDTH_MIN:

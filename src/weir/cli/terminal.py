@@ -1,4 +1,4 @@
-"""The terminal: how wide it is, whether it has colours, and the few tones that mean something."""
+"""The terminal: its width, its colours, and text that fits it."""
 
 import os
 import shutil
@@ -16,21 +16,21 @@ _WIDE = ("W", "F")
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Where words go. Without a `width` nothing is shortened: it is a file, or another program."""
+    """Properties of an output. Files and programs have no `width`: nothing is shortened for them."""
 
     width: int | None
     height: int | None
     colour: bool
 
     def paint(self, text: str, tone: Tone) -> str:
-        """The text in a tone, if there are colours."""
+        """Return the text in a tone, if the output has colours."""
         if not self.colour or tone == "plain" or not text:
             return text
         return f"\x1b[{_CODES[tone]}m{text}\x1b[0m"
 
 
 def screen(stream: TextIO | None = None) -> Screen:
-    """What is behind a stream; by default the output."""
+    """Return the properties of a stream; by default of the standard output."""
     out = sys.stdout if stream is None else stream
     if not out.isatty():
         columns = os.environ.get("COLUMNS", "")
@@ -41,14 +41,14 @@ def screen(stream: TextIO | None = None) -> Screen:
 
 
 def plain(text: str) -> str:
-    """Text that can do nothing to a terminal: what doesn't print is written out."""
+    """Return the text with unprintable characters escaped: they could control the terminal."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(_cells_of(each) for each in text)
@@ -61,7 +61,7 @@ def _cells_of(character: str) -> int:
 
 
 def shortened(text: str, width: int, *, middle: bool) -> str:
-    """At most `width` columns of it. Names lose their middle, sentences their end."""
+    """Return at most `width` columns of a text: without its middle if `middle`, else without its end."""
     if cells(text) <= width:
         return text
     if width <= 1:
@@ -73,7 +73,7 @@ def shortened(text: str, width: int, *, middle: bool) -> str:
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> str:
-    """A paragraph, indented, in lines that fit."""
+    """Return a paragraph in indented lines that fit."""
     if width is None:
         return indent + text
     lines = textwrap.wrap(text, max(_WIDTH_MIN, width - len(indent)), break_on_hyphens=False)

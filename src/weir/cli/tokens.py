@@ -1,4 +1,4 @@
-"""`weir token`: who may ask, and for what."""
+"""`weir token`: access tokens of people."""
 
 import sys
 from collections.abc import Sequence
@@ -43,20 +43,20 @@ def create(
     expires: str | None = None,
     output: MadeOutput = "token",
 ) -> int:
-    """Make a token for a person, and print it. It is shown this once.
+    """Create a token for a person, and print it. It is never shown again.
 
     Parameters
     ----------
     user
-        Who asks with it.
+        The person.
     admin
-        They may do everything, in every project.
+        Make the person an administrator, who may do everything in every project.
     project
-        A project they may act in; may be given several times.
+        A project of the person. Repeat it for more projects.
     label
-        What it is for, such as laptop: tells several tokens of one person apart.
+        Label, such as laptop, to distinguish several tokens of a person.
     expires
-        How long it holds, such as 90d; for good if left out.
+        Lifetime, such as 90d; unlimited by default.
     output
         token (its text alone), json or yaml.
     """
@@ -73,7 +73,7 @@ def create(
 
 
 def _print(made: "TokenMade", output: str) -> int:
-    """Print a token's text, and on the error output what it is good for."""
+    """Print a token's text, and its rights on the error output."""
     if output != "token":
         print_plain(made.model_dump(mode="json"), output)
         return 0
@@ -87,14 +87,14 @@ def _print(made: "TokenMade", output: str) -> int:
 
 @app.command
 def rotate(number: int | None = None, /, *, expires: str | None = None, output: MadeOutput = "token") -> int:
-    """Give a token another text, and print it. The old text is worth nothing from now on.
+    """Replace the text of a token, and print it. The old text becomes invalid.
 
     Parameters
     ----------
     number
-        Its id, as `weir token list` shows it; the token this command asks with if left out.
+        Id of the token from `weir token list`; the token of this command by default.
     expires
-        How long the new text holds, such as 90d; as long as the old one did if left out.
+        Lifetime of the new text, such as 90d; that of the old one by default.
     output
         token (its text alone), json or yaml.
     """
@@ -124,12 +124,12 @@ def list_(*, output: OutputOption = "table") -> int:
 
 @app.command
 def revoke(number: int, /) -> int:
-    """Revoke a token: it is worth nothing from now on.
+    """Revoke a token: it becomes invalid at once.
 
     Parameters
     ----------
     number
-        Its id, as `weir token list` shows it.
+        Id of the token from `weir token list`.
     """
     from weir.cli.connect import connect
 

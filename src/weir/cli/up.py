@@ -1,4 +1,4 @@
-"""`weir up`: the pool on this machine, or the scheduler of a cluster."""
+"""`weir up`: the server of a pool on this machine, or the scheduler of a cluster."""
 
 import os
 import re
@@ -50,76 +50,76 @@ def up(
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     log_format: Literal["text", "json"] | None = None,
 ) -> int:
-    """Serve this machine's GPUs as a pool, until it is told to stop. What runs goes on without it.
+    """Serve this machine's GPUs as a pool, until it is interrupted. Running workloads continue without it.
 
-    Its state lives in $WEIR_HOME, or ~/.weir. With --on kubernetes it schedules the pods of a cluster whose
-    schedulerName is weir instead, and all its state is in the API server.
+    Its state is in $WEIR_HOME, or ~/.weir. With --on kubernetes it schedules pods with schedulerName weir in
+    a cluster, and all its state is in the API server.
 
     Parameters
     ----------
     on
         What to schedule: this machine, or a Kubernetes cluster.
     context
-        The context of the kubeconfig, in $KUBECONFIG or ~/.kube/config; the current one by default.
+        Context of the kubeconfig ($KUBECONFIG or ~/.kube/config); the current one by default.
     namespace
-        Where those that stand by for one another keep their lease: where this one runs, by default.
+        Namespace of the lease for leader election; by default the namespace of this process.
     scheduler
-        What pods of a cluster write as schedulerName to be placed by this one.
+        The schedulerName of the pods that this process schedules.
     devices
-        The resources of a cluster that are devices, separated by commas; a name may end in *, and have
-        the part of a GPU behind it that each counts as in quotas, as in =1/7.
+        Resources of the cluster that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each
+        device as that part of a GPU in quotas.
     overcommit_grace
-        How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
+        Time before preemptible pods are stopped on a node whose GPUs are overcommitted.
     shared_nodes
-        Nodes of a cluster that Weir may set aside for shares of GPUs by itself, as long as shares need them.
+        Maximum number of nodes that Weir reserves for GPU fractions while they need them.
     workload_kinds
-        A file with more entries for the table of kinds that make pods.
+        File with further workload kinds: objects that create pods.
     service
-        The service by which the API server reaches this one: webhooks, health and metrics are answered then.
+        Service by which the API server reaches this process; it turns on webhooks, health and metrics.
     client_ca
-        A file of authorities; who calls a webhook has to show a certificate that one of them signed.
+        File of certificate authorities. A webhook's caller needs a certificate that one of them signed.
     leader_election
-        Elect a leader among several instances. --no-leader-election schedules at once, without a lease.
+        Elect a leader among several replicas. --no-leader-election schedules at once, without a lease.
     without_project
-        GPU pods in namespaces that no project of the cluster lists: ignore, refuse, or queue:PROJECT.
+        GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT.
     without_project_in
-        Labels of the namespaces this holds in, as KEY=VALUE separated by commas; all by default.
+        Labels of the namespaces for --without-project, as KEY=VALUE separated by commas; all by default.
     without_project_exempt
-        Namespaces it doesn't hold in, separated by commas, beside those of the system.
+        Namespaces exempt from --without-project, separated by commas, besides those of the system.
     host
-        The address to listen on; this machine alone by default.
+        Address to listen on; by default only this machine can connect.
     port
-        The port to listen on; 0 takes any that is free.
+        Port to listen on; 0 for any free port.
     virtual_gpus
-        So many GPUs that aren't there, instead of those that are: to try things out.
+        Number of virtual GPUs to use instead of real ones, for trying Weir out.
     policy
-        A policy file; the preset fair if none.
+        Policy file; the preset fair by default.
     limits
-        A file with limits of the server, such as requests for each person; the defaults if none.
+        File with limits of the server, such as requests for each person.
     database
-        Where state is kept, as a URL, instead of the file in the home; $WEIR_DATABASE_URL if left out.
+        Database URL instead of the file in the home; $WEIR_DATABASE_URL by default.
     database_file
-        A file with that URL, so that a password in it isn't among the processes' arguments.
+        File with the database URL, so that other users can't see its password in the process list.
     begin_again
-        Make one pool of a home and a database that don't belong together; numbers begin above what is there.
+        Use a home and a database that don't belong together as one pool; new numbers begin above both.
     log_max_size
-        How much of a pod's output is kept, its beginning and its end, such as 1Gi; 0 for all of it.
+        Size of a pod's output to keep (its beginning and its end), such as 1Gi; 0 for all of it.
     keep_logs
-        How long the output of a workload is kept once it is over, such as 30d. What a job saved stays.
+        Time to keep the output of workloads that are over, such as 30d. Checkpoints stay.
     keep_checkpoints
-        How long a checkpoint directory is kept once its workload is over, such as 90d; for ever if none.
+        Time to keep checkpoint directories of workloads that are over, such as 90d; unlimited by default.
     pids_max
-        Processes and threads one pod may have, where the kernel lets Weir limit them; 0 for no limit.
+        Maximum number of processes and threads of a pod, if the kernel lets Weir limit them; 0 for no limit.
     keep_details
-        How long the command and environment of a workload are kept once it is over, such as 30d.
+        Time to keep commands and environments of workloads that are over, such as 30d.
     audit_syslog
-        Send lines of the audit log to syslog as well, out of the reach of jobs.
+        Also send the audit log to syslog, where jobs can't change it.
     hide_others
-        Leave names of other projects' workloads out of the metrics, and use by person out of reports.
+        Hide workload names of other projects in metrics, and usage by person in reports.
     log_level
-        What the server says of itself on the error output.
+        Level of the server's log on the error output.
     log_format
-        Lines of text or of JSON; JSON by default in front of a cluster, else text.
+        Format of the log: text or json; by default json for a cluster, else text.
     """
     if on == "kubernetes":
         from weir.cli import kube_options as check
@@ -191,10 +191,10 @@ def up(
 
 
 def database_url(url: str | None, file: Path | None) -> str | None:
-    """Return the database's address: as an option says it, or a file, or the environment.
+    """Return the database URL from the option, the file or the environment.
 
     Raises:
-        ValueError: two of them are given, or the file can't be used.
+        ValueError: option and file are both given, or the file can't be used.
     """
     if url is not None and file is not None:
         raise ValueError("--database and --database-file both name the database; write one of them")
@@ -220,7 +220,7 @@ def _opening(
     port: int | None,
     client_ca: Path | None,
 ) -> "ServingOptions | None":
-    """Where to answer, if at all."""
+    """Return where to serve webhooks, health and metrics; None if nothing is served."""
     if service is None:
         return None
     from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions

@@ -1,4 +1,4 @@
-"""Things that change: painted again in place on a terminal, line after line elsewhere."""
+"""Watching a list: repainted in place on a terminal, appended line by line elsewhere."""
 
 import sys
 import time
@@ -20,9 +20,9 @@ Frame = Callable[[Screen], Sequence[str]]
 
 
 def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None) -> int:
-    """Paint a frame again and again where it is, until the person has seen enough.
+    """Repaint a frame in place until the person interrupts it.
 
-    A pool that goes away is waited for; the last frame stays.
+    While the pool doesn't answer, the last frame stays.
     """
     from weir.client.errors import Unreachable
 
@@ -52,7 +52,7 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
 
 
 def paint_over(lines: Sequence[str], here: Screen, before: int) -> int:
-    """Over the frame before, which was so many lines high; how high this one is."""
+    """Paint over the previous frame of `before` lines; return the height of the new one."""
     most = max(2, (here.height or 10_000) - 1)
     if len(lines) > most:
         hidden = len(lines) - most + 1
@@ -64,7 +64,7 @@ def paint_over(lines: Sequence[str], here: Screen, before: int) -> int:
 
 
 def append(rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output) -> int:
-    """Print each row as it comes: a line of the table, a line of JSON, a document of YAML."""
+    """Print each row when it arrives: a line of the table, a line of JSON, or a document of YAML."""
     lines = Lines(columns, wide=output == "wide")
     try:
         for row in rows:
@@ -82,7 +82,7 @@ def append(rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output) 
 def changed(
     look: Callable[[], Iterable[Row]], key: Callable[[Row], object], every_s: float = EVERY_S
 ) -> Iterator[Row]:
-    """Rows that are new or differ from what they were, looked at again and again."""
+    """Poll rows; yield those that are new or changed."""
     seen: dict[object, Row] = {}
     while True:
         now = {key(row): row for row in look()}
@@ -94,5 +94,5 @@ def changed(
 
 
 def is_terminal() -> bool:
-    """Whether what is painted can be painted over."""
+    """Return True if the output is a terminal that can be repainted."""
     return sys.stdout.isatty()

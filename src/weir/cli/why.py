@@ -1,4 +1,4 @@
-"""`weir why`: the reason, the numbers, and what would let it start now."""
+"""`weir why`: the reason of a pending workload, its numbers, and suggestions."""
 
 import shlex
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 
 def why(name: str, /, *, output: OutputOption = "table") -> int:
-    """Say why a workload waits, with its queue's numbers and what would let it start now.
+    """Print why a workload is pending, its queue's numbers, and what would let it start now.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def why(name: str, /, *, output: OutputOption = "table") -> int:
 
 
 def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
-    """The answer, for people."""
+    """Return the answer as lines."""
     lines = [_head(answer, here)]
     if answer.evicted is not None and answer.status == "pending":
         at = f"Evicted {since(answer.evicted.at_s)} ago: {plain(answer.evicted.sentence)}"
@@ -117,7 +117,7 @@ _OPTIONS = ("gpus", "gpu_memory", "devices", "pods", "cpu", "memory", "priority"
 
 
 def as_command(change: dict[str, object], name: str) -> str:
-    """How to do what is suggested; nothing where it can't be said in a few words."""
+    """Return the command for a suggestion; an empty text if it takes more than one command."""
     if change == {"suspended": False}:
         return f"weir resume {name}"
     words: list[str] = []

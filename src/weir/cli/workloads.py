@@ -34,12 +34,12 @@ _LIMIT, _PAGE, _EVENTS = 100, 500, 20
 
 
 def tone_of(row: "WorkloadRow | PodRow") -> Tone:
-    """The tone of its status."""
+    """Return the tone of a status."""
     return TONES.get(row.status, "plain")
 
 
 def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
-    """Return the wall time of all its runs, or a dash where it never ran."""
+    """Return the wall time of all runs, or a dash if it never ran."""
     ran_s = row.ran_s
     if row.started_s is not None and row.ended_s is None:
         now = time.time() if now_s is None else now_s
@@ -48,7 +48,7 @@ def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
 
 
 def why_of(row: "WorkloadRow") -> str:
-    """Return why it waits or how it ended, after the eviction that made it wait."""
+    """Return its last eviction, and why it is pending or how it ended."""
     reason = "" if row.reason is None or row.status == "succeeded" else row.reason.sentence
     parts = [part for part in (evicted(row), reason) if part]
     return sentence("; ".join(parts), row.name) if parts else ""
@@ -94,26 +94,26 @@ def list_(
     watch: WatchOption = False,
     output: OutputOption = "table",
 ) -> int:
-    """List workloads, newest first: those that wait or run, or with --all those that are over, too.
+    """List pending and running workloads, newest first; with --all also those that are over.
 
     Parameters
     ----------
     project
-        Only those of this project.
+        Only workloads of this project.
     all_
-        Those that are over, too.
+        Include workloads that are over.
     status
-        Only those with this status; may be given several times.
+        Only workloads with this status. Repeat it for several ones.
     type_
-        Only train, build or inference.
+        Only workloads of this type: train, build or inference.
     user
-        Only those of this person.
+        Only workloads of this person.
     search
-        Only those whose name has this in it.
+        Only workloads with this text in their name.
     limit
-        How many at most; 0 for all.
+        Maximum number of workloads; 0 for all.
     watch
-        Go on: paint the list again as it changes, or where the output is no terminal print a line a change.
+        Repaint the list as it changes; if the output is no terminal, print a line for each change.
     output
         table, wide (more columns), json or yaml.
     """
@@ -146,7 +146,7 @@ def list_(
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """Which workloads are meant."""
+    """Filter of `weir list`."""
 
     project: str | None = None
     status: tuple[str, ...] = ()
@@ -156,12 +156,12 @@ class ListFilter:
     ended: bool = False
 
     def of(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int]":
-        """So many of them (0: all), and how many there are."""
+        """Return up to `limit` workloads (0: all), and their total number."""
         rows, total, _ = self.all(pool, limit)
         return rows, total
 
     def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int, str | None]":
-        """Return up to `limit` of them (0: all), how many there are, and what the pool can't do now."""
+        """Return up to `limit` workloads (0: all), their total number, and the pool's impairment."""
         rows: list[WorkloadRow] = []
         after: str | None = None
         while True:
@@ -181,7 +181,7 @@ class ListFilter:
             after = page.next
 
     def holds(self, row: "WorkloadRow") -> bool:
-        """Whether it is one of them. What ends is told once, though only those not over are meant."""
+        """Return True if a workload matches. One that just ended matches, so that its end is printed."""
         return (
             self.project in (None, row.project)
             and (not self.status or row.status in self.status)
@@ -192,7 +192,7 @@ class ListFilter:
 
 
 def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[WorkloadRow]":
-    """The list as it is, oldest first, then each change."""
+    """Yield the present list, oldest first, then each change."""
     from weir.api.answers import WorkloadRow
 
     changes = pool.stream()
@@ -218,14 +218,14 @@ def _frame(found: "tuple[list[WorkloadRow], int]", here: Screen, output: Output)
 
 
 def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption = False) -> int:
-    """Show all that is known of a workload: what it asked for, its pods, what happened to it.
+    """Show all details of a workload: its request, its pods and its events.
 
     Parameters
     ----------
     name
         The workload: the newest of that name, or any by its uid, which --output wide lists.
     output
-        table for people (wide says the environment, too), json or yaml for programs.
+        table for people (wide adds the environment), json or yaml for programs.
     watch
         Go on, and show it again as it changes.
     """
@@ -246,7 +246,7 @@ def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption
 
 
 def description(detail: "WorkloadDetail", here: Screen, *, wide: bool = False) -> list[str]:
-    """A workload, for people."""
+    """Return the details of a workload as lines."""
     from weir.cli.events import event_lines
 
     head = f"{here.paint(detail.name, 'strong')}  {here.paint(_standing(detail), tone_of(detail))}"
@@ -266,7 +266,7 @@ def description(detail: "WorkloadDetail", here: Screen, *, wide: bool = False) -
 
 
 def _standing(detail: "WorkloadDetail") -> str:
-    """Its status, and since when."""
+    """Return its status and the time since the last change."""
     if detail.ended_s is not None:
         return f"{detail.status} {since(detail.ended_s)} ago"
     if detail.status == "running":
@@ -277,7 +277,7 @@ def _standing(detail: "WorkloadDetail") -> str:
 
 
 def _requests(detail: "WorkloadDetail") -> str:
-    """Return what its pods ask for, as in `4 pods, 4 GPUs together, 2 cores each`."""
+    """Return the requests of its pods: `4 pods, 4 GPUs together, 2 cores each`."""
     text = f"{counted(detail.pods, 'pod')}, {resource(GPU, detail.devices)}"
     if detail.pods > 1 and detail.devices:
         text += " together"
@@ -333,7 +333,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
 
 
 def _starts(detail: "WorkloadDetail") -> list[tuple[str, str]]:
-    """Return when it first started, and when last if that was another start."""
+    """Return the times of its first start and of its last one if they differ."""
     first_s, last_s = detail.first_started_s, detail.started_s
     starts = [("Started", first_s or last_s)]
     if first_s is not None and last_s is not None and last_s > first_s:

@@ -1,6 +1,6 @@
-"""The typed client of a pool, and what a job says from inside one.
+"""The typed client of a pool, and the calls inside a job.
 
-Nothing heavy is imported here: jobs import this package too, and completion asks it while a person types.
+This module imports little: jobs import the package too, and completion runs while a person types.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
-"""Where the pool is and who asks: from the environment, else from what a server on this machine wrote.
+"""The address of the pool and the token: from the environment, else from files of a server on this machine.
 
-Standard library alone: completion uses it while a person types.
+This module uses the standard library only, because completion runs while a person types.
 """
 
 import ipaddress
@@ -29,9 +29,9 @@ _FILE_BYTES_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A pool's URL, the token to ask with, and the users its server may run as.
+    """A pool's URL, a token, and the users that its server may run as.
 
-    `home` is set where the pool of this machine is asked through the socket in its home.
+    `home` is set if requests go through the socket in the home of this machine's pool.
     """
 
     url: str
@@ -41,12 +41,12 @@ class Address:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether it is a cluster of a kubeconfig, which the command line asks by itself."""
+        """Return True for a cluster of a kubeconfig, which only the command line can use."""
         return self.url.startswith(CLUSTER)
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is on this very machine: no proxy has a part in that."""
+        """Return True if the pool is on this machine, so that no proxy is used."""
         host = urlsplit(self.url).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -55,16 +55,16 @@ class Address:
 
 
 def home() -> Path:
-    """The directory of the pool on this machine."""
+    """Return the directory of the pool on this machine."""
     named = os.environ.get(HOME)
     return Path(named) if named else Path.home() / ".weir"
 
 
 def find(url: str | None = None, token: str | None = None) -> Address:
-    """The pool that is meant: the arguments, else the environment, else the one on this machine.
+    """Return the pool from the arguments, else from the environment, else the one on this machine.
 
     Raises:
-        Unreachable: none is known, or what names it can't be used.
+        Unreachable: no pool is known, or its address is invalid.
     """
     named = url or os.environ.get(URL)
     token = token or os.environ.get(TOKEN) or None
@@ -82,7 +82,7 @@ def find(url: str | None = None, token: str | None = None) -> Address:
 
 @contextmanager
 def open_socket_path(at: Path) -> Iterator[str]:
-    """Yield a path of the socket in a home. The path is short, and leads to this home whatever is renamed.
+    """Yield a short path of the socket in a home, which stays valid if the home is renamed.
 
     Raises:
         Unreachable: the home can't be opened.
@@ -112,7 +112,7 @@ def _none_here(at: Path) -> Unreachable:
 
 
 def _owner(directory: int, at: Path) -> int:
-    """Return the owner of a home, if that is a user a pool may run as."""
+    """Return the owner of a home, if a pool may run as that user."""
     owner = os.fstat(directory).st_uid
     expected = expected_uids()
     if owner and expected is not None and owner not in expected:
@@ -124,16 +124,16 @@ def _owner(directory: int, at: Path) -> int:
 
 
 def _place(directory: int, at: Path, owner: int) -> tuple[str, bool]:
-    """Return the URL that the server of a home wrote down, and if there is a socket."""
+    """Return the URL from the server's file in a home, and if there is a socket."""
     try:
         written = json.loads(_read(directory, SERVER_FILE, at, owner))
         return str(written["url"]), written.get("socket") == SOCKET_FILE
     except (ValueError, TypeError, KeyError) as error:
-        raise Unreachable(f"{at / SERVER_FILE} can't be read: start the pool anew with `weir up`.") from error
+        raise Unreachable(f"{at / SERVER_FILE} can't be read: restart the pool with `weir up`.") from error
 
 
 def _read(directory: int, name: str, at: Path, owner: int) -> str:
-    """Return the text of a file of a home. Files that others have put there don't count."""
+    """Return the text of a file in a home. Files of other users are refused."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except FileNotFoundError:

@@ -25,7 +25,7 @@ _DETAIL_LENGTH_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Result_co]):
-    """One request. `reads` makes the answer from the bytes of a successful response."""
+    """A request. `reads` makes the answer from the bytes of a successful response."""
 
     method: str
     path: str

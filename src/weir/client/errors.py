@@ -1,4 +1,4 @@
-"""What can go wrong between a person and a pool, each as one sentence that says what to do."""
+"""Errors of a client, each with one sentence that says what to do."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class PoolError(Exception):
-    """A pool didn't do what it was asked. Its text is one sentence for people."""
+    """A pool didn't carry out a request. The text is one sentence for people."""
 
 
 class Unreachable(PoolError):
@@ -15,7 +15,7 @@ class Unreachable(PoolError):
 
 
 class Refused(PoolError):
-    """The pool understood, and said no. `problem` says why, field by field."""
+    """The pool refused a request. `problem` holds the reasons by field."""
 
     def __init__(self, problem: "Problem") -> None:
         super().__init__(sentence(problem))
@@ -23,17 +23,17 @@ class Refused(PoolError):
 
     @property
     def status(self) -> int:
-        """The HTTP status it was answered with."""
+        """Return the HTTP status of the answer."""
         return self.problem.status
 
     @property
     def is_ours(self) -> bool:
-        """Whether the request was wrong, rather than the pool in trouble."""
+        """Return True if the request was invalid, False if the pool has an error."""
         return 400 <= self.problem.status < 500
 
 
 def sentence(problem: "Problem") -> str:
-    """A refusal as people read it: what each field needs, or else what was said of the whole."""
+    """Return a refusal as text: the correction of each field, or else the whole request's."""
     fields = "; ".join(filter(None, (_of_field(error) for error in problem.errors)))
     said = fields or problem.detail or problem.title or f"the pool answered {problem.status}"
     said = " ".join(said.split())
@@ -41,7 +41,7 @@ def sentence(problem: "Problem") -> str:
 
 
 def _of_field(error: dict[str, str]) -> str:
-    """What a field needs. Most say by themselves which one is meant."""
+    """Return the correction of a field, with its name unless the text begins with it."""
     said = error.get("message") or error.get("detail") or ""
     field = error.get("field") or ""
     named = said.partition(":")[0]

@@ -1,6 +1,6 @@
-"""What a job may say to the pool it runs in. Outside a pool each of these does nothing.
+"""Calls for a job inside a pool. Outside a pool they do nothing.
 
-Standard library only, and nothing but files: a job must never wait or fail because of its pool.
+This module uses only files and the standard library: a job must never wait or fail because of its pool.
 """
 
 import json
@@ -18,19 +18,19 @@ _share_kept = False
 
 
 def checkpointed(step: int | None = None) -> None:
-    """The state is saved: whoever is stopped now loses nothing that was done before this."""
+    """Report that the job's state is saved: a stop from now on loses no earlier work."""
     _note("checkpointed", step, {})
 
 
 def stopping() -> bool:
-    """Whether notice was given: save what matters and exit; after the grace period all is ended."""
+    """Return True after notice to stop: save the state and exit before the grace period ends."""
     directory = os.environ.get("WEIR_POD_DIRECTORY")
     _keep_to_share()
     return bool(directory) and os.access(f"{directory}/stop.json", os.F_OK)
 
 
 def report(step: int | None = None, **values: float) -> None:
-    """How far the job is and how well it does: numbers for its charts."""
+    """Report the job's progress and metrics for its charts."""
     _note("report", step, values)
 
 
@@ -59,7 +59,7 @@ def _note(kind: str, step: int | None, values: dict[str, float]) -> None:
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:
-    """Those that are numbers; arrays and tensors of one element are."""
+    """Return the finite numbers; arrays and tensors of one element count as numbers."""
     kept = {}
     for name, value in values.items():
         with suppress(TypeError, ValueError, RuntimeError):
@@ -70,7 +70,7 @@ def _numbers(values: dict[str, Any]) -> dict[str, float]:
 
 
 def _poke() -> None:
-    """Tell the pool that there is something to read; if it doesn't hear, it reads it later."""
+    """Notify the pool of a new note; without the notification it reads the note later."""
     path, name = os.environ.get("WEIR_NOTES"), os.environ.get("WEIR_POD_ID")
     if not path or not name:
         return
@@ -87,7 +87,7 @@ def _poke() -> None:
 
 
 def _keep_to_share() -> None:
-    """Have torch keep to this pod's share of its devices, once it is there; it reads no setting for that."""
+    """Limit torch, once it is imported, to this pod's fraction of its devices."""
     global _share_kept  # noqa: PLW0603 - once in a process
     torch = sys.modules.get("torch")
     fraction = os.environ.get("WEIR_GPU_FRACTION")

@@ -1,8 +1,8 @@
-"""Who listens at the other end of a connection: a token is sent to the pool's own server and to nobody else.
+"""Check of the listener of a connection: a token is sent only to the pool's own server.
 
-Any user of a machine can bind a port of it. Before something is sent to a program of this machine, the user
-that program runs as is looked up in the kernel: by the socket itself, or in /proc/net/tcp. Standard library
-alone: completion uses it while a person types.
+Any user of a machine can bind a port of it. Before a request to a program of this machine, the program's user
+is read from the kernel: from the socket itself, or from /proc/net/tcp. This module uses the standard library
+only, because completion runs while a person types.
 """
 
 import ipaddress
@@ -35,12 +35,12 @@ class _Row:
 
 
 def check(connection: socket.socket, expected_uids: frozenset[int], called: str) -> None:
-    """Refuse a connection whose other end is a program of this machine and of another user.
+    """Refuse a connection to a program of another user on this machine.
 
     Args:
-        connection: a socket that is connected, before anything was sent.
+        connection: a connected socket, before the first request.
         expected_uids: the users a pool may run as, besides root.
-        called: the pool's address, for the sentence.
+        called: the pool's address, for the message.
 
     Raises:
         Unreachable: the listener isn't the pool's.
@@ -97,9 +97,9 @@ def user_name(uid: int) -> str:
 
 
 def _uids_of(connection: socket.socket) -> set[int] | None:
-    """Return the users that listen where a connection leads; None if that is on another machine.
+    """Return the users that listen at a connection's address; None if it is on another machine.
 
-    The end of the connection itself counts too: its listener may have made way for another meanwhile.
+    The owner of the connection's other end counts too: another listener may have replaced its own.
     """
     near, far = _plain(connection.getsockname()), _plain(connection.getpeername())
     if far[0] != near[0] and not ipaddress.ip_address(far[0]).is_loopback:

@@ -1,4 +1,4 @@
-"""What a pool says as things change: server-sent events, read line by line."""
+"""Changes from a pool: server-sent events, read line by line."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from weir.api.answers import EventRow, NodeRow, QueueRow, WorkloadRow
 
 WAIT_S_MIN, WAIT_S_MAX = 0.25, 5.0
-"""Between two attempts to come back."""
+"""Pause between two attempts to reconnect."""
 
 RESET = "reset"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is new: `kind` says which of the four `row` is, `id` where to go on from.
+    """A change: `kind` is the type of `row`, `id` the position from which a stream can continue.
 
-    After a `reset`, which has no row, something was missed: ask for the lists again.
+    A `reset` has no row. Changes before it were missed: read the lists again.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Change:
 
 
 class Reader:
-    """Puts the lines of a stream together. What a newer server says besides is passed over."""
+    """Parser of a stream's lines. Unknown kinds of a newer server are ignored."""
 
     def __init__(self, last: str | None = None) -> None:
         self.last = last
@@ -39,7 +39,7 @@ class Reader:
         self._text: list[str] = []
 
     def line(self, line: str) -> Change | None:
-        """Take in one line; a change if it was complete with it."""
+        """Parse a line; return a change if the line completes one."""
         if not line:
             return self._complete()
         name, _, value = line.partition(":")
@@ -55,7 +55,7 @@ class Reader:
         return None
 
     def broken(self) -> None:
-        """The connection ended: what was half read is read again, whole."""
+        """Discard an incomplete change after the connection broke."""
         self._kind, self._text = "", []
 
     def _complete(self) -> Change | None:
@@ -71,7 +71,7 @@ class Reader:
 
 
 def wait_s(attempt: int) -> float:
-    """How long to wait before attempt number `attempt`, from 1: longer each time, and never all at once."""
+    """Return the random pause before an attempt, numbered from 1; it grows with each attempt."""
     most: float = min(WAIT_S_MAX, WAIT_S_MIN * 2 ** min(attempt - 1, 10))
     return most * random.uniform(0.5, 1.0)  # noqa: S311  - spreads clients, guards nothing
 

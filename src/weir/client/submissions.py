@@ -1,7 +1,7 @@
-"""What is submitted, as it goes over the wire: in the words a person writes, checked before it is sent.
+"""Submissions as JSON, checked before they are sent.
 
-A checked `Submission` holds numbers in other units than people write (thousandths of a device), so it is
-the written words that travel.
+A checked `Submission` has other units than people write (thousandths of a device), so the fields are sent as
+they were written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ Amount = int | float | str
 
 
 class SubmissionFields(TypedDict, total=False):
-    """The words of a submission: those of the workload, and those of the pods of its only group.
+    """Fields of a submission: those of the workload, and those of the pods of its only group.
 
-    `workers` is how many pods run the command; `elastic` how many at least and at most. A workload of
-    several kinds of pods names them in `pods` instead.
+    `workers` is the number of pods, `elastic` its minimum and maximum. A workload with several kinds of pods
+    lists them in `pods` instead.
     """
 
     project: str
@@ -57,14 +57,14 @@ class SubmissionFields(TypedDict, total=False):
 
 
 _MILLI = ("gpus", "cpu")
-"""Words of pods that a checked submission holds in thousandths."""
+"""Fields of pods that a checked submission holds in thousandths."""
 
 
 def written(submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]) -> dict[str, Any]:
-    """What to send: a submission with further words, which win where both say something.
+    """Return the body of a submission. Fields in `words` replace those of `submission`.
 
     Raises:
-        Refused: it can't be used; with all that is wrong.
+        Refused: the submission is invalid; with all mistakes.
     """
     try:
         body = _as_written(submission) if isinstance(submission, Submission) else gathered(submission or {})
@@ -84,10 +84,10 @@ def written(submission: Submission | Mapping[str, Any] | None, words: Mapping[st
 
 
 def check(body: Mapping[str, Any]) -> None:
-    """Hold what would be sent against the form.
+    """Check a body before it is sent.
 
     Raises:
-        Refused: with all that is wrong.
+        Refused: with all mistakes.
     """
     try:
         Submission.model_validate(body)
@@ -116,7 +116,7 @@ def _of_pods(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: no tuples, no mappings of other kinds."""
+    """Return a value as JSON types: no tuples, no other mappings."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

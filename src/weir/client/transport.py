@@ -1,4 +1,4 @@
-"""What both clients have in common: how a connection is made, and when it is given up."""
+"""Connections of both clients: settings, checks, errors and time limits."""
 
 import socket
 import ssl
@@ -16,20 +16,20 @@ from weir.client.errors import Unreachable
 
 ENDED = ("succeeded", "failed", "stopped")
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
-"""How often `wait` asks, at first and after a while."""
+"""Intervals between requests of `wait`, at first and later."""
 PATIENCE_S = 60.0
-"""How long a pool that answered may be away before it is given up: long enough for an upgrade."""
+"""Time to wait for a pool that answered before: long enough for an upgrade."""
 FOLLOW = httpx.Timeout(10.0, read=60.0)
-"""Of the stream of changes: a pool that lives says something now and then."""
+"""Timeout of the stream of changes: a healthy pool sends something at least once a minute."""
 FOLLOW_LOGS = httpx.Timeout(10.0, read=None)
-"""A job may be silent for days."""
+"""Timeout of followed output: a job may print nothing for days."""
 CONNECT_S = 5.0
 RETRY_AFTER_S_MAX = 10.0
-"""The longest pause before a request is sent again that a busy pool refused."""
+"""Longest pause before a request is repeated that a busy pool refused."""
 
 
 def settings(address: Address, timeout_s: float) -> dict[str, Any]:
-    """How httpx is set up. A proxy has no part in what stays on this machine."""
+    """Return the settings of httpx. Requests to this machine use no proxy."""
     headers = {"User-Agent": f"weir/{__version__}", "Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
     if address.token:
         headers["Authorization"] = f"Bearer {address.token}"
@@ -52,7 +52,7 @@ def _no_authorities() -> ssl.SSLContext:
 
 
 def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
-    """A failed connection, in words."""
+    """Return the error of a failed connection."""
     if isinstance(error, httpx.ConnectTimeout | httpx.ReadTimeout | httpx.PoolTimeout | httpx.WriteTimeout):
         return Unreachable(
             f"The pool at {address.url} doesn't answer in time: try again, or look at its log."
@@ -86,7 +86,7 @@ def retry_s(answer: httpx.Response) -> float | None:
 
 
 class _ListenerCheck:
-    """Checks who listens when a connection is made, before anything is sent over it."""
+    """Check of the listener when a connection is made, before the first request."""
 
     def __init__(self, address: Address, host: str) -> None:
         self._address = address
@@ -106,7 +106,7 @@ class _ListenerCheck:
                 raise
 
     async def later(self, event: str, details: Mapping[str, Any]) -> None:
-        """Check a connection of a client that doesn't wait."""
+        """Check a new connection of an asynchronous client."""
         stream = self._made(event, details)
         if stream is not None:
             try:
@@ -149,33 +149,33 @@ def _is_checked(address: Address) -> bool:
 
 
 class SocketTransport(httpx.HTTPTransport):
-    """HTTP over the socket in a home."""
+    """HTTP over the socket in a pool's home."""
 
     def __init__(self, at: Path) -> None:
         self._opened = ExitStack()
         super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(at)))
 
     def close(self) -> None:
-        """Let its connections go."""
+        """Close all connections."""
         super().close()
         self._opened.close()
 
 
 class AsyncSocketTransport(httpx.AsyncHTTPTransport):
-    """HTTP over the socket in a home, for a client that doesn't wait."""
+    """Asynchronous HTTP over the socket in a pool's home."""
 
     def __init__(self, at: Path) -> None:
         self._opened = ExitStack()
         super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(at)))
 
     async def aclose(self) -> None:
-        """Let its connections go."""
+        """Close all connections."""
         await super().aclose()
         self._opened.close()
 
 
 def client(address: Address, timeout_s: float, transport: httpx.BaseTransport | None) -> httpx.Client:
-    """Return what asks a pool; it sends nothing to a listener that isn't the pool's."""
+    """Return an HTTP client that sends requests only to the pool's own listener."""
     if transport is None and address.home is not None:
         transport = SocketTransport(address.home)
 
@@ -189,7 +189,7 @@ def client(address: Address, timeout_s: float, transport: httpx.BaseTransport | 
 def async_client(
     address: Address, timeout_s: float, transport: httpx.AsyncBaseTransport | None
 ) -> httpx.AsyncClient:
-    """Return what asks a pool and doesn't wait; it sends nothing to a listener that isn't the pool's."""
+    """Return an asynchronous HTTP client that sends requests only to the pool's own listener."""
     if transport is None and address.home is not None:
         transport = AsyncSocketTransport(address.home)
 

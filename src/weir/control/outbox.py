@@ -14,11 +14,11 @@ class Observer(Protocol):
     """Someone who watches and changes nothing: history, metrics, the live stream."""
 
     def happened(self, event: Event) -> None:
-        """An event was just reduced."""
+        """Handle an event that was just reduced."""
         ...
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """The engine answered; nothing of the plan is carried out yet."""
+        """Handle a new plan before it is carried out."""
         ...
 
 

@@ -100,7 +100,7 @@ class LimitTracker:
         self.lifetime_warned = False
 
     def begin(self, started_s: float) -> None:
-        """A run starts, or goes on."""
+        """Record that a run starts or continues."""
         if self.started_s != started_s:
             self.started_s = started_s
             self.seen_s = self.idle_since_s = None

@@ -65,7 +65,7 @@ class NodeStateTable:
         return rows[:, 0], rows[:, 1], rows[:, 2], np.ascontiguousarray(rows[:, 3:])
 
     def _numbered(self, capacity: Capacity) -> NodeStateIds:
-        """Number all nodes of a capacity; clear the table first if it is too large."""
+        """Assign a number to all nodes of a capacity; clear the table first if it is too large."""
         size = len(self._class_of)
         if len(self._rows) + size > self._most:
             self.generation += 1

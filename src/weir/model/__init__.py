@@ -1,1 +1,1 @@
-"""The nouns: what people write and everyone names. Plain data, no behaviour beyond reading it."""
+"""The nouns of Weir as plain data, without behaviour."""

@@ -1,7 +1,7 @@
-"""Holding what came of a scenario against what it expects.
+"""Comparison of a scenario's result with its expectations.
 
-Every difference is one sentence that says what is and what should be, so that a failing test needs
-no second run.
+Every difference is one sentence with the result and the expectation, so that a failing test needs no second
+run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -74,7 +74,8 @@ def _of_workload(name: str, expected: WorkloadExpected, pods: Pods) -> Iterator[
     if expected.evicted_by is not None:
         takers = sorted({pod.evicted_by for pod in pods.values() if pod.evicted_by is not None})
         if expected.evicted_by not in takers:
-            yield f"{name}: was evicted by {', '.join(takers) or 'nobody'}, {expected.evicted_by} expected"
+            by = ", ".join(takers) or "no workload"
+            yield f"{name}: was evicted by {by}, {expected.evicted_by} expected"
 
 
 def _of_pod(name: str, expected: PodExpected, pod: PodResult) -> Iterator[str]:
@@ -84,7 +85,7 @@ def _of_pod(name: str, expected: PodExpected, pod: PodResult) -> Iterator[str]:
     if expected.reason is not None and pod.why != expected.reason.value:
         yield f"{name}: waits for {pod.why or 'no reason'}, {expected.reason.value} expected"
     if expected.evicted_by is not None and pod.evicted_by != expected.evicted_by:
-        yield f"{name}: was evicted by {pod.evicted_by or 'nobody'}, {expected.evicted_by} expected"
+        yield f"{name}: was evicted by {pod.evicted_by or 'no workload'}, {expected.evicted_by} expected"
 
 
 def _of_status(name: str, status: str | None, node: str | None, pod: PodResult) -> Iterator[str]:

@@ -9,7 +9,7 @@ Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """Keeps pods away that do not tolerate it."""
+    """A taint: pods that don't tolerate it avoid the node."""
 
     key: str
     value: str = ""
@@ -43,9 +43,8 @@ class Node:
     `capacity` holds every countable resource but the devices: `cpu` in thousandths of a core,
     `memory` in bytes, `pods` and any further one in units. `links` lists sets of device indices
     that are close to one another, in any order; a pod's devices come from the smallest set that
-    holds them. `foreign_devices` and `foreign_marks` are what others than Weir run on
-    it: devices nobody may be placed on, and how many of those pods bear a mark. What else those pods
-    hold is taken off `capacity` already.
+    holds them. `foreign_devices` are devices in use by pods that Weir doesn't schedule, and
+    `foreign_marks` counts these pods by label set. `capacity` is without their other resources.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Resources and their units: words become numbers here, once.
+"""Resources and their units, and their conversion between text and numbers.
 
 `gpu` is counted in thousandths of a device, `cpu` in thousandths of a core, `memory` in bytes,
 everything else in units. `gpu.MODEL` counts devices of one model, like `gpu`.

@@ -1,8 +1,7 @@
-"""A cluster at one instant, and what should come of it: the nouns a scenario file is read into.
+"""A scenario: a cluster at one instant, and the expected result.
 
-The same thing everywhere: tests, bug reports, snapshots and the start of a simulation. Times are
-seconds relative to the scenario's instant; the past is negative. `weir.scenario_io` reads and
-writes them.
+Tests, bug reports, snapshots and simulations use the same format. Times are seconds relative to the
+scenario's instant; the past is negative. `weir.scenario_io` reads and writes scenarios.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from weir.model.reasons import ReasonCode
 from weir.model.workloads import Workload
 
 Status = Literal["running", "pending", "waiting"]
-"""Where a pod stands; `waiting` is pending with room being freed for it."""
+"""Status of a pod; `waiting` is pending while capacity is freed for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class PlacedPod:
 class WorkloadPast:
     """History of a workload before the scenario's instant, as far as decisions need it.
 
-    `absent` are pods (position of the group, index) that it needs and that nobody has made.
+    `absent` are pods (position of the group, index) that it needs and that don't exist yet.
     """
 
     waits_since_s: float | None = None
@@ -113,7 +112,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """Something wrong with a file: what it is, and what would be right. Line 0 is the file itself."""
+    """A mistake in a file, with its correction. Line 0 is the file itself."""
 
     file: str
     line: int
@@ -124,7 +123,7 @@ class Mistake:
 
 
 class InvalidFile(Exception):
-    """A file can't be used as it is. `mistakes` are all that was found, in the order of the file."""
+    """A file has mistakes; `mistakes` are all of them, in the order of the file."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         super().__init__("\n".join(map(str, mistakes)))

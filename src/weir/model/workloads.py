@@ -1,4 +1,4 @@
-"""Workloads: what a person submits, and what one pod of it asks for."""
+"""Workloads, and the requests of their pods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ WHOLE_MILLI: Final = 1000
 
 
 class WorkloadType(StrEnum):
-    """Sets the default priority and which time rules apply."""
+    """Type of a workload: it sets the default priority and the time limits that apply."""
 
     BUILD = "build"
     TRAIN = "train"

@@ -1,1 +1,1 @@
-"""Pages for people: one file each, with everything in it and nothing fetched."""
+"""HTML reports: each is one file that loads nothing from elsewhere."""

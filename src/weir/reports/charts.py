@@ -1,7 +1,7 @@
-"""Charts as SVG, drawn by us.
+"""Charts as SVG.
 
-Every curve names its colour by a CSS variable, so that one drawing is right on light and on dark. What a
-chart shows is also in it as data, for the pointer to read.
+The colour of a curve is a CSS variable, so that a chart fits a light and a dark page. Its values are also in
+it as data for the pointer.
 """
 
 import json
@@ -19,7 +19,7 @@ HEADROOM = 1.08
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Values one interval after another, and how they are drawn."""
+    """Values by interval, and their style."""
 
     name: str
     colour: str  # a CSS colour, as a variable
@@ -28,7 +28,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time a chart covers, and how long each of its intervals is."""
+    """The time of a chart, and the length of its intervals."""
 
     start_s: float
     width_s: float
@@ -36,14 +36,14 @@ class Span:
 
     @property
     def end_s(self) -> float:
-        """Where it ends."""
+        """Return its end."""
         return self.start_s + self.width_s * self.intervals
 
 
 def stacked(
     curves: Sequence[Curve], span: Span, *, capacity: float, size: tuple[int, int], label: str, unit: str
 ) -> str:
-    """Areas on top of one another, and a line for what there is."""
+    """Return a chart of stacked areas with a line for the capacity."""
     thin, each = _thin(curves, size[0])
     points = len(thin[0].values) if thin else 0
     tops = [0.0] * points
@@ -70,7 +70,7 @@ def lines(
     rule: tuple[float, str] | None = None,
     wash: bool = False,
 ) -> str:
-    """Lines over time, optionally with a dashed rule (a quota) and a wash under the last line."""
+    """Return a chart of lines over time, optionally with a dashed quota line and a shaded last curve."""
     thin, each = _thin(curves, size[0])
     points = len(thin[0].values) if thin else 0
     most = max([value for curve in thin for value in curve.values] + [rule[0] if rule else 0.0])
@@ -95,7 +95,7 @@ def steps_up(
     size: tuple[int, int],
     label: str,
 ) -> str:
-    """Shares from 0 to 1 over an axis with marks of its own: how many are no worse than x."""
+    """Return a cumulative distribution over an axis with its own marks."""
     low, high = x_marks[0][0], x_marks[-1][0]
     frame = Frame(LEFT, TOP, size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM, low, high, 1.0)
     parts = [_level(frame, share, f"{share:.0%}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
@@ -112,7 +112,7 @@ def steps_up(
 
 
 def _thin(curves: Sequence[Curve], width: int) -> tuple[list[Curve], int]:
-    """The curves with as many points as can be seen, and how many intervals each of these stands for."""
+    """Return the curves with as many points as fit the width, and the intervals of each point."""
     thin = [(curve, *thinned(curve.values, max(60, width // 2))) for curve in curves]
     curves = [Curve(curve.name, curve.colour, values) for curve, values, _ in thin]
     return curves, thin[0][2] if thin else 1
@@ -124,7 +124,7 @@ def _frame(size: tuple[int, int], span: Span, y_high: float) -> Frame:
 
 
 def _at(span: Span, points: int, each: int) -> list[float]:
-    """The middle of each interval; the first and the last reach to the edges."""
+    """Return the middle of each interval; the first and the last point are at the edges."""
     middles = [span.start_s + (at + 0.5) * each * span.width_s for at in range(points)]
     if middles:
         middles[0], middles[-1] = span.start_s, span.end_s
@@ -206,13 +206,13 @@ def _svg(
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
-    """What the colours mean."""
+    """Return the legend of the colours."""
     items = "".join(f'<li><i style="background:{colour}"></i>{escape(name)}</li>' for name, colour in entries)
     return f'<ul class="key">{items}</ul>'
 
 
 def share_points(values: Sequence[float], at: Sequence[float]) -> list[float]:
-    """For each bound, the share of the values that are no more than it."""
+    """Return for each bound the fraction of values up to it."""
     if not values:
         return [1.0 for _ in at]
     ordered = sorted(values)

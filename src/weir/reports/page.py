@@ -1,7 +1,7 @@
-"""The frame of every page: one file that fetches nothing and lets nothing be fetched.
+"""The frame of every page: one file that loads nothing from elsewhere.
 
-The content security policy names the one script by its hash, so that even a name in the data that
-looks like a script stays text.
+The content security policy names the only script by its hash, so that a name in the data that looks like a
+script stays text.
 """
 
 from base64 import b64encode
@@ -12,7 +12,7 @@ from importlib.resources import files
 
 
 def page(title: str, about: str, sections: Sequence[str], notes: Sequence[str]) -> str:
-    """A page of sections."""
+    """Return a page of sections."""
     here = files("weir.reports")
     style = here.joinpath("page.css").read_text("utf-8")
     script = here.joinpath("page.js").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The page on a replay: what became of the jobs, run against run and team by team."""
+"""The page about a replay: the results of the jobs by run and by team."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _DELAY_MARKS_S = (0, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One replay: its numbers, and what was held and waited for, interval by interval."""
+    """A replay: its results, and the allocation and demand in each interval."""
 
     name: str
     numbers: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What was replayed, in the words of whoever did it."""
+    """Title and description of a replay, and the quotas of its teams."""
 
     title: str
     about: str
@@ -45,8 +45,8 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One number of the comparison; `less` says whether less of it is better, None that neither is."""
+class Metric:
+    """A number of the comparison. `less` is True if less is better, None if neither is."""
 
     name: str
     of: Callable[[Mapping[str, Any]], float]
@@ -63,15 +63,15 @@ def _time(value: float) -> str:
 
 
 COLUMNS = (
-    Column("first start after", lambda of: of["first_start_wait_mean_s"], _time),
-    Column("completed after", lambda of: of["jct_mean_s"], _time),
-    Column("delay", lambda of: of["delay_mean_s"], _time),
-    Column("delay, 99\u00a0%", lambda of: of["delay_p99_s"], _time),
-    Column("GPUs allocated", lambda of: of["allocation"], _percent, False),
-    Column("wait for own quota", lambda of: of["entitled"]["wait_mean_s"], _time),
-    Column("longer than a minute", lambda of: of["entitled"]["over_60s"], number),
-    Column("preemptions", lambda of: of["preemptions"], number, None),
-    Column("GPU hours lost", lambda of: of["lost_gpu_hours"], number, None),
+    Metric("first start after", lambda of: of["first_start_wait_mean_s"], _time),
+    Metric("completed after", lambda of: of["jct_mean_s"], _time),
+    Metric("delay", lambda of: of["delay_mean_s"], _time),
+    Metric("delay, 99\u00a0%", lambda of: of["delay_p99_s"], _time),
+    Metric("GPUs allocated", lambda of: of["allocation"], _percent, False),
+    Metric("wait for own quota", lambda of: of["entitled"]["wait_mean_s"], _time),
+    Metric("longer than a minute", lambda of: of["entitled"]["over_60s"], number),
+    Metric("preemptions", lambda of: of["preemptions"], number, None),
+    Metric("GPU hours lost", lambda of: of["lost_gpu_hours"], number, None),
 )
 COMPARED = (
     "Means over jobs; the best of each in green. Delay is what a job took beyond its own run time. Wait for "
@@ -81,7 +81,7 @@ COMPARED = (
 
 
 def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
-    """The whole page."""
+    """Return the page."""
     teams = _teams(subject, runs)
     colours = {team: f"var(--team-{at % TEAM_COLOURS})" for at, team in enumerate(teams)}
     sections = [
@@ -118,7 +118,7 @@ def _section(title: str, body: str, says: str) -> str:
 
 
 def _run_colour(at: int, runs: int) -> str:
-    """The last run is in colour, the one it is compared with is grey."""
+    """Return the colour of a run: the last one has a colour, the others are grey."""
     return "var(--run-1)" if runs == 1 else f"var(--run-{at % RUN_COLOURS})"
 
 
@@ -127,7 +127,7 @@ def _run_key(runs: Sequence[Run]) -> str:
 
 
 def _teams(subject: Subject, runs: Sequence[Run]) -> list[str]:
-    """Largest quota first."""
+    """Return the teams by quota, largest first."""
     names = {team for run in runs for team in run.held}
     return sorted(names, key=lambda team: (-subject.quotas.get(team, 0.0), team))
 
@@ -150,8 +150,8 @@ def _compared(runs: Sequence[Run]) -> str:
     return _table(["", *(column.name for column in COLUMNS)], rows)
 
 
-def _best(column: Column, runs: Sequence[Run]) -> list[Run]:
-    """The runs with the best value, unless all are alike."""
+def _best(column: Metric, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with the best value, or none if all are equal."""
     if column.less is None or len({column.written(column.of(run.numbers)) for run in runs}) == 1:
         return []
     values = [column.of(run.numbers) for run in runs]
@@ -215,7 +215,7 @@ def _summed(parts: Mapping[str, Sequence[float]], intervals: int) -> list[float]
 
 
 def _delays(runs: Sequence[Run]) -> str:
-    """Delays from seconds to days lie on an axis whose marks are evenly apart."""
+    """Return the chart of delays, on an axis with evenly spaced marks from seconds to days."""
     bounds: list[tuple[float, float]] = []
     for at, (low, high) in enumerate(pairwise(_DELAY_MARKS_S)):
         bounds += [(at + part / 12, low + (high - low) * part / 12) for part in range(12)]

@@ -1,4 +1,4 @@
-"""Axes: round numbers to mark, and where a value comes to lie on the page."""
+"""Axes: round numbers for marks, and positions of values on the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _STEPS_S = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The part of a chart its curves are drawn in, and the values at its edges."""
+    """The area of a chart's curves, and the values at its edges."""
 
     left: float
     top: float
@@ -28,18 +28,18 @@ class Frame:
     y_high: float
 
     def x(self, value: float) -> float:
-        """Where a value lies from left to right."""
+        """Return the horizontal position of a value."""
         span_ = self.x_high - self.x_low
         return self.left + self.width * ((value - self.x_low) / span_ if span_ else 0.0)
 
     def y(self, value: float) -> float:
-        """Where a value lies from top to bottom; none lies outside."""
+        """Return the vertical position of a value, inside the area."""
         part = min(1.0, max(0.0, value / self.y_high)) if self.y_high else 0.0
         return self.top + self.height * (1 - part)
 
 
 def marks(high: float, about: int) -> list[float]:
-    """Round values from 0 to `high`, about so many."""
+    """Return about `about` round values from 0 to `high`."""
     raw = high / about
     size = 10.0 ** floor(log10(raw)) if raw > 0 else 1.0
     step = next(size * step for step in (1, 2, 2.5, 5, 10) if size * step >= raw * (1 - 1e-9))
@@ -47,7 +47,7 @@ def marks(high: float, about: int) -> list[float]:
 
 
 def time_marks(low_s: float, high_s: float, about: int) -> list[tuple[float, str]]:
-    """Round moments between two, about so many, each with its name."""
+    """Return about `about` round moments between two times, each with its label."""
     wanted_s = max(1.0, (high_s - low_s) / about)
     step_s = next((step for step in _STEPS_S if step >= wanted_s), _STEPS_S[-1])
     first = ceil((low_s - 1e-6) / step_s)
@@ -61,7 +61,7 @@ def _moment(at_s: float, step_s: float) -> str:
 
 
 def number(value: float) -> str:
-    """A number as people read it: three digits that matter, thousands apart."""
+    """Return a number with three significant digits and separated thousands."""
     if value == 0:
         return "0"
     if abs(value) >= 100:
@@ -72,7 +72,7 @@ def number(value: float) -> str:
 
 
 def thinned(values: Sequence[float], most: int) -> tuple[list[float], int]:
-    """At most so many values, each the mean of as many neighbours, and of how many."""
+    """Return at most `most` values, each the mean of equally many neighbours, and their number."""
     each = max(1, ceil(len(values) / most))
     return [
         sum(part) / len(part) for part in (values[at : at + each] for at in range(0, len(values), each))

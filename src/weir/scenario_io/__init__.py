@@ -1,9 +1,8 @@
-"""What people write: scenario and policy files, read with every mistake at once, and written back.
+"""Reading and writing of scenario and policy files. All mistakes of a file are reported at once.
 
-A file goes through four steps, each a module: its text becomes values that know their line
-(`document`), the values are held against the shape of the format (`written`), names and amounts
-are held against one another (`names`, `checks`, `placing`), and the nouns are made (`reading`).
-Nothing is guessed on the way; what is refused is refused with what would be right.
+Reading takes four steps: the text becomes values with their lines (`document`), the values are checked
+against the format (`specs`, `partial`), names and amounts are checked against one another (`references`,
+`checks`, `initial_placement`), and the nouns are built (`build`, `reading`). Every mistake has a correction.
 """
 
 from weir.scenario_io.policies import parse_policy, read_policy

@@ -1,4 +1,4 @@
-"""The nouns of a sound file: defaults filled in, ranges expanded, words already numbers."""
+"""Building of nouns from a valid file: defaults are filled in and ranges expanded."""
 
 from collections.abc import Mapping, Sequence
 
@@ -40,7 +40,7 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 
 def past_of(written: WorkloadEntry) -> WorkloadPast:
-    """Return what is told of a workload's past."""
+    """Return a workload's past."""
     absent = [
         (at, index)
         for at, group in enumerate(written.pods)
@@ -57,7 +57,7 @@ def past_of(written: WorkloadEntry) -> WorkloadPast:
 
 
 def nodes_of(written: NodeEntry) -> list[Node]:
-    """The node, or all of its range."""
+    """Return a node, or all nodes of its range."""
     capacity = {CPU: written.cpu, MEMORY: written.memory, PODS: written.pods, **written.resources}
     return [
         Node(
@@ -78,7 +78,7 @@ def nodes_of(written: NodeEntry) -> list[Node]:
 
 
 def queues_of(departments: Sequence[DepartmentEntry], projects: Sequence[ProjectEntry]) -> tuple[Queue, ...]:
-    """The quota tree: departments from the root down, then projects, each in the order of the file."""
+    """Return the quota tree: departments from the root down, then projects in the order of the file."""
     parents = {department.name: department.parent for department in departments}
     depths = _depths(parents)
     order = sorted(range(len(departments)), key=lambda at: depths[departments[at].name])
@@ -89,7 +89,7 @@ def queues_of(departments: Sequence[DepartmentEntry], projects: Sequence[Project
 
 
 def _depths(parents: Mapping[str, str | None]) -> dict[str, int]:
-    """How far each department is from the root; parents are known and go in no circle."""
+    """Return the depth of each department; all parents exist and form no cycle."""
     depths: dict[str, int] = {}
     for name in parents:
         path: list[str] = []
@@ -105,7 +105,7 @@ def _depths(parents: Mapping[str, str | None]) -> dict[str, int]:
 
 
 def _gpu_quotas(departments: Sequence[DepartmentEntry], projects: Sequence[ProjectEntry]) -> dict[str, int]:
-    """The gpu quota of every queue: 0 for a project and the sum below for a department that states none."""
+    """Return the GPU quota of every queue; by default 0 for a project, the sum below for a department."""
     below: dict[str, int] = {}
     quotas: dict[str, int] = {}
     leaves_first: list[tuple[QueueEntry, str | None]] = [(each, each.department) for each in projects]
@@ -143,13 +143,13 @@ def _times(written: TimesEntry) -> QueueTimeLimits:
 
 
 def _bounds(written: Mapping[str, Written]) -> dict[str, int]:
-    """Finite amounts; what is unlimited is left out."""
+    """Return the finite amounts, without unlimited ones."""
     amounts = {resource: amount(resource, value) for resource, value in written.items()}
     return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
 
 
 def request_of(group: PodsEntry) -> Request:
-    """What one pod of a group asks for."""
+    """Return the request of one pod of a group."""
     whole = group.gpus >= WHOLE_MILLI
     if group.gpu_memory is not None:
         devices, share = group.devices or 1, 0
@@ -211,7 +211,7 @@ def _pod_rules(group: PodsEntry) -> tuple[PodAffinityRule, ...]:
 
 
 def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
-    """The workload, its defaults by its type."""
+    """Return the workload with the defaults of its type."""
     type_ = WorkloadType(written.type)
     priority = DEFAULT_PRIORITY[type_] if written.priority is None else written.priority
     asked = written.topology
@@ -238,12 +238,12 @@ def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
 
 
 def group_name(group: PodsEntry, at: int) -> str:
-    """A group's name; without one, its position."""
+    """Return a group's name, or its position if it has none."""
     return str(at) if group.name is None else group.name
 
 
 def expect_of(written: ExpectEntry) -> Expect:
-    """What should come of it."""
+    """Return the expectations."""
     return Expect(
         cycles=written.cycles,
         stable=written.stable,

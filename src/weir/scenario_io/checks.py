@@ -1,4 +1,4 @@
-"""Whether what is written holds together: a pod group, a workload, a queue, a node by itself."""
+"""Checks of single pod groups, workloads, queues and nodes for contradictions."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ from weir.scenario_io.specs import (
 
 
 def check_partial(parts: PartialScenario, mistakes: Mistakes) -> None:
-    """Tell every part that contradicts itself."""
+    """Report every part that contradicts itself."""
     for at, node in parts.nodes.items():
         _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
         _check_foreign(node, ("cluster", "nodes", at, "foreign_devices"), mistakes)
@@ -36,12 +36,12 @@ def check_partial(parts: PartialScenario, mistakes: Mistakes) -> None:
 
 
 def submitted_s(workload: WorkloadEntry, at: int, total: int) -> float:
-    """When a workload was submitted: as written, or a minute after the one before it in the file."""
+    """Return a workload's time of submission; by default a minute after the previous one in the file."""
     return workload.submitted if workload.submitted is not None else -60.0 * (total - at)
 
 
 def minimum(group: PodsEntry) -> int:
-    """How many pods of a group are needed."""
+    """Return the minimum number of pods of a group."""
     return group.count if group.min is None else group.min
 
 
@@ -69,7 +69,7 @@ def _devices_of(node: NodeEntry, key: str = "links") -> str:
 
 
 def check_queue(queue: QueueEntry, path: Path, mistakes: Mistakes) -> None:
-    """Tell a limit below its quota."""
+    """Report limits below their quota."""
     quota = _finite(queue.quota)
     for resource, most in _finite(queue.limit).items():
         if most < quota.get(resource, 0):
@@ -85,7 +85,7 @@ def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
 
 
 def check_group(group: GroupEntry, path: Path, mistakes: Mistakes) -> None:
-    """Tell what of a pod group contradicts the rest of it."""
+    """Report contradictions in a pod group."""
     written = group.model_fields_set
     if group.min is not None and group.min > group.count:
         text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"
@@ -163,7 +163,7 @@ def _check_toleration(toleration: TolerationEntry, path: Path, mistakes: Mistake
 
 
 def check_workload(workload: WorkloadEntry, submitted: float, path: Path, mistakes: Mistakes) -> None:
-    """Tell what of a workload contradicts its pods or its times."""
+    """Report contradictions of a workload with its pods or its times."""
     total = sum(group.count for group in workload.pods)
     least = sum(map(minimum, workload.pods))
     wanted = workload.min_pods

@@ -1,9 +1,12 @@
-"""Text becomes values that know their line: YAML as its version 1.2 means it, or JSON.
+"""Text to values with their lines: YAML 1.2 or JSON.
 
-Read from the parser's events with a stack of our own, so that neither depth nor references can
-hurt: no object is made but text, numbers, true, false, null, lists and mappings, and what
-references repeat is counted before anyone walks through it. `no`, `010` or `12:30` keep the
-meaning they have for people; a key written twice is a mistake, not the last one's victory.
+Values are built from the events of libyaml's parser on an explicit stack, so that the input controls neither
+the depth nor the number of values: it can only make text, numbers, booleans, null, lists and mappings, and
+values repeated by references are counted before they are read. `no` and `12:30` stay texts, and `010` is
+ten. A key that is written twice is a mistake.
+
+ruamel.yaml would replace about 100 lines, but it reads a file of 35,000 lines in 5.4 s instead of 0.3 s,
+reports only the first duplicate key, and fails on deep nesting.
 """
 
 import re
@@ -17,11 +20,11 @@ from weir.scenario_io.json_lines import read_json
 from weir.scenario_io.source_map import LineCounter, Mistakes, SourceBranch, Spot
 
 BYTES_MAX = 256 << 20
-"""A larger file is no scenario."""
+"""Size limit of a file."""
 DEPTH_MAX = 64
-"""Levels of lists and mappings; the format needs seven."""
+"""Depth limit of lists and mappings; the format needs seven levels."""
 REPEATED_MAX = 100_000
-"""Values that references to anchors may repeat, all together."""
+"""Limit of values that references to anchors repeat, all together."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CORE = "tag:yaml.org,2002:"
@@ -38,10 +41,10 @@ FLOAT = re.compile(
 
 
 def read_document(text: str, mistakes: Mistakes) -> Any:
-    """The values of a document; where they stand goes to `mistakes`.
+    """Return the values of a document; `mistakes` gets their lines.
 
     Raises:
-        Refused: the text can't be read at all.
+        InvalidFile: the text can't be read at all.
     """
     not_json: Exception | None = None
     if text[:256].lstrip()[:1] in ("{", "["):
@@ -55,7 +58,7 @@ def read_document(text: str, mistakes: Mistakes) -> Any:
         if not_json is not None and mistakes.file.endswith(".json"):
             line = getattr(not_json, "lineno", 1)
             said = getattr(not_json, "msg", "is nested too deeply or has a number too long")
-            mistakes.on(line, f"is not JSON: {said}; mend it there")
+            mistakes.on(line, f"is not JSON: {said}; fix it there")
         else:
             mistakes.on(*_syntax(text, error))
     mistakes.refuse_if_any()
@@ -63,10 +66,10 @@ def read_document(text: str, mistakes: Mistakes) -> Any:
 
 
 def text_of(path: Path | str, mistakes: Mistakes) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
-        Refused: it can't be opened, is too large, or isn't UTF-8.
+        InvalidFile: it can't be opened, is too large, or isn't UTF-8.
     """
     try:
         with Path(path).open("rb") as file:
@@ -79,10 +82,10 @@ def text_of(path: Path | str, mistakes: Mistakes) -> str:
 
 
 def decoded(raw: bytes, mistakes: Mistakes) -> str:
-    """The text of a file's bytes.
+    """Return the text of a file's bytes.
 
     Raises:
-        Refused: they are too many, or not UTF-8.
+        InvalidFile: they are too many, or not UTF-8.
     """
     if len(raw) > BYTES_MAX:
         mistakes.on(1, f"is larger than {BYTES_MAX >> 20} MiB; write a smaller file")
@@ -97,12 +100,12 @@ def decoded(raw: bytes, mistakes: Mistakes) -> str:
 
 
 def _syntax(text: str, error: Exception) -> tuple[int, str]:
-    """The line and the words for text that isn't YAML."""
+    """Return the line and the message of a YAML error."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         said = error.problem or error.context or "can't be read"
         line = min(mark.line, text.rstrip().count("\n")) if mark else 0  # its end is after its last line
-        return line + 1, f"is not YAML: {said}; mend the indentation, quotes or colon there"
+        return line + 1, f"is not YAML: {said}; fix the indentation, quotes or colon there"
     if isinstance(error, yaml.reader.ReaderError):
         # The position counts bytes or characters, by who read it; the character itself tells.
         odd = error.character if isinstance(error.character, str) else chr(error.character)
@@ -116,7 +119,7 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
 
 
 class _Frame:
-    """A list or mapping that is being read."""
+    """A list or mapping that is not complete yet."""
 
     __slots__ = ("anchor", "branch", "key", "key_line", "size", "value")
 
@@ -130,7 +133,7 @@ class _Frame:
 
 
 class _YamlReader:
-    """The events of one document, put together."""
+    """Builder of a document's values from parser events."""
 
     def __init__(self, mistakes: Mistakes) -> None:
         self.mistakes = mistakes
@@ -142,10 +145,10 @@ class _YamlReader:
         self.root: Spot = 1
 
     def read(self, events: Iterator[yaml.Event]) -> None:
-        """Take in every event.
+        """Build the values from all events.
 
         Raises:
-            Refused: the document can't be put together.
+            InvalidFile: the values can't be built.
         """
         for event in events:
             mark = event.start_mark
@@ -214,7 +217,7 @@ class _YamlReader:
             top.key = key
 
     def _put(self, value: Any, spot: Spot, size: int, anchor: str | None, line: int = 0) -> None:
-        """Put a finished value where it belongs. `line` is where it stands, if that isn't its own."""
+        """Add a complete value to its list or mapping. `line` is the line of a reference to it."""
         if anchor is not None:
             self.anchors[anchor] = (value, spot, size)
         if not self.stack:
@@ -247,10 +250,10 @@ def _read_yaml(text: str, mistakes: Mistakes) -> Any:
 
 
 def plain(written: str) -> Any:
-    """What an unquoted word means in YAML 1.2: null, true, false, a number or itself.
+    """Return the YAML 1.2 value of an unquoted word: null, true, false, a number or the text.
 
     Raises:
-        ValueError: it is a number of more digits than can be read.
+        ValueError: it is a number with too many digits.
     """
     if written in _WORDS:
         return _WORDS[written]

@@ -1,4 +1,4 @@
-"""What pydantic finds, in the words of the file: the key, what is wrong with it, what to write."""
+"""Errors of pydantic as messages for people: the key, the mistake and the correction."""
 
 import reprlib
 import types
@@ -14,9 +14,9 @@ from weir.scenario_io.source_map import Mistakes, Path, Step
 _KEYS_TOLD_MAX = 12
 _KEY_MOST = 80
 _COMPARED_LENGTH_MAX = 128
-"""Characters of a word that is compared with known names; a longer one is no typing mistake."""
+"""Length limit of a word that is compared with known names; a longer one is no typing mistake."""
 _COMPARED_NAMES_MAX = 2000
-"""Known names that a word is compared with."""
+"""Limit of known names that a word is compared with."""
 
 
 def add_errors(error: ValidationError, model: type[BaseModel], at: Path, mistakes: Mistakes) -> None:
@@ -42,7 +42,7 @@ def suggest(word: str, known: Iterable[str], mistakes: Mistakes) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """What to write instead of a word that isn't known: the nearest one, or which there are."""
+    """Return the correction of an unknown word: the nearest known one, or a list of them."""
     names = list(known)
     close: list[str] = []
     if len(word) <= _COMPARED_LENGTH_MAX:
@@ -58,7 +58,7 @@ def _listed(names: list[str]) -> str:
 
 
 def shown(written: Any) -> str:
-    """A value as the file has it, shortened."""
+    """Return a value as the file has it, shortened."""
     if written is None:
         return "null"
     if isinstance(written, bool):
@@ -71,7 +71,7 @@ def shown(written: Any) -> str:
 
 
 def key_of(where: Sequence[Step]) -> str:
-    """How the place is called in words: the keys since the last list, or a list and the position."""
+    """Return the name of a path: the keys after the last list, or the list and a position."""
     words: list[str] = []
     for step in where:
         if isinstance(step, int):
@@ -104,7 +104,7 @@ def _brief(key: str) -> str:
 
 
 def _keys(model: type[BaseModel], where: Path) -> list[str]:
-    """The keys that are known at a place of a model."""
+    """Return the known keys at a path of a model."""
     here: Any = model
     for step in where:
         here = _bare(here)
@@ -119,7 +119,7 @@ def _keys(model: type[BaseModel], where: Path) -> list[str]:
 
 
 def _bare(annotation: Any) -> Any:
-    """An annotation without its metadata and without None."""
+    """Return an annotation without its metadata and without None."""
     while hasattr(annotation, "__metadata__"):
         annotation = annotation.__origin__
     if isinstance(annotation, types.UnionType) or str(get_origin(annotation)) == "typing.Union":

@@ -1,7 +1,6 @@
-"""The pods a scenario says already run: that each can be where it is, and on which devices.
+"""Placement of pods that already run: a check that each fits its node, and the choice of devices.
 
-First those whose devices are written, in the order of the file, then the others on the lowest
-devices that are left.
+Pods with given devices come first, in the order of the file, then the others on the lowest free devices.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from weir.scenario_io.source_map import Mistakes, Path
 
 @dataclass(frozen=True, slots=True)
 class InitialPod:
-    """A pod a file says already runs."""
+    """A pod that already runs by the file."""
 
     workload: str
     group: int
@@ -28,7 +27,7 @@ class InitialPod:
 
     @property
     def name(self) -> str:
-        """As people name it."""
+        """Return the pod's name in messages."""
         return f"{self.workload}/{self.group_name}/{self.index}"
 
 
@@ -42,14 +41,14 @@ class _Device:
 
 @dataclass(slots=True)
 class _FreeCapacity:
-    """What is left on one node."""
+    """Free capacity of a node."""
 
     free: dict[str, int]
     devices: list[_Device] = field(default_factory=list)
 
 
 def place_initial_pods(pods: list[InitialPod], mistakes: Mistakes) -> list[PlacedPod]:
-    """Where every stated pod runs; what can't be there is told."""
+    """Return the placement of all pods; report those that don't fit."""
     floors: dict[str, _FreeCapacity] = {}
     chosen: dict[int, tuple[int, ...]] = {}
     for at, pod in enumerate(pods):
@@ -93,7 +92,7 @@ def _take_resources(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -
 
 
 def _are_devices(pod: InitialPod, devices: tuple[int, ...], mistakes: Mistakes) -> bool:
-    """Whether these are as many devices as it asks for, of this node, each once."""
+    """Return True if a pod's devices are on its node, distinct, and as many as requested."""
     node, asked, here = pod.node, pod.request.devices, (*pod.path, "gpus")
     if not _is_model(pod, mistakes):
         return False
@@ -156,7 +155,7 @@ def _take_devices(
 
 
 def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[int, ...]:
-    """The lowest devices nobody is on; shares have to say on which device they are."""
+    """Return the lowest free devices; pods with GPU fractions must name their devices."""
     asked = pod.request.devices
     if pod.request.is_shared:
         indices = _count(asked, "device index", "device indices")
@@ -167,9 +166,10 @@ def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[
         return ()
     free = [at for at, device in enumerate(floor.devices) if not device.first]
     if len(free) < asked:
+        needed = _count(asked, "free device", "free devices")
         text = (
-            f"{pod.name} can't run on {pod.node.name}: it needs {_count(asked, 'device', 'devices')}"
-            f" nobody is on, {len(free)} can be had; place it elsewhere, or give the node more"
+            f"{pod.name} can't run on {pod.node.name}: it needs {needed}, {len(free)} left; "
+            "place it elsewhere, or give the node more"
         )
         mistakes.at((*pod.path, "node"), text)
     devices = tuple(free[:asked])

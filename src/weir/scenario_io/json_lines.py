@@ -1,7 +1,7 @@
-"""JSON, which is YAML except for tabs, long keys and halves of characters; so it is read as itself.
+"""JSON files. JSON differs from YAML in tabs, long keys and surrogates, so it has its own reader.
 
-The standard library's reader is fast but forgets where things stood. The lines are found in a
-second pass over the text, only when there is a mistake to tell.
+The standard library's reader is fast but reports no positions. A second pass over the text finds the lines,
+only if there is a mistake to report.
 """
 
 import json
@@ -15,7 +15,7 @@ _HALF = re.compile(r"\\u[dD][89abAB]", re.ASCII)
 
 
 def read_json(text: str, mistakes: Mistakes) -> Any:
-    """The values of a JSON text; where they stand goes to `mistakes`.
+    """Return the values of a JSON text; `mistakes` gets their lines.
 
     Raises:
         ValueError: it isn't JSON.
@@ -39,7 +39,7 @@ def read_json(text: str, mistakes: Mistakes) -> Any:
 
 
 def spots(text: str, mistakes: Mistakes | None) -> Spot:
-    """Where everything of a valid JSON text stands; keys written twice are told to `mistakes`."""
+    """Return the lines of all values of a valid JSON text; report duplicate keys to `mistakes`."""
     lines = LineCounter(text)
     stack: list[SourceBranch] = []
     keys: list[tuple[str, int] | None] = []  # the key each open mapping is at

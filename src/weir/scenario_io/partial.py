@@ -1,4 +1,4 @@
-"""What of a file could be read, part by part, so that one mistake doesn't hide the next."""
+"""The valid parts of a file, so that one mistake doesn't hide the next."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ Part = TypeVar("Part", bound=Entry)
 
 @dataclass(slots=True)
 class PartialScenario:
-    """The sound parts of a file by their position; `whole` is None if any is broken."""
+    """The valid parts of a file by position; `whole` is None if any is invalid."""
 
     whole: ScenarioEntry | None = None
     nodes: dict[int, NodeEntry] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class PartialScenario:
 
 
 def read_partial(raw: Any, mistakes: Mistakes) -> PartialScenario:
-    """Hold a document against the shape of the format, and tell whatever doesn't fit."""
+    """Check a document against the format, and report all mistakes."""
     try:
         whole = ScenarioEntry.model_validate(raw)
     except ValidationError as error:
@@ -55,7 +55,7 @@ def read_partial(raw: Any, mistakes: Mistakes) -> PartialScenario:
 
 
 def _sound(raw: Any) -> PartialScenario:
-    """The parts that are right by themselves; what is wrong with the others has been told."""
+    """Return the valid parts; the mistakes of the others are already reported."""
     parts = PartialScenario()
     for path, node in entries(raw, "cluster", "nodes"):
         _keep(parts.nodes, path[-1], NodeEntry, node)

@@ -1,4 +1,4 @@
-"""Reading a policy: the scheduler's configuration as a file of its own."""
+"""Reading of policy files."""
 
 from pathlib import Path as FilePath
 
@@ -11,20 +11,20 @@ from weir.scenario_io.source_map import Mistakes
 
 
 def read_policy(path: FilePath | str) -> Policy:
-    """The policy of a file; an empty one is the default.
+    """Return the policy of a file; an empty file is the default policy.
 
     Raises:
-        Refused: with everything that is wrong with it, or that it can't be opened.
+        InvalidFile: with all mistakes, or if it can't be opened.
     """
     mistakes = Mistakes(str(path))
     return _read(text_of(path, mistakes), mistakes)
 
 
 def parse_policy(text: str, file: str) -> Policy:
-    """The policy a text states; `file` is what mistakes are told of.
+    """Return the policy of a text; mistakes name `file`.
 
     Raises:
-        Refused: with everything that is wrong with it.
+        InvalidFile: with all mistakes.
     """
     return _read(text, Mistakes(file))
 

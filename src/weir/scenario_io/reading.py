@@ -1,4 +1,4 @@
-"""Reading a scenario: from the text to the nouns, or to every mistake in it."""
+"""Reading of scenario files: the text becomes nouns, or a list of all mistakes."""
 
 from collections.abc import Iterator
 from pathlib import Path as FilePath
@@ -27,20 +27,20 @@ from weir.scenario_io.specs import GroupEntry, ScenarioEntry
 
 
 def read_scenario(path: FilePath | str) -> Scenario:
-    """The scenario of a file.
+    """Return the scenario of a file.
 
     Raises:
-        Refused: with everything that is wrong with it, or that it can't be opened.
+        InvalidFile: with all mistakes, or if it can't be opened.
     """
     mistakes = Mistakes(str(path))
     return _read(text_of(path, mistakes), mistakes)
 
 
 def parse_scenario(text: str, file: str) -> Scenario:
-    """The scenario a text states; `file` is what mistakes are told of.
+    """Return the scenario of a text; mistakes name `file`.
 
     Raises:
-        Refused: with everything that is wrong with it.
+        InvalidFile: with all mistakes.
     """
     return _read(text, Mistakes(file))
 
@@ -70,7 +70,7 @@ def _nodes(parts: PartialScenario) -> list[Node]:
 
 
 def _stated(raw: Any, parts: PartialScenario, nodes: dict[str, Node]) -> Iterator[InitialPod]:
-    """The pods that are said to run, those whose group and node can be read."""
+    """Yield the pods that already run and whose group and node are valid."""
     for (at, position), group in parts.groups.items():
         name = raw["workloads"][at].get("name")
         if not isinstance(name, str) or not group.placed or _contradicts(group):
@@ -93,7 +93,7 @@ def _stated(raw: Any, parts: PartialScenario, nodes: dict[str, Node]) -> Iterato
 
 
 def _contradicts(group: GroupEntry) -> bool:
-    """Whether it isn't clear how many devices a pod asks for; that has been told."""
+    """Return True if a pod's number of devices is contradictory, which is already reported."""
     whole_or_none = group.gpu_memory is None and (group.gpus == 0 or group.gpus >= WHOLE_MILLI)
     both = group.gpu_memory is not None and "gpus" in group.model_fields_set
     return both or (group.devices is not None and whole_or_none)

@@ -1,7 +1,7 @@
-"""Every name of a file: that it is there once, and that what refers to it finds it.
+"""Names of a file: each must be unique, and each reference must name something.
 
-Works on the values as they were written, so that a mistake elsewhere in an entry hides none here.
-Where a name can't be read at all, nothing is said about references that may have meant it.
+The checks use the values as they were written, so that a mistake elsewhere in an entry hides none here. If a
+name can't be read, references that may mean it aren't reported.
 """
 
 import re
@@ -22,14 +22,14 @@ _OWN_RESOURCES = (GPU, CPU, MEMORY, PODS)
 
 @dataclass(slots=True)
 class NameIndex:
-    """The names of one kind: where each stands, and whether all could be read."""
+    """The names of one kind with their paths, and if all could be read."""
 
     noun: str
     at: dict[str, Path] = field(default_factory=dict)
     complete: bool = True
 
     def add(self, name: str, path: Path, mistakes: Mistakes) -> None:
-        """A name is given."""
+        """Add a name; report it if it exists."""
         if name in self.at:
             first = mistakes.line(self.at[name])
             mistakes.at(path, f"{self.noun} {name} is there already, on line {first}; write another name")
@@ -37,14 +37,14 @@ class NameIndex:
             self.at[name] = path
 
     def look_up(self, name: str | None, path: Path, mistakes: Mistakes, noun: str = "") -> None:
-        """Something refers to a name."""
+        """Check a reference to a name."""
         if name is None or name in self.at or not self.complete:
             return
         mistakes.at(path, f"there is no {noun or self.noun} {name}; {nearest(name, self.at)}")
 
 
 def entries(raw: Any, *path: Step) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The mappings of a list, with their paths."""
+    """Yield the mappings of a list with their paths."""
     for step in path:
         raw = raw.get(step) if isinstance(raw, dict) else None
     for at, entry in enumerate(raw if isinstance(raw, list) else ()):
@@ -53,13 +53,13 @@ def entries(raw: Any, *path: Step) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def word(entry: Any, key: str) -> str | None:
-    """A text of a mapping; None if there is none."""
+    """Return a text of a mapping; None if there is none."""
     value = entry.get(key) if isinstance(entry, dict) else None
     return value if isinstance(value, str) and value else None
 
 
 def words(entry: Any, key: str) -> list[tuple[int, str]]:
-    """The texts of a list in a mapping, with their positions."""
+    """Return the texts of a list in a mapping with their positions."""
     value = entry.get(key) if isinstance(entry, dict) else None
     return (
         [(at, text) for at, text in enumerate(value) if isinstance(text, str)]
@@ -69,7 +69,7 @@ def words(entry: Any, key: str) -> list[tuple[int, str]]:
 
 
 def check_names(raw: Any, mistakes: Mistakes) -> None:
-    """Tell every name that is used twice and every one that isn't there."""
+    """Report all duplicate names and all unknown ones."""
     nodes, topologies = _nodes(raw, mistakes), _named(raw, "topology", ("cluster", "topologies"), mistakes)
     queues = _queues(raw, mistakes)
     workloads = _named(raw, "workload", ("workloads",), mistakes)
@@ -93,10 +93,10 @@ def check_names(raw: Any, mistakes: Mistakes) -> None:
 
 
 def expanded(name: str) -> list[str]:
-    """The names a node's name stands for; `a-[0-2]` stands for three.
+    """Return the node names of a range; `a-[0-2]` stands for three.
 
     Raises:
-        ValueError: it has a range that can't be read; the message says what to write.
+        ValueError: the range is invalid; the message says what to write.
     """
     found = _RANGE.search(name)
     if found is None:
@@ -154,7 +154,7 @@ def _all_named(raw: Any, path: Path) -> bool:
 
 
 def _queues(raw: Any, mistakes: Mistakes) -> tuple[NameIndex, NameIndex]:
-    """Departments and projects: one name space. Checks what they sit in."""
+    """Return the names of departments and projects, which must differ; check their parents."""
     both = NameIndex("queue")
     departments, projects = NameIndex("department"), NameIndex("project")
     for key, names, noun in (("departments", departments, "department"), ("projects", projects, "project")):
@@ -243,7 +243,7 @@ def _budgets_of(workload: dict[str, Any], path: Path, budgets: NameIndex, mistak
 
 
 def _check_resources(raw: Any, mistakes: Mistakes) -> None:
-    """A quota of a resource nothing has is a slip of the pen, as `gpus` for `gpu`."""
+    """Report quotas of resources that no node has, such as `gpus` for `gpu`."""
     known = dict.fromkeys(_OWN_RESOURCES)
     for _, node in entries(raw, "cluster", "nodes"):
         known.update(dict.fromkeys(_keys(node.get("resources"))))
@@ -285,7 +285,7 @@ def _check_expected(raw: Any, nodes: NameIndex, workloads: NameIndex, mistakes: 
 
 
 def _pods(raw: Any) -> dict[tuple[str, str], int] | None:
-    """How many pods each group has; None if some of it can't be read."""
+    """Return the number of pods of each group; None if a part can't be read."""
     found = {}
     if not _all_named(raw, ("workloads",)):
         return None

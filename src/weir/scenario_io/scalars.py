@@ -1,7 +1,7 @@
-"""The single values a file is made of: names, amounts, times. Words become numbers here.
+"""Single values of a file: names, amounts and times, converted from text to numbers.
 
-Each type refuses with what to write instead. Amounts of a quota keep what was written, since their
-unit depends on the key they stand at.
+The error of each type says what to write instead. Amounts of a quota keep their text, because their unit
+depends on their key.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""JSON Schemas of the files people write, for editors that complete and check while they type."""
+"""JSON Schemas of scenario and policy files, for completion and checks in editors."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The schema of a scenario file."""
+    """Return the schema of scenario files."""
     schema = ScenarioEntry.model_json_schema()
     return {"$schema": _DIALECT, **schema, "title": "Weir scenario"}
 
 
 def policy_schema() -> dict[str, Any]:
-    """The schema of a policy file."""
+    """Return the schema of policy files."""
     schema = Policy.model_json_schema()
     return {"$schema": _DIALECT, **schema, "title": "Weir policy"}

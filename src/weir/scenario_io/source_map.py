@@ -1,4 +1,4 @@
-"""Where things stand in a file, and what is wrong with them."""
+"""Lines of a file's values, and the mistakes of a file."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -9,14 +9,14 @@ Step = str | int
 Path = tuple[Step, ...]
 
 MISTAKES_MAX = 1000
-"""Told of one file; with more, the first ones are what to mend."""
+"""Limit of reported mistakes of a file."""
 SUGGESTIONS_MAX = 10
-"""Names of one file that are compared with the known ones; later mistakes only list those."""
+"""Limit of suggestions in a file; later mistakes list the known names."""
 _TEXT_LENGTH_MAX = 600
 
 
 class SourceBranch:
-    """A mapping or a list of a file: its line, the line of each key, and what is below."""
+    """A mapping or list of a file: its line, the lines of its keys, and its values."""
 
     __slots__ = ("below", "keys", "line")
 
@@ -31,7 +31,7 @@ Spot = SourceBranch | int
 
 
 def line_of(root: Spot, path: Sequence[Step]) -> int:
-    """The line of what a path leads to, or of the last part of it that is there."""
+    """Return the line of a path, or of the last part of it that exists."""
     line = root if isinstance(root, int) else root.line
     here = root
     for step in path:
@@ -50,7 +50,7 @@ def line_of(root: Spot, path: Sequence[Step]) -> int:
 
 
 class LineCounter:
-    """The line of a position in a text."""
+    """Converter of positions in a text to lines."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0]
@@ -60,12 +60,12 @@ class LineCounter:
             at = text.find("\n", at + 1)
 
     def of(self, position: int) -> int:
-        """The line, from 1."""
+        """Return the line of a position, from 1."""
         return bisect_right(self._starts, position)
 
 
 class Mistakes:
-    """Everything wrong with one file."""
+    """Collection of a file's mistakes."""
 
     told_max = MISTAKES_MAX
 
@@ -77,7 +77,7 @@ class Mistakes:
         self._found: dict[Mistake, None] = {}
 
     def on(self, line: int, text: str) -> None:
-        """Something is wrong on a line. What was written may be long or odd; a mistake is one line."""
+        """Add a mistake on a line. Its text is shortened and escaped, so that it stays one line."""
         if not text.isprintable():
             text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
         if len(text) > _TEXT_LENGTH_MAX:
@@ -85,11 +85,11 @@ class Mistakes:
         self._found.setdefault(Mistake(self.file, line, text))
 
     def at(self, path: Sequence[Step], text: str) -> None:
-        """Something is wrong with what a path leads to."""
+        """Add a mistake at a path."""
         self.on(self.line(path), text)
 
     def line(self, path: Sequence[Step]) -> int:
-        """The line of what a path leads to."""
+        """Return the line of a path."""
         if callable(self.root):
             self.root = self.root()
         return line_of(self.root, path)
@@ -101,7 +101,7 @@ class Mistakes:
         """Refuse the file if anything is wrong with it.
 
         Raises:
-            Refused: with every mistake, by line, up to MISTAKES_MAX.
+            InvalidFile: with every mistake, by line, up to MISTAKES_MAX.
         """
         if not self._found:
             return

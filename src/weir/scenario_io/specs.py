@@ -1,6 +1,6 @@
-"""The shape of a scenario file: every key, its kind and its default. What it means is read elsewhere.
+"""The format of scenario files: every key with its type and default.
 
-Nothing is converted that wasn't meant: `"4"` is no count and `1` is no name.
+Types are strict: `"4"` is no count and `1` is no name.
 """
 
 from typing import Annotated, Literal
@@ -83,14 +83,14 @@ class TopologyEntry(Entry):
 
 
 class ClusterEntry(Entry):
-    """What there is to run on."""
+    """Nodes and topologies of the cluster."""
 
     nodes: list[NodeEntry] = []
     topologies: list[TopologyEntry] = []
 
 
 class QueueEntry(Entry):
-    """What departments and projects have in common."""
+    """Keys of both departments and projects."""
 
     name: Name
     quota: dict[Resource, Bound] = {}
@@ -125,7 +125,7 @@ class ProjectEntry(QueueEntry):
 
 
 class TolerationEntry(Entry):
-    """What a pod puts up with."""
+    """A toleration of a pod."""
 
     key: Label = ""
     operator: Literal["Equal", "Exists"] = "Equal"
@@ -134,7 +134,7 @@ class TolerationEntry(Entry):
 
 
 class ExpressionEntry(Entry):
-    """What a label of a node has to be like; the key `metadata.name` is the node's name."""
+    """A requirement on a node label; the key `metadata.name` is the node's name."""
 
     key: Name
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -146,14 +146,14 @@ WrittenTerms = Annotated[list[WrittenTerm], Field(min_length=1)]
 
 
 class NodeWishEntry(Entry):
-    """Nodes a pod would like to be on."""
+    """Nodes that a pod prefers."""
 
     weight: Wish
     terms: WrittenTerms
 
 
 class PodAffinityEntry(Entry):
-    """Pods to be beside, or apart from, by the domains of a node label; with a weight, if it can be."""
+    """Affinity or anti-affinity to pods by domains of a node label; a preference if it has a weight."""
 
     mark: Name
     topology: Name
@@ -161,7 +161,7 @@ class PodAffinityEntry(Entry):
 
 
 class SpreadEntry(Entry):
-    """Pods to be spread over the domains of a node label; with a weight, if it can be."""
+    """Spread of pods over domains of a node label; a preference if it has a weight."""
 
     mark: Name
     topology: Name
@@ -171,14 +171,14 @@ class SpreadEntry(Entry):
 
 
 class PlaceEntry(Entry):
-    """Where a pod runs."""
+    """Node and devices of a running pod."""
 
     node: Name
     gpus: list[Device] | None = None
 
 
 class PodsEntry(Entry):
-    """Identical pods of a workload, as they are asked for."""
+    """Identical pods of a workload, as submitted."""
 
     name: GroupName | None = None
     count: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
@@ -219,7 +219,7 @@ class GroupEntry(PodsEntry):
 
 
 class TopologyRequestEntry(Entry):
-    """Which level of a topology all pods share, or would like to."""
+    """Topology levels that all pods must share or prefer to share."""
 
     name: Name
     required: Name | None = None
@@ -229,8 +229,8 @@ class TopologyRequestEntry(Entry):
 class WorkloadEntry(Entry):
     """A workload and its pods.
 
-    `waits_since`, `ran`, `short_since` and `stopped_for` are what a snapshot tells of its past: since when it
-    waits, the run it keeps, since when its gang runs below its minimum, and the workloads it was stopped for.
+    A snapshot writes its past: `waits_since` (start of pending), `ran` (run time so far), `short_since`
+    (start of its gang below the minimum), and `stopped_for` (workloads that it was evicted for).
     """
 
     name: Name
@@ -256,14 +256,14 @@ class WorkloadEntry(Entry):
 
 
 class BudgetEntry(Entry):
-    """A disruption budget, and how many of its pods may be stopped now."""
+    """A disruption budget, and the number of its pods that may be stopped now."""
 
     name: Name
     allowed: Count = 0
 
 
 class PodExpectedEntry(Entry):
-    """What should hold for a pod."""
+    """Expectations of a pod."""
 
     status: Expected | None = None
     node: Name | None = None
@@ -273,7 +273,7 @@ class PodExpectedEntry(Entry):
 
 
 class WorkloadExpectedEntry(Entry):
-    """What should hold for a workload."""
+    """Expectations of a workload."""
 
     status: Expected | None = None
     node: Name | None = None
@@ -285,7 +285,7 @@ class WorkloadExpectedEntry(Entry):
 
 
 class ExpectEntry(Entry):
-    """What should come of the scenario."""
+    """Expectations of the scenario."""
 
     cycles: Annotated[int, Field(ge=1, le=10_000)] = 2
     stable: Annotated[int, Field(ge=0, le=10_000)] = 5

@@ -1,7 +1,7 @@
-"""Writing a scenario as YAML that reads back as the same scenario.
+"""Writing of scenarios as YAML that reads back as the same scenario.
 
-Amounts and times are exact, what has a plain default is left out. A workload's user and the cost
-of its restart have no place in the format and are not written.
+Amounts and times are exact; constant defaults are left out. The format has no keys for a workload's user and
+the cost of its restart.
 """
 
 import re
@@ -35,10 +35,10 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two classes, by what is installed
-    """Repeats rather than refers, and quotes what either version of YAML would take for a number."""
+    """YAML dumper without references that quotes all numbers of YAML 1.1 and 1.2 that are texts."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - what the dumper asks for each value
-        """No references: a person reads this."""
+        """Return True: a person reads the file, so values are repeated."""
         return True
 
 
@@ -48,7 +48,7 @@ for _kind, _pattern in (("int", INTEGER), ("float", FLOAT)):
 
 
 def write_scenario(scenario: Scenario) -> str:
-    """The scenario as YAML."""
+    """Return the scenario as YAML."""
     return str(
         yaml.dump(
             scenario_written(scenario),
@@ -62,7 +62,7 @@ def write_scenario(scenario: Scenario) -> str:
 
 
 def scenario_written(scenario: Scenario) -> dict[str, Any]:
-    """The scenario as plain values, as they stand in a file."""
+    """Return the scenario as the values of its file."""
     topologies = [{"name": each.name, "levels": list(each.levels)} for each in scenario.topologies]
     placed: dict[tuple[str, int], dict[int, PlacedPod]] = {}
     for pod in scenario.placed:
@@ -85,7 +85,7 @@ def scenario_written(scenario: Scenario) -> dict[str, Any]:
 
 
 def policy_written(policy: Policy) -> dict[str, Any]:
-    """What of a policy differs from its preset, which is named unless it is the default."""
+    """Return the differences of a policy from its preset, with the preset's name unless it is the default."""
     page = Policy.model_validate({"preset": policy.preset})
     differs = _difference(policy.model_dump(mode="json"), page.model_dump(mode="json"))
     return differs if policy.preset == "fair" else {"preset": policy.preset, **differs}
@@ -102,7 +102,7 @@ def _difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
 
 
 def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what isn't there."""
+    """Return the values that aren't empty."""
     return {key: value for key, value in values.items() if value is not None}
 
 

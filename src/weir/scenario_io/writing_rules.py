@@ -1,4 +1,4 @@
-"""Writing what a pod asks of nodes and of the pods around it."""
+"""Writing of a pod's affinity, spread and node rules."""
 
 from itertools import chain, product
 from typing import Any
@@ -9,7 +9,7 @@ Terms = tuple[tuple[NodeExpression, ...], ...]
 
 
 def rules_written(request: Request) -> dict[str, Any]:
-    """The rules and marks of a request, by key; None where there are none."""
+    """Return the rules and label sets of a request by key; None where there are none."""
     must = [rule.terms for rule in request.rules if not rule.weight]
     wishes = [_wish(rule) for rule in request.rules if rule.weight]
     by_kind = {
@@ -27,7 +27,7 @@ def rules_written(request: Request) -> dict[str, Any]:
 
 
 def _all_of(rules: list[Terms]) -> Terms:
-    """Terms of which one holds where one of each of these rules does."""
+    """Return terms of which one holds exactly where a term of each rule holds."""
     return tuple(tuple(chain.from_iterable(terms)) for terms in product(*rules))
 
 

@@ -314,7 +314,7 @@ class NextStep:
 
 
 def _open_groups(job: Job, placed: Sequence[int]) -> tuple[int, ...]:
-    """The groups that still have an elastic pod to add, highest order first."""
+    """Return the groups that can still add an elastic pod, highest order first."""
     groups = job.spec.groups
     open_ = [group for group, most in enumerate(job.most()) if placed[group] < most]
     return tuple(sorted(open_, key=lambda group: (-groups[group].order, group)))

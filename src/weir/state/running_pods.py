@@ -40,7 +40,7 @@ class RunningColumns:
         self._spare = list(range(size - 1, -1, -1))
 
     def add(self, pod: Pod, since_s: float) -> None:
-        """A pod runs on its node."""
+        """Add a running pod to its node."""
         if not self._spare:
             self._grow()
         row = pod.row = self._spare.pop()
@@ -69,7 +69,7 @@ class RunningColumns:
             self.part[row], self.largest[row] = min(own / max(whole, 1e-9), 1.0), max(own, whole)
 
     def remove(self, pod: Pod) -> None:
-        """A pod no longer runs, or is being stopped."""
+        """Remove a pod that no longer runs or is terminating."""
         row, pod.row = pod.row, -1
         self._pods[row] = None
         self.node[row] = -1
@@ -82,7 +82,7 @@ class RunningColumns:
             self.project[pod.row] = job.project
 
     def saved(self, job: Job, at_s: float) -> None:
-        """A job saved its state."""
+        """Record a checkpoint of a job."""
         since_s = self.since_s
         for group in job.pods:
             for pod in group:

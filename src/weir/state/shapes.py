@@ -67,7 +67,7 @@ class RowIndex:
         self._of = {name: row for row, name in enumerate(self.names)}
 
     def of(self, name: str) -> int:
-        """The row of a resource, made if it is new."""
+        """Return the row of a resource; add a new one."""
         row = self._of.get(name)
         if row is None:
             row = self._of[name] = len(self.names)
@@ -75,7 +75,7 @@ class RowIndex:
         return row
 
     def known(self, name: str) -> int | None:
-        """The row of a resource, if it has one."""
+        """Return the row of a resource, or None if it has none."""
         return self._of.get(name)
 
     def see(self, names: Iterable[str]) -> None:
@@ -84,7 +84,7 @@ class RowIndex:
             self.of(name)
 
     def amounts(self, of: Mapping[str, int], default: int) -> list[int]:
-        """A mapping by name as a list by row."""
+        """Convert a mapping by name to a list by row."""
         return [of.get(name, default) for name in self.names]
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class ShapeTable:
         self.weighted = False  # any has devices that count as other than a GPU each
 
     def of(self, request: Request) -> RequestShape:
-        """The shape of a request, made if it is new."""
+        """Return the shape of a request; add a new one."""
         shape = self._of.get(request)
         if shape is None:
             plain = None
@@ -146,5 +146,5 @@ class ShapeTable:
 
 
 def model_row_name(model: str) -> str:
-    """The resource that counts devices of one model."""
+    """Return the resource that counts devices of a model."""
     return GPU_MODEL_PREFIX + model

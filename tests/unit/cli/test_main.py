@@ -74,13 +74,13 @@ Arguments:
   NAME  The workload: the newest of that name.
 
 Options:
-  -f, --follow  Go on, and print what comes, until it is over.
-  --pod         Of this pod, as group/index, or all for all of them;
-                `weir describe` lists them. The first if none.
-  --start       Of this start of it; by default the last one.
-  -n, --tail    Only so many of its last lines.
-  --raw         Print control characters on a terminal as they are:
-                colours, and whatever else a job writes.
+  -f, --follow  Continue until the workload is over.
+  --pod         The pod as group/index, or all; `weir describe` lists
+                pods. The default is the first pod.
+  --start       Number of the pod's start; the last one by default.
+  -n, --tail    Maximum number of last lines.
+  --raw         Print control characters, such as colours, on a
+                terminal.
 
 """
 

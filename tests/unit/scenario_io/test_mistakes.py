@@ -173,7 +173,7 @@ def test_a_pod_group_that_is_wrong(written: str, said: str) -> None:
         ),
         (
             "count: 3, gpus: 1, placed: [{node: node0}, {node: node0}, {node: node0}]",
-            "w/0/2 can't run on node0: it needs 1 device nobody is on, 0 can be had; place it elsewhere",
+            "w/0/2 can't run on node0: it needs 1 free device, 0 left; place it elsewhere",
         ),
         (
             "cpu: 5, placed: [{node: node0}]",

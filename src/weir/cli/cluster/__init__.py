@@ -1,1 +1,1 @@
-"""The command line against a cluster: the questions of a pool, answered from the API server's objects."""
+"""Commands for a cluster: the REST calls of a pool, answered from objects of the API server."""

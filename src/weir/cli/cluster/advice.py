@@ -1,4 +1,4 @@
-"""How to follow a suggestion on a cluster: the field, the annotation or the command that does it."""
+"""Suggestions on a cluster: the field, the annotation or the command that carries one out."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ _BUILTIN = ("v1", "apps/v1", "batch/v1")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The object that makes the pods of a workload, and what its pods say themselves."""
+    """The owner of a workload's pods, and settings of the pods."""
 
     namespace: str
     owner: OwnerView
@@ -23,7 +23,7 @@ class Owner:
 
     @property
     def is_fixed(self) -> bool:
-        """Return True if the pods have to be made again to be changed."""
+        """Return True if a change needs new pods."""
         return self.owner.kind in _FIXED_TEMPLATES
 
     def kubectl(self, verb: str, *words: str) -> str:

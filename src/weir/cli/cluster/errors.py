@@ -1,19 +1,19 @@
-"""What a cluster can't do, said as a pool says no."""
+"""Refusals of requests that a cluster can't carry out."""
 
 from weir.api.answers import Problem
 from weir.client.errors import Refused
 
 
 def refused(status: int, detail: str) -> Refused:
-    """A refusal."""
+    """Return a refusal."""
     return Refused(Problem(title="The cluster refused", status=status, detail=detail))
 
 
 def wrong(said: str) -> Refused:
-    """The request can't be carried out as it is."""
+    """Return the refusal of an invalid request."""
     return refused(422, said)
 
 
 def not_here(instead: str) -> Refused:
-    """Something a cluster has no part in."""
+    """Return the refusal of a request that other tools carry out on a cluster."""
     return refused(422, instead)

@@ -18,7 +18,7 @@ DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class InstallationView:
-    """The scheduler's name, the resources that are devices, and the rule for work without a project."""
+    """The scheduler's name, the GPU resources, and the rule for pods without a project."""
 
     scheduler: str = "weir"
     devices: DeviceResources = field(default_factory=DeviceResources)
@@ -26,7 +26,7 @@ class InstallationView:
 
     @property
     def gpu_resource(self) -> str:
-        """The resource that a Job asks GPUs by: the first that is named in full."""
+        """Return the resource for the GPUs of a Job: the first one with a complete name."""
         names = (each for each in self.devices.resources if not each.endswith("*"))
         return next(names, DEFAULT_GPU_RESOURCE)
 

@@ -1,4 +1,4 @@
-"""A submission becomes a Job: in the words a person would write in a manifest."""
+"""The Job of a submission, as a person would write its manifest."""
 
 import re
 import secrets
@@ -25,10 +25,12 @@ def job_of(
     classes: Mapping[int, str],
     installed: InstallationView,
 ) -> dict[str, Any]:
-    """The Job of a submission; `words` are those of it as they were written, `classes` priorities by value.
+    """Return the Job of a submission.
+
+    `words` is the submission before conversion; `classes` names PriorityClasses by value.
 
     Raises:
-        Refused: a Job can't say it.
+        Refused: a Job can't express it.
     """
     if len(asked.pods) != 1:
         raise wrong(
@@ -60,7 +62,7 @@ def job_of(
 
 
 def _made_up(asked: Submission) -> str:
-    """A name nobody has: what it runs, and some letters."""
+    """Return a new name: the command's name and random letters."""
     word = re.sub(r"[^a-z0-9]+", "-", asked.command[0].rpartition("/")[2].lower()).strip("-")[:40]
     return f"{word or asked.type}-" + "".join(secrets.choice(_LETTERS) for _ in range(5))
 
@@ -128,7 +130,7 @@ def _pod(
 
 
 def _node_terms(pods: PodsEntry) -> list[dict[str, Any]]:
-    """One of them holds; one by a field names one node."""
+    """Return node selector terms, one for each node if nodes are given by name."""
     models = {"key": MODEL_LABEL, "operator": "In", "values": list(pods.gpu_models)}
     of_models = {"matchExpressions": [models]} if pods.gpu_models else {}
     if pods.nodes is None:
@@ -140,7 +142,7 @@ def _node_terms(pods: PodsEntry) -> list[dict[str, Any]]:
 
 
 def _bytes(value: int) -> str:
-    """Exactly, in the largest unit that goes into it."""
+    """Return an exact amount in the largest unit that divides it."""
     for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
         if value and value % size == 0:
             return f"{value // size}{unit}"

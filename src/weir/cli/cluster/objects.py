@@ -1,4 +1,4 @@
-"""What the command line reads of a cluster's objects."""
+"""Parts of a cluster's objects that the command line reads."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from weir.kubernetes.api.objects import ApiStruct, Metadata, OwnerReference
 
 
 class OwnerView(ApiStruct):
-    """Whose pods a workload is made of."""
+    """The owner of a workload's pods."""
 
     api_version: str = ""
     kind: str = ""
@@ -28,7 +28,7 @@ class SpecView(ApiStruct):
 
 
 class ReasonView(ApiStruct):
-    """Why it waits, or how it ended."""
+    """The reason of a pending workload, or how it ended."""
 
     why: str = ""
     sentence: str = ""
@@ -36,7 +36,7 @@ class ReasonView(ApiStruct):
 
 
 class EvictionView(ApiStruct):
-    """The last time that its pods were stopped for other work."""
+    """The last eviction of its pods for another workload."""
 
     at: str | None = None
     rule: str = ""
@@ -45,7 +45,7 @@ class EvictionView(ApiStruct):
 
 
 class LifetimeView(ApiStruct):
-    """What is kept of its life."""
+    """The stored lifecycle of a workload."""
 
     ran_seconds: float = 0.0
     restarts: int = 0
@@ -79,7 +79,7 @@ class ListedWorkload(ApiStruct):
 
 
 class QueueStatusView(ApiStruct):
-    """How a department or a project fares."""
+    """The status of a department or project."""
 
     phase: str = ""
     message: str = ""
@@ -99,14 +99,14 @@ class ListedQueue(ApiStruct):
 
 
 class PodSpecView(ApiStruct):
-    """Where a pod is, and who places it."""
+    """The node and the scheduler of a pod."""
 
     node_name: str = ""
     scheduler_name: str = ""
 
 
 class PodStatusView(ApiStruct):
-    """How it is."""
+    """The status of a pod."""
 
     phase: str = "Pending"
     start_time: str | None = None
@@ -122,13 +122,13 @@ class ListedPod(ApiStruct):
 
 
 class BareView(ApiStruct):
-    """An object of which only its owners matter."""
+    """An object of which only the owners are read."""
 
     metadata: Metadata
 
 
 class RegardingView(ApiStruct):
-    """What an Event is about."""
+    """The object of an Event."""
 
     kind: str = ""
     namespace: str = ""
@@ -153,7 +153,7 @@ class ConfigMapView(Struct):
 
 
 class LeaseSpecView(ApiStruct):
-    """Who holds a lease."""
+    """The holder of a lease."""
 
     acquire_time: str | None = None
 
@@ -172,5 +172,5 @@ class PriorityClassView(ApiStruct):
 
 
 def owner_uids(references: list[OwnerReference]) -> set[str]:
-    """Whom an object belongs to."""
+    """Return the uids of an object's owners."""
     return {each.uid for each in references}

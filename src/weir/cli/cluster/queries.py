@@ -1,4 +1,4 @@
-"""The questions of a pool, answered from a cluster's objects."""
+"""REST calls of a pool, answered from a cluster's objects."""
 
 import asyncio
 import time
@@ -53,7 +53,7 @@ Thing = TypeVar("Thing")
 
 
 class ClusterQueries:
-    """Answers about one cluster: `within` is the namespace that goes without saying, `home` Weir's own."""
+    """Answers about one cluster: `within` is the default namespace, `home` Weir's own."""
 
     def __init__(
         self, api: ApiClient, within: str, home: str, *, namespace: str | None, image: str | None
@@ -67,7 +67,7 @@ class ClusterQueries:
     # Workloads
 
     async def workloads(self, params: Mapping[str, str]) -> WorkloadPage:
-        """Those that are asked for, newest first."""
+        """Return the requested workloads, newest first."""
         rows = [workload_row(each) for each in await self._things()]
         rows = [row for row in rows if _is_wanted(row, params)]
         rows.sort(key=lambda row: (-row.submitted_s, row.name))
@@ -77,7 +77,7 @@ class ClusterQueries:
         return WorkloadPage(total=len(rows), items=page, next=str(skipped + limit) if more else None)
 
     async def workload(self, name: str) -> WorkloadDetail:
-        """All that is known of one."""
+        """Return all details of a workload."""
         found = await self._thing(name)
         row = workload_row(found)
         pods = await self._pods_of(found)
@@ -92,7 +92,7 @@ class ClusterQueries:
         )
 
     async def why(self, name: str) -> WhyAnswer:
-        """Why one waits."""
+        """Return why a workload is pending."""
         found = await self._thing(name)
         row = workload_row(found)
         pods = await self._pods_of(found)
@@ -130,7 +130,7 @@ class ClusterQueries:
     async def _other_scheduler(
         self, found: ListedWorkload, pods: Sequence[objects.ListedPod]
     ) -> WhyAnswer | None:
-        """Return the answer about work that another scheduler places; None if Weir does, or nobody yet."""
+        """Return the answer for pods of another scheduler; None for those of Weir or without a scheduler."""
         if found.status.phase != "Pending" or found.status.reason is not None:
             return None
         installed = await read_installation(self._api, self._home)
@@ -148,14 +148,14 @@ class ClusterQueries:
         return WhyAnswer(name=name_of(found), status=status, reason=reason)
 
     async def _classes(self) -> dict[int, str]:
-        """Return the names of PriorityClasses that work may use, by value; of equal ones the first."""
+        """Return the names of usable PriorityClasses by value; the first one of equal value."""
         path = "/apis/scheduling.k8s.io/v1/priorityclasses"
         found = await self._api.list_all(path, objects.PriorityClassView)
         names = sorted((each.value, each.metadata.name) for each in found)
         return {value: name for value, name in reversed(names) if not name.startswith(_SYSTEM_CLASSES)}
 
     async def _queues_above(self, project: str) -> list[QueueRow]:
-        """A project, then what it is in."""
+        """Return a project and its departments, bottom up."""
         pages = await asyncio.gather(self.queues("projects"), self.queues("departments"))
         rows = {row.name: row for page in pages for row in page.items}
         found, name = [], project
@@ -165,14 +165,14 @@ class ClusterQueries:
         return found
 
     async def _ahead(self, row: WorkloadRow) -> list[str]:
-        """Those of its project that wait, the most urgent and oldest first."""
+        """Return the pending workloads of its project in the order of the queue."""
         rows = [workload_row(each) for each in await self._things()]
         waiting = [each for each in rows if each.project == row.project and each.status == "pending"]
         waiting.sort(key=lambda each: (-each.priority, each.submitted_s, each.name))
         return [each.name for each in waiting] if row.status == "pending" else []
 
     async def submit(self, body: bytes) -> WorkloadDetail:
-        """Make a Job."""
+        """Create a Job."""
         if not self._image:
             raise wrong("no image is named: write --image IMAGE, what the pods run")
         words = msgspec.json.decode(body)
@@ -191,7 +191,7 @@ class ClusterQueries:
         return _queued(asked, namespace, made)
 
     async def act(self, name: str, act: str) -> WorkloadRow:
-        """Stop, suspend or resume one: what makes its pods is told."""
+        """Stop, suspend or resume a workload through the owner of its pods."""
         found = await self._thing(name)
         owner, namespace = found.spec.owner, found.metadata.namespace
         if owner.kind != "Job" or owner.api_version != JOBS:
@@ -212,14 +212,14 @@ class ClusterQueries:
     # Queues
 
     async def queues(self, kind: str) -> QueuePage:
-        """All projects, or all departments."""
+        """Return all projects, or all departments."""
         found = await self._api.list_all(path_of(API_VERSION, kind), objects.ListedQueue)
         rows = [queue_row(each, is_project=kind == "projects") for each in found]
         rows.sort(key=lambda row: row.name)
         return QueuePage(total=len(rows), items=rows)
 
     async def queue(self, method: str, kind: str, name: str, body: bytes) -> QueueRow | None:
-        """Read, set or delete one."""
+        """Read, set or delete a project or department."""
         path = path_of(API_VERSION, kind, name=name)
         try:
             if method == "DELETE":
@@ -235,7 +235,7 @@ class ClusterQueries:
         return queue_row(found, is_project=kind == "projects")
 
     async def _put(self, kind: str, name: str, words: dict[str, Any]) -> objects.ListedQueue:
-        """Make it, or have its spec say this and nothing else but the namespaces it has."""
+        """Create a queue, or replace its spec except for its namespaces."""
         path, spec = path_of(API_VERSION, kind, name=name), _spec(words)
         try:
             before = await self._api.get(path, objects.ListedQueue)
@@ -252,12 +252,12 @@ class ClusterQueries:
     # The whole
 
     async def nodes(self) -> NodePage:
-        """The machines."""
+        """Return the nodes."""
         rows = (await self._glance()).nodes()
         return NodePage(total=len(rows), items=rows)
 
     async def status(self) -> PoolStatus:
-        """The cluster in one glance."""
+        """Return a summary of the cluster."""
         glance, lease = await asyncio.gather(
             self._glance(),
             self._maybe(path_of("coordination.k8s.io/v1", "leases", self._home, "weir"), objects.LeaseView),
@@ -266,11 +266,11 @@ class ClusterQueries:
         return glance.status(__version__, started_s or time.time())
 
     async def snapshot(self) -> str:
-        """A scenario that replays the next decision."""
+        """Return a scenario that replays the next decision."""
         return (await self._glance()).snapshot()
 
     async def events(self, params: Mapping[str, str]) -> EventPage:
-        """What happened, newest first."""
+        """Return events, newest first."""
         name, project, kind = (params.get(key) for key in ("workload", "project", "kind"))
         found = [await self._thing(name)] if name else await self._things()
         wanted = name_of(found[0]) if name else None
@@ -296,7 +296,7 @@ class ClusterQueries:
         return await inspect_cluster(self._api, await self._settings(installed), installed.scheduler)
 
     async def _settings(self, installed: InstallationView) -> "SchedulerSettings":
-        """Return what the scheduler decides by: the settings that its status says are in force."""
+        """Return the settings in force, from the scheduler's status."""
         from weir.kubernetes.crd.objects import QuotaObject
         from weir.kubernetes.crd.scheduler_config import PLURAL, SchedulerSettings, settings_of
         from weir.kubernetes.crd.schemas import InvalidObject
@@ -315,7 +315,7 @@ class ClusterQueries:
             return base
 
     async def _maybe(self, path: str, of: type[Thing]) -> Thing | None:
-        """An object that may not be there, or not for us."""
+        """Return an object; None if it doesn't exist or can't be read."""
         try:
             return await self._api.get(path, of)
         except ApiRefused as error:
@@ -324,7 +324,7 @@ class ClusterQueries:
             return None
 
     async def _everywhere(self, api_version: str, resource: str, of: type[Thing]) -> list[Thing]:
-        """Of all namespaces, or of one's own where no more may be seen."""
+        """Return the objects of all namespaces, or of the default one if only that may be read."""
         if self._namespace is None:
             try:
                 return await self._api.list_all(path_of(api_version, resource), of)
@@ -337,7 +337,7 @@ class ClusterQueries:
         return await self._everywhere(API_VERSION, "workloads", ListedWorkload)
 
     async def _thing(self, name: str) -> ListedWorkload:
-        """The workload of a name: its own or its owner's, with the namespace before it or without."""
+        """Return the workload with a name, or whose owner has it; the namespace may precede it."""
         namespace, _, bare = name.rpartition("/")
         found = [
             each
@@ -358,7 +358,7 @@ class ClusterQueries:
         return queued
 
     async def _just_queued(self, namespace: str, name: str) -> ListedWorkload | None:
-        """Return a Job or a bare pod without a workload: it is new, or Weir doesn't schedule it."""
+        """Return a Job or bare pod without a workload: a new one, or one of another scheduler."""
         for api_version, kind, resource in ((JOBS, "Job", "jobs"), ("v1", "Pod", "pods")):
             prefix = f"{kind.lower()}-"
             bare = name.removeprefix(prefix)
@@ -373,7 +373,7 @@ class ClusterQueries:
         return None
 
     async def _pods_of(self, found: ListedWorkload) -> list[objects.ListedPod]:
-        """The pods of a workload: its owner's, and those of what the owner makes to make pods."""
+        """Return the pods of a workload: its owner's, and those of objects that the owner creates."""
         namespace, owner = found.metadata.namespace, found.spec.owner
         pods = await self._api.list_all(path_of("v1", "pods", namespace), objects.ListedPod)
         uids = {owner.uid}
@@ -398,7 +398,7 @@ class ClusterQueries:
             return []
 
     async def _namespace_of(self, project: str) -> str:
-        """Where a submission goes: the namespace that is named, or the only one its project has."""
+        """Return the namespace of a submission: the given one, or the only one of its project."""
         try:
             found = await self._api.get(path_of(API_VERSION, "projects", name=project), objects.ListedQueue)
         except NotFound:
@@ -418,7 +418,7 @@ class ClusterQueries:
 
 
 def _queued(asked: Submission, namespace: str, made: ApiObject) -> WorkloadDetail:
-    """A Job that was just made, as the workload it will be."""
+    """Return the workload that a new Job will become."""
     pods = asked.pods[0]
     each = (pods.devices or 1) * pods.gpus / 1000 if pods.gpus < 1000 else pods.gpus / 1000
     priority = DEFAULT_PRIORITY[WorkloadType(asked.type)] if asked.priority is None else asked.priority
@@ -458,7 +458,7 @@ def _seconds(written: str | None) -> float | None:
 
 
 def _spec(words: Mapping[str, Any]) -> dict[str, Any]:
-    """A queue in the words of its object. A number that isn't whole is a text there."""
+    """Return a queue as the spec of its object, in which fractions are texts."""
     spec: dict[str, Any] = {}
     for key, value in words.items():
         if key != "name":

@@ -1,4 +1,4 @@
-"""`weir kube release`: take Weir's finalizer off projects and departments, when Weir isn't there to do it."""
+"""`weir kube release`: remove Weir's finalizer from projects and departments when Weir doesn't run."""
 
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.credentials import Credentials
@@ -10,11 +10,11 @@ from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.writes.queue_finalizers import FINALIZER, PLURALS
 
 TRIES = 5
-"""For one object that somebody else changes at the same time."""
+"""Attempts for an object that another client changes at the same time."""
 
 
 async def release_queues(access: Credentials) -> list[str]:
-    """Take the finalizer off, and return the objects that had it.
+    """Remove the finalizer from all queues; return the objects that had it.
 
     Raises:
         ApiError: the API server refuses it, or can't be reached.
@@ -33,7 +33,7 @@ async def release_queues(access: Credentials) -> list[str]:
 
 
 async def _release(api: ApiClient, path: str) -> bool:
-    """Take the finalizer off one object; return False if it hasn't it."""
+    """Remove the finalizer from an object; return False if it has none."""
     for left in reversed(range(TRIES)):
         try:
             metadata = (await api.get(path, QuotaObject)).metadata

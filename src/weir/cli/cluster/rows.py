@@ -1,4 +1,4 @@
-"""Objects of a cluster as the rows every pool answers with."""
+"""Objects of a cluster converted to rows of a pool's answers."""
 
 import time
 import zlib
@@ -19,17 +19,17 @@ LEADER, WORKLOAD = "weir.dev/weir", "Workload"
 
 
 def at_s(written: str | None) -> float | None:
-    """A time of the API in seconds since the epoch."""
+    """Return a time of the API as seconds since the epoch."""
     return None if not written else datetime.fromisoformat(written).timestamp()
 
 
 def name_of(thing: ListedWorkload) -> str:
-    """What the workload is called: its namespace and its object."""
+    """Return the name of a workload: its namespace and its object."""
     return f"{thing.metadata.namespace}/{thing.metadata.name}"
 
 
 def workload_row(thing: ListedWorkload) -> WorkloadRow:
-    """A Workload object as a line of a list."""
+    """Return the row of a Workload object."""
     spec, status, made_s = thing.spec, thing.status, at_s(thing.metadata.creation_timestamp) or 0.0
     life = status.life
     started_s, ended_s = at_s(status.started_at), at_s(status.ended_at)
@@ -73,7 +73,7 @@ def _evicted(thing: ListedWorkload) -> EvictionRow | None:
 
 
 def pod_rows(thing: ListedWorkload, pods: Iterable[ListedPod]) -> list[PodRow]:
-    """Its pods, by their names."""
+    """Return the rows of a workload's pods, by name."""
     rows = []
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
         words = pod.metadata.annotations
@@ -99,7 +99,7 @@ def pod_rows(thing: ListedWorkload, pods: Iterable[ListedPod]) -> list[PodRow]:
 
 
 def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
-    """A Department or a Project."""
+    """Return the row of a Department or Project."""
     spec, status = thing.spec, thing.status
     stated = _texts(spec.get("quota"))
     summed = "0" if is_project else status.quota.get("gpu", "0")
@@ -125,7 +125,7 @@ def _texts(amounts: Any) -> dict[str, str]:
 
 
 def _amounts(written: Mapping[str, str]) -> dict[str, float]:
-    """In the units people read; what is unlimited is left out."""
+    """Return amounts in the units of answers, without unlimited ones."""
     counted = {name: amount(name, each) for name, each in written.items()}
     return {
         name: value / WHOLE_MILLI if in_thousandths(name) else float(value)
@@ -135,7 +135,7 @@ def _amounts(written: Mapping[str, str]) -> dict[str, float]:
 
 
 def event_rows(events: Iterable[EventView], workloads: Sequence[ListedWorkload]) -> list[EventRow]:
-    """What Weir said of workloads and of their pods, oldest first; `workloads` are those there are."""
+    """Return Weir's Events about the given workloads and their pods, oldest first."""
     projects = {name_of(each): each.spec.project for each in workloads}
     owners = {f"{each.metadata.namespace}/{each.spec.owner.name}": name_of(each) for each in workloads}
     rows = []
@@ -159,7 +159,7 @@ def event_rows(events: Iterable[EventView], workloads: Sequence[ListedWorkload])
 
 
 def _owner_of(pod: str, owners: Mapping[str, str]) -> str | None:
-    """The workload of a pod, by the name it was given: OWNER-SUFFIX, as often as there are levels."""
+    """Return the workload of a pod by its name, OWNER-SUFFIX with a suffix for each level."""
     stem = pod
     while stem not in owners:
         stem, dash, _ = stem.rpartition("-")

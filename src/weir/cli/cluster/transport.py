@@ -1,7 +1,7 @@
-"""A cluster in place of a pool's server: each question of the client is answered from the API server.
+"""A cluster in place of a pool's server: requests of the client are answered from the API server.
 
-The client asks as it always does; what would go over HTTP to a pool ends here and is looked up in, or written
-to, the cluster the kubeconfig names. What a cluster has no part in is refused with what does it there.
+This transport receives the HTTP requests of the client, and reads or writes objects of the kubeconfig's
+cluster. Requests that a cluster can't carry out are refused with the tool that can.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _ROOT = "/api/v1/"
 
 
 class ClusterTransport(httpx.BaseTransport):
-    """Answers requests for one cluster."""
+    """Transport that answers requests for one cluster."""
 
     def __init__(
         self, context: str | None, *, namespace: str | None = None, image: str | None = None
@@ -52,12 +52,12 @@ class ClusterTransport(httpx.BaseTransport):
         self._answering = ClusterQueries(self._api, access.namespace, home, namespace=namespace, image=image)
 
     def close(self) -> None:
-        """Let its connections go."""
+        """Close all connections."""
         self._loop.run_until_complete(self._closed())
         self._loop.close()
 
     async def _closed(self) -> None:
-        """What was begun beside something that failed may end first, if it does soon."""
+        """Close the API client after pending requests, within a time limit."""
         left = asyncio.all_tasks() - {asyncio.current_task()}
         if left:
             _, left = await asyncio.wait(left, timeout=LEFT_S)
@@ -68,7 +68,7 @@ class ClusterTransport(httpx.BaseTransport):
         await asyncio.sleep(0.01)  # sockets under TLS close in some steps
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer to one of the client's questions."""
+        """Return the response to a request."""
         path = request.url.raw_path.decode().partition("?")[0].partition(_ROOT)[2]
         parts = [unquote(part) for part in path.split("/")]
         try:
@@ -126,7 +126,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each question
-    """What does it on a cluster."""
+    """Return the tool that carries out a request on a cluster."""
     match parts:
         case ["workloads", name, "logs"]:
             namespace, _, rest = name.rpartition("/")
@@ -136,7 +136,7 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each question
         case ["workloads", _, "exec"]:
             return "that is done with kubectl exec"
         case ["workloads", _, "rerun"]:
-            return "a Job that is over can't be started again: submit it anew"
+            return "a Job that is over can't be started again: submit it again"
         case ["stream"]:
             return "changes are followed with kubectl get workloads -A --watch"
         case ["usage"]:

@@ -1,1 +1,1 @@
-"""`weir demo`, the tour: a pool of its own, real training in it, and every claim checked."""
+"""`weir demo`: a tour with real training in a temporary pool. Every claim of the tour is checked."""

@@ -1,4 +1,4 @@
-"""The same training without a pool and undisturbed, one after the other, beside the tour: to compare with."""
+"""Reference runs: the same training without a pool and without interruption."""
 
 import os
 import subprocess
@@ -24,20 +24,20 @@ class BaselineRun:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was asked for is done."""
+        """Return True if all requested runs are done."""
         return self._now is None and not self._waiting
 
     def ask(self, name: str) -> None:
-        """Have a job run on its own, once."""
+        """Request a run of a job outside the pool, once for each job."""
         if name not in self._asked:
             self._asked.add(name)
             self._waiting.append(name)
 
     def look(self) -> None:
-        """See what is done, and begin the next one.
+        """Check the current run, and start the next one if it is done.
 
         Raises:
-            Stuck: one failed.
+            DemoFailed: a run failed.
         """
         if self._now is not None:
             name, directory, process = self._now
@@ -53,7 +53,7 @@ class BaselineRun:
             self._begin(self._waiting.pop(0))
 
     def close(self) -> None:
-        """End what runs."""
+        """End the current run."""
         if self._now is not None:
             end(self._now[2])
 
@@ -74,10 +74,10 @@ class BaselineRun:
 
 
 def _as_a_job() -> dict[str, str]:
-    """The environment jobs begin with: another one may have numpy add up with other instructions."""
+    """Return the environment of a job: with another one, numpy may use other instructions to add up."""
     return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
 
 
 def done(said: str) -> str | None:
-    """The line in which a job says how it ended, to the last digit."""
+    """Return the line with a job's final loss in all digits."""
     return next((line for line in said.splitlines() if line.startswith(DONE)), None)

@@ -1,4 +1,4 @@
-"""What the tour claims, each held against what was seen. Pure: facts in, claims out."""
+"""Checks of the tour's claims against the observations. Pure functions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _STOPS, _GOES_ON = re.compile(r"(?m)^stops at step (\d+)"), re.compile(r"(?m)^go
 
 
 class Check(NamedTuple):
-    """What was measured, in a sentence, and whether that is what the tour promises."""
+    """A measurement as a sentence, and if it fulfils the claim."""
 
     sentence: str
     holds: bool
@@ -26,7 +26,7 @@ class Check(NamedTuple):
 
 @dataclass
 class DemoOutcome:
-    """What is known when all is over."""
+    """Everything known at the end of the tour."""
 
     seen: Observations
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by name: what each start put out
@@ -36,7 +36,7 @@ class DemoOutcome:
 
 
 def checks(facts: DemoOutcome) -> list[Check]:
-    """All of them, in the order of the tour."""
+    """Return all checks, in the order of the tour."""
     return [
         _borrowed(facts.seen),
         _came_back(facts.seen),
@@ -53,9 +53,10 @@ def checks(facts: DemoOutcome) -> list[Check]:
 def _borrowed(seen: Observations) -> Check:
     project = SWEEP[0].project
     held, quota = seen.most_held.get(project, 0.0), PROJECTS[project][1]
-    lent = number(max(0.0, held - quota))
+    borrowed = number(max(0.0, held - quota))
     sentence = (
-        f"{project} ran on {number(held)} of {GPUS} idle GPUs with a quota of {quota}: {lent} were lent."
+        f"{project} ran on {number(held)} of {GPUS} idle GPUs with a quota of {quota}"
+        f", {borrowed} of them borrowed."
     )
     return Check(sentence, held == GPUS)
 
@@ -86,7 +87,7 @@ def _together(facts: DemoOutcome) -> Check:
 
 
 def _cheapest(facts: DemoOutcome) -> Check:
-    """Nobody who ran on had less to lose than one who was stopped, whomever it was for."""
+    """Check that no victim had more unsaved work than a job that ran on."""
     worst, lost, kept = 0.0, [0.0], [0.0]
     found = 0
     for asker in (GANG.name, *(part.name for part in EVALS), NOTEBOOK.name):
@@ -163,7 +164,7 @@ def _ended(seen: Observations) -> Check:
 
 
 def resumptions(logs: Sequence[str]) -> list[tuple[int, int | None]]:
-    """By stop: the step it was stopped at, and the one it went on from."""
+    """Return for each stop the step it came at, and the step the job continued from."""
     pairs: list[tuple[int, int | None]] = []
     for before, after in pairwise([*logs, ""]):
         stopped = _STOPS.search(before)
@@ -174,7 +175,7 @@ def resumptions(logs: Sequence[str]) -> list[tuple[int, int | None]]:
 
 
 def is_same(facts: DemoOutcome, name: str) -> bool:
-    """Whether a job ended to the last digit as it did alone."""
+    """Return True if a job's result equals its reference run in all digits."""
     logs = facts.logs.get(name, ())
     ended = done(logs[-1]) if logs else None
     return ended is not None and ended == facts.alone.get(name)
@@ -185,7 +186,7 @@ def _events(seen: Observations, kind: str, name: str) -> list[EventRow]:
 
 
 def _stopped_for(seen: Observations, asker: str) -> tuple[dict[str, float], set[str]]:
-    """Who was stopped for it and when, and under which rules."""
+    """Return the victims of a workload with the times of their evictions, and the rules."""
     found = [event for event in seen.events if event.kind == "stopping" and event.numbers.get("by") == asker]
     return (
         {event.workload: event.at_s for event in found if event.workload},
@@ -194,13 +195,13 @@ def _stopped_for(seen: Observations, asker: str) -> tuple[dict[str, float], set[
 
 
 def _waited_s(seen: Observations, name: str) -> float | None:
-    """From its submission to its first process."""
+    """Return the time from a job's submission to its first process."""
     starts, detail = _events(seen, "started", name), seen.details.get(name)
     return starts[0].at_s - detail.submitted_s if starts and detail else None
 
 
 def _runs(seen: Observations, name: str, at_s: float) -> bool:
-    """Whether it ran then and hadn't been told to stop."""
+    """Return True if a job was running at a time, without notice to stop."""
     last = [event.kind for event in seen.events if event.workload == name and event.at_s < at_s]
     return next(
         (kind == "started" for kind in reversed(last) if kind in ("started", "stopping", "ended")), False
@@ -208,7 +209,7 @@ def _runs(seen: Observations, name: str, at_s: float) -> bool:
 
 
 def _waits(seen: Observations, name: str, at_s: float) -> bool:
-    """Whether it waited then, after it had been stopped."""
+    """Return True if a job was pending at a time, after an eviction."""
     last = [event.kind for event in seen.events if event.workload == name and event.at_s <= at_s]
     return next(
         (kind != "started" for kind in reversed(last) if kind in ("started", "stopping", "ended")), False
@@ -216,7 +217,7 @@ def _waits(seen: Observations, name: str, at_s: float) -> bool:
 
 
 def _unsaved_s(facts: DemoOutcome, name: str, at_s: float) -> float:
-    """How long it had run then since it last saved, or began."""
+    """Return the time since a job's last checkpoint or start."""
     began = [event.at_s for event in _events(facts.seen, "started", name) if event.at_s <= at_s]
     saved = [saved_s for saved_s in facts.saved_s.get(name, ()) if saved_s <= at_s]
     return at_s - max([0.0, *began[-1:], *saved[-1:]])

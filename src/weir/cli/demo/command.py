@@ -13,7 +13,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def demo() -> int:
-    """Take the tour: a pool of its own, with real training, in about a minute.
+    """Take a tour in a temporary pool with real training, in about a minute.
 
     Eight virtual GPUs and three projects, in a temporary home: a sweep borrows what is idle, an owner comes
     back, the cheapest are stopped and go on later at the very step. Everything that is claimed is checked; it
@@ -41,7 +41,7 @@ def demo() -> int:
 
 
 def _told(stage: "DemoPool") -> "DemoOutcome":
-    """Play it, and gather what is needed to judge it while it is there."""
+    """Run the tour, and collect the facts for the checks before the pool is gone."""
     from weir.cli.demo.checks import DemoOutcome
     from weir.cli.demo.jobs import GANG
     from weir.cli.demo.runner import DemoRunner

@@ -1,7 +1,7 @@
-"""The stage: a pool of its own in a temporary home, and nothing left of it afterwards.
+"""The pool of the tour in a temporary home. Nothing of it is left afterwards.
 
-An interruption is only noted when it comes and acted on between two looks, so that there is no moment at
-which something was started that nobody knows of.
+An interruption is recorded at once and handled between two observations, so that every process that was
+started is known when the tour ends them.
 """
 
 import json
@@ -35,15 +35,15 @@ _LOOK_S = 0.02
 
 
 class DemoFailed(Exception):
-    """The tour can't go on; the sentence says why."""
+    """The tour can't continue; the text says why."""
 
 
 class Interrupted(Exception):
-    """Somebody wants it to end."""
+    """A person interrupted the tour."""
 
 
 class DemoPool:
-    """The pool of the tour. Leaving it ends everything that was started, and removes the home."""
+    """The pool of the tour. On exit, all its processes are ended and its home is removed."""
 
     def __init__(self) -> None:
         self.home = Path()
@@ -54,7 +54,7 @@ class DemoPool:
 
     @property
     def pool(self) -> Pool:
-        """Its administrator's view of the pool."""
+        """Return a client with the administrator's token."""
         assert self._pool is not None
         return self._pool
 
@@ -76,7 +76,7 @@ class DemoPool:
         """Start the pool.
 
         Raises:
-            Stuck: it doesn't start.
+            DemoFailed: the pool doesn't start.
         """
         command = [sys.executable, "-m", "weir", "up", "--port", "0", "--virtual-gpus", str(GPUS)]
         with (self.home / "server.log").open("wb") as log:
@@ -98,16 +98,16 @@ class DemoPool:
         self._pool = Pool(url, (self.home / "token").read_text("utf-8").strip(), timeout_s=15.0)
 
     def check(self) -> None:
-        """Whether to go on.
+        """Stop the tour if a person interrupted it.
 
         Raises:
-            Interrupted: somebody wants it to end.
+            Interrupted: a person interrupted the tour.
         """
         if self._told:
             raise Interrupted
 
     def of_job(self) -> dict[str, str]:
-        """What a job needs in its environment, to find this very Weir and add up the same every time."""
+        """Return the variables with which a job finds this installation and computes reproducibly."""
         found = dict(ONE_THREAD)
         if path := os.environ.get("PYTHONPATH"):
             found["PYTHONPATH"] = os.pathsep.join(
@@ -116,7 +116,7 @@ class DemoPool:
         return found
 
     def saved_s(self, uid: int) -> list[float]:
-        """When a workload told that its state is saved."""
+        """Return the times of a workload's checkpoints."""
         found = []
         for own in self.home.glob(f"{pod_files.OWN}/{uid}/*"):
             notes = read_messages(str(own), 0, TimeBounds(0.0, time.time())).notes
@@ -124,7 +124,7 @@ class DemoPool:
         return sorted(found)
 
     def began_s(self, uid: int) -> list[float]:
-        """When the processes of a workload began, at all its starts, as their supervisors wrote it down."""
+        """Return the start times of a workload's processes, as their supervisors recorded them."""
         directories = self.home.glob(f"pods/{uid}/*")
         ends = [ended(str(directory)) for directory in directories]
         return sorted(each.started_s for each in ends if each is not None and each.started_s is not None)
@@ -137,7 +137,7 @@ class DemoPool:
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")
 
     def _end(self) -> None:
-        """The server first: it would start again what ends. Then every pod, then the files."""
+        """End the server first, because it would restart ended pods; then the pods; then remove the files."""
         if self._pool is not None:
             self._pool.close()
         if self._server is not None:
@@ -148,7 +148,7 @@ class DemoPool:
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """End a process politely, then not."""
+    """Terminate a process, and kill it if it doesn't end."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -159,7 +159,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _end_pod(directory: str) -> None:
-    """End what is left of a pod: its supervisor, and then all that was its own."""
+    """End the processes of a pod: its supervisor, then the rest."""
     with suppress(OSError):
         start = pod_records.parse_start(pod_files.read(directory, pod_files.START))
         groups = start.cgroups if isinstance(start, pod_records.StartRecord) else ()
@@ -167,15 +167,15 @@ def _end_pod(directory: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what names the user's own pool."""
+    """Return the current environment without the variables that name the user's own pool."""
     return {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
 
 
 def example(name: str) -> Path:
-    """A script of the examples: in the package where it is installed, beside it in a checkout.
+    """Return the path of an example: inside an installed package, next to it in a checkout.
 
     Raises:
-        Stuck: it is in neither.
+        DemoFailed: it is in neither place.
     """
     package = Path(weir.__file__).parent
     for folder in (package / "examples", package.parents[1] / "examples"):
@@ -185,7 +185,7 @@ def example(name: str) -> Path:
 
 
 def missing() -> str | None:
-    """What has to be installed first; None if nothing is."""
+    """Return the sentence that says what to install first; None if nothing is missing."""
     if find_spec("sklearn") is None or find_spec("uvicorn") is None:
         return f"{how_to_install('demo', 'demo')}."
     return None

@@ -1,6 +1,6 @@
-"""The screen of the tour, as lines: what runs where, who holds what, who waits and why, what just happened.
+"""The screen of the tour as lines: running jobs, usage of projects, pending jobs, and recent events.
 
-Pure: a picture in, lines out. Every part has its place and keeps it, so that nothing jumps.
+Pure functions. Every part keeps its position, so that the screen doesn't jump.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _HALF = "½"
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A job, or one process of it, on a device."""
+    """A process of a job on a device."""
 
     name: str
     project: str
@@ -33,7 +33,7 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class ProjectUsage:
-    """What a project holds."""
+    """Usage of a project."""
 
     name: str
     gpus: float
@@ -42,7 +42,7 @@ class ProjectUsage:
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
-    """Jobs that wait for the same reason, in the engine's own words."""
+    """Jobs that are pending for the same reason."""
 
     names: Sequence[str]
     sentence: str
@@ -50,7 +50,7 @@ class PendingJob:
 
 @dataclass(frozen=True, slots=True)
 class DemoFrame:
-    """Everything that is shown."""
+    """Everything on the screen."""
 
     at_s: float
     scene: str
@@ -62,7 +62,7 @@ class DemoFrame:
 
 
 def lines(picture: DemoFrame, here: Screen) -> list[str]:
-    """The screen, top to bottom."""
+    """Return the lines of the screen."""
     width = min(_WIDTH_MOST, here.width or _WIDTH_UNKNOWN)
     return [
         _head(picture, here, width),
@@ -80,7 +80,7 @@ def lines(picture: DemoFrame, here: Screen) -> list[str]:
 
 
 def _head(picture: DemoFrame, here: Screen, width: int) -> str:
-    """Who holds how much of what it has, and the time."""
+    """Return the usage of each project, and the time."""
     parts = [
         (held, f"{held.name} {number(held.gpus)} (quota {number(held.quota)})") for held in picture.projects
     ]
@@ -121,7 +121,7 @@ def _tail(job: RunningJob) -> str:
 
 
 def _bar(job: RunningJob, width: int, here: Screen) -> str:
-    """How far it is; a session has no end to be far from."""
+    """Return a job's progress; a session has none."""
     full = round(width * min(1.0, (job.step or 0) / job.steps)) if job.steps else width
     filled = "━" * full if job.steps else "┄" * width
     return _coloured(filled, job.project, here) + here.paint("─" * (width - full), "quiet")
@@ -130,7 +130,7 @@ def _bar(job: RunningJob, width: int, here: Screen) -> str:
 def _waiting(waiting: Sequence[PendingJob], here: Screen, width: int) -> list[str]:
     shown = [_waiting_line(each, width) for each in waiting[:_WAITING_LINES]]
     if not shown:
-        shown = ["Nobody waits."]
+        shown = ["No job is pending."]
     return [here.paint(line, "busy" if waiting else "quiet") for line in shown] + [""] * (
         _WAITING_LINES - len(shown)
     )
@@ -143,14 +143,14 @@ def _waiting_line(each: PendingJob, width: int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a few words: `sweep-1, sweep-2 and 3 more`."""
+    """Return names in a few words: `sweep-1, sweep-2 and 3 more`."""
     if len(names) <= 2:
         return " and ".join(names)
     return f"{names[0]}, {names[1]} and {counted(len(names) - 2, 'other')}"
 
 
 def _said(said: Sequence[tuple[float, str]], here: Screen, width: int) -> list[str]:
-    """The last of what happened, whole; the newest at the end and in full light."""
+    """Return the newest events; the last one is highlighted."""
     shown: list[str] = []
     for at, (at_s, sentence) in enumerate(reversed(said)):
         text = wrapped(plain(sentence), width - 8).split("\n")

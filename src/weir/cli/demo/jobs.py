@@ -1,4 +1,4 @@
-"""Who plays: the departments and projects of the tour, and its jobs. Plain data and nothing else."""
+"""Departments, projects and jobs of the tour as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ SELDOM = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """One job: what is submitted, and how many steps it will do."""
+    """A job of the tour: its submission and its number of steps."""
 
     name: str
     project: str
@@ -33,7 +33,7 @@ class DemoJob:
 
 
 def _sweep(number: int) -> DemoJob:
-    """Four save every four steps, two every twenty, two only when they are told to stop."""
+    """Return a job of the sweep: four save every 4 steps, two every 20, two only on notice to stop."""
     every = 4 if number <= 4 else 20 if number <= 6 else SELDOM
     words = ("--seed", str(number), "--steps", str(SWEEP_STEPS), "--save-every", str(every))
     return DemoJob(f"sweep-{number}", "vision", "digits.py", words, SWEEP_STEPS)

@@ -1,4 +1,4 @@
-"""What is seen of the pool while the tour goes on, look by look, and kept: claims are held against it."""
+"""Observations of the pool during the tour. The checks use them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _EVENTS_A_LOOK = 200
 
 @dataclass
 class Observations:
-    """Everything seen so far."""
+    """Observations so far."""
 
     details: dict[str, WorkloadDetail] = field(default_factory=dict)  # by name, as last seen
     events: list[EventRow] = field(default_factory=list)  # oldest first
@@ -23,16 +23,16 @@ class Observations:
     together: set[frozenset[str]] = field(default_factory=set)  # that held parts of one device at once
 
     def status(self, name: str) -> str:
-        """Where a job is; nothing if it wasn't submitted yet."""
+        """Return the status of a job; an empty text if it isn't submitted yet."""
         detail = self.details.get(name)
         return "" if detail is None else detail.status
 
     def is_over(self, name: str) -> bool:
-        """Whether a job is over."""
+        """Return True if a job is over."""
         return self.status(name) in ENDED
 
     def stopped_for_others(self) -> list[str]:
-        """Who was told to stop for somebody, in order."""
+        """Return the victims of evictions for other workloads, in order."""
         names = (
             event.workload for event in self.events if event.kind == "stopping" and event.numbers.get("by")
         )
@@ -40,7 +40,7 @@ class Observations:
 
 
 def look(pool: Pool, seen: Observations) -> list[EventRow]:
-    """Look at everything once; what happened since the look before, oldest first."""
+    """Observe the pool once; return the events since the last observation, oldest first."""
     rows = {row.name: row for row in pool.list()}
     for name in PARTS:
         known = seen.details.get(name)

@@ -1,4 +1,4 @@
-"""The engine's own sentences, fewer of them: what is said of several jobs in the same words is said once."""
+"""Sentences of the engine, merged where several jobs have the same one."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ _SHOWN = ("running", "starting", "stopping")
 
 
 def told(events: Iterable[EventRow], began_s: float) -> list[tuple[float, str]]:
-    """What happened, and when after the beginning. Those stopped for the same cause are named together."""
+    """Return events with their time since the start; evictions with the same cause are merged."""
     found: list[tuple[float, list[str], str]] = []
     for event in events:
         if event.kind not in _TOLD or event.workload is None:
@@ -41,7 +41,7 @@ def _together(names: Sequence[str], rest: str) -> str:
 def picture(
     seen: Observations, *, at_s: float, scene: str, command: str, said: Sequence[tuple[float, str]]
 ) -> DemoFrame:
-    """What there is to see."""
+    """Return the screen's content from the observations."""
     many = max((len(node.devices) for node in seen.nodes), default=0)
     devices: list[list[RunningJob]] = [[] for _ in range(many)]
     for name, detail in seen.details.items():

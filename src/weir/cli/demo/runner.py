@@ -1,4 +1,4 @@
-"""The tour while it goes on: it looks, shows what it saw, and waits for what should come."""
+"""The running tour: it observes the pool, shows it, and waits for expected states."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ COME_S_MAX = 150.0
 
 
 class DemoRunner:
-    """The stage, what was seen of it, and the screen."""
+    """The pool of the tour, its observations and the screen."""
 
     def __init__(self, stage: DemoPool) -> None:
         self.stage = stage
@@ -45,21 +45,21 @@ class DemoRunner:
             sys.stdout.flush()
 
     def clear(self) -> None:
-        """What was painted makes room for what comes of it."""
+        """Clear the screen for the summary."""
         if self._live:
             self._height = paint_over((), screen(), self._height)
 
     def begin(self) -> None:
-        """Time counts from now on."""
+        """Start the clock."""
         self._began_s = time.time()
 
     @property
     def at_s(self) -> float:
-        """How long it has been going on."""
+        """Return the time since the start."""
         return time.time() - self._began_s
 
     def scene(self, sentence: str, command: str = "") -> None:
-        """What people do next, and how they type it."""
+        """Show the next action of a person, and its command."""
         self._scene, self._scene_at, self._told = (sentence, command), len(self.seen.events), 0
         if not self._live:
             print("\n".join(filter(None, ["", sentence, f"$ {command}" if command else ""])), flush=True)
@@ -85,10 +85,10 @@ class DemoRunner:
         )
 
     def until(self, comes: Callable[[Observations], bool], what: str) -> None:
-        """Go on until something has come true.
+        """Observe until a condition holds.
 
         Raises:
-            Stuck: it doesn't.
+            DemoFailed: it doesn't hold in time.
         """
         until_s = time.monotonic() + COME_S_MAX
         while True:
@@ -99,7 +99,7 @@ class DemoRunner:
                 raise DemoFailed(f"It didn't come true within {COME_S_MAX:.0f} s that {what}.")
 
     def hold(self, seconds: float) -> None:
-        """Go on for so long, that it can be seen."""
+        """Observe for some seconds, so that a person can read the screen."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             self._look()

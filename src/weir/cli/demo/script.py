@@ -1,4 +1,4 @@
-"""The story of the tour. What people do is written here; what comes of it is the pool's to say."""
+"""The actions of people during the tour. The pool decides their outcome."""
 
 from weir.cli.demo.jobs import DEPARTMENTS, EVALS, GANG, NOTEBOOK, PARTS, PROJECTS, SWEEP
 from weir.cli.demo.observations import Observations
@@ -9,7 +9,7 @@ READ_S = 5.0
 
 
 def play(show: DemoRunner) -> None:
-    """All of it, from the empty pool to the last end."""
+    """Play all actions, from the empty pool to the end of the last job."""
     _set_up(show)
     _fill(show)
     _owner(show)
@@ -64,7 +64,7 @@ def _halves(show: DemoRunner) -> None:
 
 def _session(show: DemoRunner) -> None:
     show.scene(
-        "Somebody of search opens a session, while jobs wait.",
+        "A member of search opens a session, while jobs are pending.",
         "weir submit -p search --type build --gpus 1 -- ...",
     )
     show.submit(NOTEBOOK)
@@ -73,7 +73,7 @@ def _session(show: DemoRunner) -> None:
 
 
 def _home(show: DemoRunner) -> None:
-    show.scene("The session is closed. What was stopped goes on as room comes.", "weir stop notebook")
+    show.scene("The session is closed. Stopped jobs continue when GPUs become free.", "weir stop notebook")
     show.stage.pool.stop(NOTEBOOK.name)
     show.until(lambda seen: all(map(seen.is_over, PARTS)), "all jobs are over")
     show.until(lambda _seen: show.alone.is_idle, "the undisturbed runs are over")

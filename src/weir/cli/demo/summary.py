@@ -1,4 +1,4 @@
-"""The end of the tour: what came true, job by job, and how to go on."""
+"""The end of the tour: the results of the checks and of the jobs, and the next steps."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _READ = "examples/digits.py is the job that was stopped; docs/tutorials/quicksta
 
 
 def summary(facts: DemoOutcome, checks: Sequence[Check], here: Screen) -> list[str]:
-    """All of it, as lines."""
+    """Return the lines of the summary."""
     false = sum(not claim.holds for claim in checks)
     head = "All of it came true:" if not false else f"{false} of {len(checks)} did not come true:"
     lines = ["", here.paint(head, "strong"), ""]

@@ -67,7 +67,7 @@ class Cells:
         return value
 
     def boolean(self, column: str, default: bool) -> bool:
-        """True or false."""
+        """Read true or false."""
         written = self.text(column)
         value = _BOOLEANS.get(written.lower()) if written else default
         if value is None:

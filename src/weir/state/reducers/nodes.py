@@ -17,7 +17,7 @@ from weir.state.shapes import model_row_name
 
 
 def node_set(cluster: Cluster, event: events.NodeSet) -> None:
-    """A node is there, new or changed."""
+    """Add or change a node."""
     node = event.node
     cluster.rows.see(node.capacity)
     cluster.marks.see(node.foreign_marks)
@@ -42,7 +42,7 @@ def node_set(cluster: Cluster, event: events.NodeSet) -> None:
 
 
 def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
-    """A node is gone, and with it the nominations on it."""
+    """Remove a node and the nominations on it."""
     at = cluster.node_at.get(event.name)
     if at is None or cluster.nodes[at] is None:
         return

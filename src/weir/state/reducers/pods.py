@@ -77,7 +77,7 @@ def stopped(cluster: Cluster, event: events.PodStopped) -> None:
 
 
 def release(cluster: Cluster, pod: Pod, at_s: float) -> None:
-    """A pod that runs or is being stopped holds nothing any more."""
+    """Release the allocation of a running or terminating pod."""
     job, at = pod.job, pod.node
     charge(cluster, pod, -1)
     allocate(cluster, pod, at, pod.devices, -1)

@@ -17,7 +17,7 @@ Terms = tuple[tuple[RequestShape, ...], tuple[Amounts, ...], tuple[int, ...], Ru
 
 
 def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
-    """A workload waits."""
+    """Add a pending workload."""
     spec = event.workload
     if spec.name in cluster.jobs:
         return
@@ -54,7 +54,7 @@ def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:
 
 
 def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
-    """A workload asks for something else, or other pods of it exist: out as it was, in as it is."""
+    """Replace a workload whose request or pods changed: remove the old one and add the new one."""
     spec, at_s = event.workload, event.at_s
     job = cluster.jobs.get(spec.name)
     if job is None:
@@ -139,7 +139,7 @@ def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
 
 
 def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
-    """A workload is over and holds nothing."""
+    """Remove a workload that is over."""
     job = cluster.jobs.get(event.workload)
     if job is None:
         return
@@ -166,7 +166,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
 
 
 def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
-    """A workload may (not) be started."""
+    """Suspend or resume a workload."""
     job = cluster.jobs.get(event.workload)
     if job is None:
         return
@@ -183,7 +183,7 @@ def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
 
 
 def history_restored(cluster: Cluster, event: events.HistoryRestored) -> None:
-    """A workload has a past that decisions go by."""
+    """Set the past of a workload, which decisions use."""
     job = cluster.jobs.get(event.workload)
     if job is None:
         return
@@ -195,7 +195,7 @@ def history_restored(cluster: Cluster, event: events.HistoryRestored) -> None:
 
 
 def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
-    """A workload saved its state: what it would lose counts from then."""
+    """Record a checkpoint: unsaved work counts from this time."""
     job = cluster.jobs.get(event.workload)
     if job is not None and job.started_s is not None and event.at_s >= job.started_s:
         job.saved_s = job.since_s = max(event.at_s, job.since_s)
@@ -207,4 +207,4 @@ def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
 
 
 def note_added(_cluster: Cluster, _event: events.NoteAdded) -> None:
-    """It is for people."""
+    """Change nothing: the event is for people."""
