@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pydantic import ValidationError
@@ -14,7 +14,6 @@ from weir.api.answers import (
     Explanation,
     NodePage,
     PoolStatus,
-    QueuePage,
     QueueRow,
     Status,
     WhyAnswer,
@@ -25,16 +24,18 @@ from weir.api.answers import (
 from weir.api.submissions import Submission
 from weir.cli.cluster import objects
 from weir.cli.cluster.advice import Owner, advised
-from weir.cli.cluster.errors import not_here, refused, wrong
+from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.installation import InstallationView, read_installation
 from weir.cli.cluster.job import job_of
+from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.objects import ListedWorkload
-from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, queue_row, workload_row
+from weir.cli.cluster.queue_objects import list_queues
+from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, workload_row
 from weir.kubernetes.api.client import ApiClient, Patch
-from weir.kubernetes.api.errors import ApiRefused, NotFound
+from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.schemas import API_VERSION, camel
+from weir.kubernetes.crd.schemas import API_VERSION
 from weir.model.resources import seconds
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
@@ -42,14 +43,10 @@ if TYPE_CHECKING:
     from weir.kubernetes.crd.scheduler_config import SchedulerSettings
     from weir.kubernetes.process.inspection import ClusterInspection
 
-JOBS = "batch/v1"
 _EVENTS_SHOWN = 20
 _LIVE = ("pending", "starting", "running", "stopping")
-_KINDS = {"projects": "Project", "departments": "Department"}
-_NAMED_MOST = 8
 _SYSTEM_CLASSES = "system-"
 """PriorityClasses of Kubernetes itself begin like this."""
-Thing = TypeVar("Thing")
 
 
 class ClusterQueries:
@@ -59,16 +56,15 @@ class ClusterQueries:
         self, api: ApiClient, within: str, home: str, *, namespace: str | None, image: str | None
     ) -> None:
         self._api = api
-        self._within = namespace or within
+        self._lookup = Lookup(api, within, namespace)
         self._home = home
-        self._namespace = namespace
         self._image = image
 
     # Workloads
 
     async def workloads(self, params: Mapping[str, str]) -> WorkloadPage:
         """Return the requested workloads, newest first."""
-        rows = [workload_row(each) for each in await self._things()]
+        rows = [workload_row(each) for each in await self._lookup.workloads()]
         rows = [row for row in rows if _is_wanted(row, params)]
         rows.sort(key=lambda row: (-row.submitted_s, row.name))
         limit, skipped = int(params.get("limit", "100")), int(params.get("after", "0"))
@@ -78,42 +74,40 @@ class ClusterQueries:
 
     async def workload(self, name: str) -> WorkloadDetail:
         """Return all details of a workload."""
-        found = await self._thing(name)
-        row = workload_row(found)
-        pods = await self._pods_of(found)
-        events = [each for each in await self._events([found]) if each.workload == row.name]
+        workload = await self._lookup.workload(name)
+        row = workload_row(workload)
+        pods = await self._lookup.pods_of(workload)
+        events = [event for event in await self._events([workload]) if event.workload == row.name]
         return WorkloadDetail(
             **row.model_dump(exclude={"reason"}),
             reason=row.reason,
-            pod_rows=pod_rows(found, pods),
-            max_runtime_s=_seconds(found.spec.max_runtime),
-            checkpointed_s=at_s(found.status.checkpointed_at),
+            pod_rows=pod_rows(workload, pods),
+            max_runtime_s=_seconds(workload.spec.max_runtime),
+            checkpointed_s=at_s(workload.status.checkpointed_at),
             events=events[-_EVENTS_SHOWN:],
         )
 
     async def why(self, name: str) -> WhyAnswer:
         """Return why a workload is pending."""
-        found = await self._thing(name)
-        row = workload_row(found)
-        pods = await self._pods_of(found)
-        other = await self._other_scheduler(found, pods)
+        workload = await self._lookup.workload(name)
+        row = workload_row(workload)
+        pods = await self._lookup.pods_of(workload)
+        other = await self._other_scheduler(workload, pods)
         if other is not None:
             return other
         try:
-            glance, installed, classes = await asyncio.gather(
-                self._glance(), read_installation(self._api, self._home), self._classes()
+            inspection, installed, classes = await asyncio.gather(
+                self._inspection(), read_installation(self._api, self._home), self._classes()
             )
-            answer = glance.why(row, list(classes))
-            said = {key for pod in pods for key in pod.metadata.annotations}
-            owner = Owner(found.metadata.namespace, found.spec.owner, said)
+            answer = inspection.why(row, list(classes))
+            annotations = {key for pod in pods for key in pod.metadata.annotations}
+            owner = Owner(workload.metadata.namespace, workload.spec.owner, annotations)
             advice = [
                 advised(each, row.name, owner, installed.gpu_resource, classes) for each in answer.suggestions
             ]
             return answer.model_copy(update={"suggestions": advice})
-        except (
-            ApiRefused
-        ) as error:  # what would let it start can be tried by those alone who may see everything
-            if error.status != 403:
+        except ApiRefused as error:
+            if error.status != 403:  # suggestions need the right to read the whole cluster
                 raise
         queues = await self._queues_above(row.project)
         ahead = await self._ahead(row)
@@ -128,10 +122,10 @@ class ClusterQueries:
         )
 
     async def _other_scheduler(
-        self, found: ListedWorkload, pods: Sequence[objects.ListedPod]
+        self, workload: ListedWorkload, pods: Sequence[objects.ListedPod]
     ) -> WhyAnswer | None:
         """Return the answer for pods of another scheduler; None for those of Weir or without a scheduler."""
-        if found.status.phase != "Pending" or found.status.reason is not None:
+        if workload.status.phase != "Pending" or workload.status.reason is not None:
             return None
         installed = await read_installation(self._api, self._home)
         others = [pod for pod in pods if pod.spec.scheduler_name not in ("", installed.scheduler)]
@@ -145,7 +139,7 @@ class ClusterQueries:
         )
         reason = Explanation(why="other_scheduler", sentence=sentence)
         status: Status = "running" if running else "pending"
-        return WhyAnswer(name=name_of(found), status=status, reason=reason)
+        return WhyAnswer(name=name_of(workload), status=status, reason=reason)
 
     async def _classes(self) -> dict[int, str]:
         """Return the names of usable PriorityClasses by value; the first one of equal value."""
@@ -156,7 +150,9 @@ class ClusterQueries:
 
     async def _queues_above(self, project: str) -> list[QueueRow]:
         """Return a project and its departments, bottom up."""
-        pages = await asyncio.gather(self.queues("projects"), self.queues("departments"))
+        pages = await asyncio.gather(
+            list_queues(self._api, "projects"), list_queues(self._api, "departments")
+        )
         rows = {row.name: row for page in pages for row in page.items}
         found, name = [], project
         while name in rows and rows[name] not in found:
@@ -166,7 +162,7 @@ class ClusterQueries:
 
     async def _ahead(self, row: WorkloadRow) -> list[str]:
         """Return the pending workloads of its project in the order of the queue."""
-        rows = [workload_row(each) for each in await self._things()]
+        rows = [workload_row(each) for each in await self._lookup.workloads()]
         waiting = [each for each in rows if each.project == row.project and each.status == "pending"]
         waiting.sort(key=lambda each: (-each.priority, each.submitted_s, each.name))
         return [each.name for each in waiting] if row.status == "pending" else []
@@ -177,102 +173,64 @@ class ClusterQueries:
             raise wrong("no image is named: write --image IMAGE, what the pods run")
         words = msgspec.json.decode(body)
         try:
-            asked = Submission.model_validate(words)
+            submission = Submission.model_validate(words)
         except ValidationError as error:
             raise wrong(str(error)) from None
-        namespace = await self._namespace_of(asked.project)
+        namespace = await self._lookup.namespace_of(submission.project)
         classes = await self._api.list_all(
             "/apis/scheduling.k8s.io/v1/priorityclasses", objects.PriorityClassView
         )
         names = {each.value: each.metadata.name for each in classes}
         installed = await read_installation(self._api, self._home)
-        job = job_of(asked, words, self._image, names, installed)
-        made = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
-        return _queued(asked, namespace, made)
+        job = job_of(submission, words, self._image, names, installed)
+        created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
+        return _queued(submission, namespace, created)
 
-    async def act(self, name: str, act: str) -> WorkloadRow:
+    async def act(self, name: str, action: str) -> WorkloadRow:
         """Stop, suspend or resume a workload through the owner of its pods."""
-        found = await self._thing(name)
-        owner, namespace = found.spec.owner, found.metadata.namespace
+        workload = await self._lookup.workload(name)
+        owner, namespace = workload.spec.owner, workload.metadata.namespace
         if owner.kind != "Job" or owner.api_version != JOBS:
-            verb = {"stop": "delete", "suspend": "edit", "resume": "edit"}[act]
-            whole = f"kubectl {verb} -n {namespace} {owner.kind.lower()} {owner.name}"
+            verb = {"stop": "delete", "suspend": "edit", "resume": "edit"}[action]
+            command = f"kubectl {verb} -n {namespace} {owner.kind.lower()} {owner.name}"
             raise not_here(
-                f"{name_of(found)} is made by a {owner.kind}, which does this in its own way: {whole}"
+                f"{name_of(workload)} is made by a {owner.kind}, which does this itself: {command}"
             )
         path = path_of(JOBS, "jobs", namespace, owner.name)
-        row = workload_row(found)
-        if act == "stop":
+        row = workload_row(workload)
+        if action == "stop":
             await self._api.delete(path, uid=owner.uid, propagation="Background")
         else:
-            change = {"spec": {"suspend": act == "suspend"}}
+            change = {"spec": {"suspend": action == "suspend"}}
             await self._api.patch(path, change, Patch.MERGE, ApiObject)
         return row
 
-    # Queues
-
-    async def queues(self, kind: str) -> QueuePage:
-        """Return all projects, or all departments."""
-        found = await self._api.list_all(path_of(API_VERSION, kind), objects.ListedQueue)
-        rows = [queue_row(each, is_project=kind == "projects") for each in found]
-        rows.sort(key=lambda row: row.name)
-        return QueuePage(total=len(rows), items=rows)
-
-    async def queue(self, method: str, kind: str, name: str, body: bytes) -> QueueRow | None:
-        """Read, set or delete a project or department."""
-        path = path_of(API_VERSION, kind, name=name)
-        try:
-            if method == "DELETE":
-                await self._api.delete(path)
-                return None
-            if method == "PUT":
-                found = await self._put(kind, name, msgspec.json.decode(body))
-            else:
-                found = await self._api.get(path, objects.ListedQueue)
-        except NotFound:
-            known = f"`weir {kind[:-1]} list` shows which there are"
-            raise refused(404, f"There is no {kind[:-1]} {name}; {known}.") from None
-        return queue_row(found, is_project=kind == "projects")
-
-    async def _put(self, kind: str, name: str, words: dict[str, Any]) -> objects.ListedQueue:
-        """Create a queue, or replace its spec except for its namespaces."""
-        path, spec = path_of(API_VERSION, kind, name=name), _spec(words)
-        try:
-            before = await self._api.get(path, objects.ListedQueue)
-        except NotFound:
-            body = {"apiVersion": API_VERSION, "kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
-            return await self._api.post(path_of(API_VERSION, kind), body, objects.ListedQueue)
-        kept = {key: value for key, value in before.spec.items() if key == "namespaces" and key not in spec}
-        gone = dict.fromkeys(set(before.spec) - set(spec) - set(kept))
-        for key, old in before.spec.items():
-            if isinstance(old, dict) and isinstance(spec.get(key), dict):
-                spec[key] = {**dict.fromkeys(old), **spec[key]}
-        return await self._api.patch(path, {"spec": {**gone, **spec}}, Patch.MERGE, objects.ListedQueue)
-
-    # The whole
+    # The cluster
 
     async def nodes(self) -> NodePage:
         """Return the nodes."""
-        rows = (await self._glance()).nodes()
+        rows = (await self._inspection()).nodes()
         return NodePage(total=len(rows), items=rows)
 
     async def status(self) -> PoolStatus:
         """Return a summary of the cluster."""
-        glance, lease = await asyncio.gather(
-            self._glance(),
-            self._maybe(path_of("coordination.k8s.io/v1", "leases", self._home, "weir"), objects.LeaseView),
+        inspection, lease = await asyncio.gather(
+            self._inspection(),
+            self._lookup.find(
+                path_of("coordination.k8s.io/v1", "leases", self._home, "weir"), objects.LeaseView
+            ),
         )
         started_s = None if lease is None else at_s(lease.spec.acquire_time)
-        return glance.status(__version__, started_s or time.time())
+        return inspection.status(__version__, started_s or time.time())
 
     async def snapshot(self) -> str:
         """Return a scenario that replays the next decision."""
-        return (await self._glance()).snapshot()
+        return (await self._inspection()).snapshot()
 
     async def events(self, params: Mapping[str, str]) -> EventPage:
         """Return events, newest first."""
         name, project, kind = (params.get(key) for key in ("workload", "project", "kind"))
-        found = [await self._thing(name)] if name else await self._things()
+        found = [await self._lookup.workload(name)] if name else await self._lookup.workloads()
         wanted = name_of(found[0]) if name else None
         rows = [
             row
@@ -284,12 +242,10 @@ class ClusterQueries:
         return EventPage(total=len(rows), items=rows[:limit])
 
     async def _events(self, workloads: Sequence[ListedWorkload]) -> list[Any]:
-        found = await self._everywhere("events.k8s.io/v1", "events", objects.EventView)
+        found = await self._lookup.list_everywhere("events.k8s.io/v1", "events", objects.EventView)
         return event_rows((each for each in found if each.reporting_controller == LEADER), workloads)
 
-    # What is looked up
-
-    async def _glance(self) -> "ClusterInspection":
+    async def _inspection(self) -> "ClusterInspection":
         from weir.kubernetes.process.inspection import inspect_cluster
 
         installed = await read_installation(self._api, self._home)
@@ -305,7 +261,7 @@ class ClusterQueries:
         base = SchedulerSettings(
             Policy(), devices=installed.devices, without_project=installed.without_project
         )
-        found = await self._maybe(path_of(API_VERSION, PLURAL, name=installed.scheduler), QuotaObject)
+        found = await self._lookup.find(path_of(API_VERSION, PLURAL, name=installed.scheduler), QuotaObject)
         if found is None:
             return base
         written = found.status.get("inForce")
@@ -314,128 +270,32 @@ class ClusterQueries:
         except (InvalidObject, msgspec.DecodeError):
             return base
 
-    async def _maybe(self, path: str, of: type[Thing]) -> Thing | None:
-        """Return an object; None if it doesn't exist or can't be read."""
-        try:
-            return await self._api.get(path, of)
-        except ApiRefused as error:
-            if error.status not in (403, 404):
-                raise
-            return None
 
-    async def _everywhere(self, api_version: str, resource: str, of: type[Thing]) -> list[Thing]:
-        """Return the objects of all namespaces, or of the default one if only that may be read."""
-        if self._namespace is None:
-            try:
-                return await self._api.list_all(path_of(api_version, resource), of)
-            except ApiRefused as error:
-                if error.status != 403:
-                    raise
-        return await self._api.list_all(path_of(api_version, resource, self._within), of)
-
-    async def _things(self) -> list[ListedWorkload]:
-        return await self._everywhere(API_VERSION, "workloads", ListedWorkload)
-
-    async def _thing(self, name: str) -> ListedWorkload:
-        """Return the workload with a name, or whose owner has it; the namespace may precede it."""
-        namespace, _, bare = name.rpartition("/")
-        found = [
-            each
-            for each in await self._things()
-            if bare in (each.metadata.name, each.spec.owner.name)
-            and namespace in ("", each.metadata.namespace)
-        ]
-        near = [each for each in found if each.metadata.namespace == self._within]
-        chosen = near if len(near) == 1 else found
-        if len(chosen) == 1:
-            return chosen[0]
-        if chosen:
-            told = ", ".join(name_of(each) for each in chosen[:_NAMED_MOST])
-            raise refused(409, f"There are several workloads {name}: write one of {told}.")
-        queued = await self._just_queued(namespace or self._within, bare)
-        if queued is None:
-            raise refused(404, f"There is no workload {name}; `weir list -A` shows which there are.")
-        return queued
-
-    async def _just_queued(self, namespace: str, name: str) -> ListedWorkload | None:
-        """Return a Job or bare pod without a workload: a new one, or one of another scheduler."""
-        for api_version, kind, resource in ((JOBS, "Job", "jobs"), ("v1", "Pod", "pods")):
-            prefix = f"{kind.lower()}-"
-            bare = name.removeprefix(prefix)
-            found = await self._maybe(path_of(api_version, resource, namespace, bare), ApiObject)
-            if found is not None:
-                labels = found.metadata.labels
-                owner = objects.OwnerView(api_version, kind, bare, found.metadata.uid)
-                spec = objects.SpecView(
-                    owner, labels.get("weir.dev/project", ""), labels.get("weir.dev/type", "train")
-                )
-                return ListedWorkload(msgspec.structs.replace(found.metadata, name=f"{prefix}{bare}"), spec)
-        return None
-
-    async def _pods_of(self, found: ListedWorkload) -> list[objects.ListedPod]:
-        """Return the pods of a workload: its owner's, and those of objects that the owner creates."""
-        namespace, owner = found.metadata.namespace, found.spec.owner
-        pods = await self._api.list_all(path_of("v1", "pods", namespace), objects.ListedPod)
-        uids = {owner.uid}
-        if owner.kind != "Job":
-            for api_version, resource in (("apps/v1", "replicasets"), (JOBS, "jobs")):
-                between = await self._between(api_version, resource, namespace)
-                uids |= {
-                    each.metadata.uid
-                    for each in between
-                    if owner.uid in objects.owner_uids(each.metadata.owner_references)
-                }
-        return [
-            pod
-            for pod in pods
-            if pod.metadata.uid in uids or uids & objects.owner_uids(pod.metadata.owner_references)
-        ]
-
-    async def _between(self, api_version: str, resource: str, namespace: str) -> list[objects.BareView]:
-        try:
-            return await self._api.list_all(path_of(api_version, resource, namespace), objects.BareView)
-        except ApiRefused:
-            return []
-
-    async def _namespace_of(self, project: str) -> str:
-        """Return the namespace of a submission: the given one, or the only one of its project."""
-        try:
-            found = await self._api.get(path_of(API_VERSION, "projects", name=project), objects.ListedQueue)
-        except NotFound:
-            raise wrong(f"project: there is no project {project}; `weir project list` shows them") from None
-        namespaces = found.spec.get("namespaces") or []
-        if self._namespace is not None:
-            if self._namespace not in namespaces:
-                told = ", ".join(namespaces) or "none yet"
-                raise wrong(
-                    f"namespace: project {project} isn't open to {self._namespace}; its own are {told}"
-                )
-            return self._namespace
-        if len(namespaces) != 1:
-            told = f"one of {', '.join(namespaces)}" if namespaces else "one that is in its spec.namespaces"
-            raise wrong(f"namespace: project {project} has {len(namespaces)}: write --namespace, {told}")
-        return str(namespaces[0])
-
-
-def _queued(asked: Submission, namespace: str, made: ApiObject) -> WorkloadDetail:
+def _queued(submission: Submission, namespace: str, job: ApiObject) -> WorkloadDetail:
     """Return the workload that a new Job will become."""
-    pods = asked.pods[0]
-    each = (pods.devices or 1) * pods.gpus / 1000 if pods.gpus < 1000 else pods.gpus / 1000
-    priority = DEFAULT_PRIORITY[WorkloadType(asked.type)] if asked.priority is None else asked.priority
+    pods = submission.pods[0]
+    gpus_each = (pods.devices or 1) * pods.gpus / 1000 if pods.gpus < 1000 else pods.gpus / 1000
+    priority = (
+        DEFAULT_PRIORITY[WorkloadType(submission.type)]
+        if submission.priority is None
+        else submission.priority
+    )
     return WorkloadDetail(
-        uid=int(made.metadata.uid.replace("-", "")[:15] or "0", 16),
-        name=f"{namespace}/job-{made.metadata.name}",
-        project=asked.project,
+        uid=int(job.metadata.uid.replace("-", "")[:15] or "0", 16),
+        name=f"{namespace}/job-{job.metadata.name}",
+        project=submission.project,
         user="",
-        type=asked.type,
+        type=submission.type,
         status="pending",
         priority=priority,
-        preemptible=priority < PREEMPTIBLE_BELOW if asked.preemptible is None else asked.preemptible,
-        devices=each * pods.count,
+        preemptible=priority < PREEMPTIBLE_BELOW
+        if submission.preemptible is None
+        else submission.preemptible,
+        devices=gpus_each * pods.count,
         pods=pods.count,
         pods_running=0,
-        submitted_s=at_s(made.metadata.creation_timestamp) or time.time(),
-        command=asked.command,
+        submitted_s=at_s(job.metadata.creation_timestamp) or time.time(),
+        command=submission.command,
     )
 
 
@@ -455,21 +315,3 @@ def _is_wanted(row: WorkloadRow, params: Mapping[str, str]) -> bool:
 
 def _seconds(written: str | None) -> float | None:
     return None if written is None else seconds(written)
-
-
-def _spec(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a queue as the spec of its object, in which fractions are texts."""
-    spec: dict[str, Any] = {}
-    for key, value in words.items():
-        if key != "name":
-            spec[camel(key)] = _amounts(value) if isinstance(value, dict) else value
-    return spec
-
-
-def _amounts(written: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        camel(name) if name in ("max_runtime", "idle_limit", "stop_grace") else name: (
-            f"{value:g}" if isinstance(value, float) else value
-        )
-        for name, value in written.items()
-    }

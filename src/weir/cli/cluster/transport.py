@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from weir.api.answers import Problem
 from weir.cli.cluster.errors import not_here, refused
 from weir.cli.cluster.queries import ClusterQueries
+from weir.cli.cluster.queue_objects import access_queue, list_queues
 from weir.client.errors import Unreachable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
@@ -49,7 +50,7 @@ class ClusterTransport(httpx.BaseTransport):
         self._api = ApiClient(access)
         self._loop.run_until_complete(self._api.__aenter__())
         home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
-        self._answering = ClusterQueries(self._api, access.namespace, home, namespace=namespace, image=image)
+        self._queries = ClusterQueries(self._api, access.namespace, home, namespace=namespace, image=image)
 
     def close(self) -> None:
         """Close all connections."""
@@ -73,7 +74,7 @@ class ClusterTransport(httpx.BaseTransport):
         parts = [unquote(part) for part in path.split("/")]
         try:
             answer = self._loop.run_until_complete(
-                self._answered(request.method, parts, dict(request.url.params), request.read())
+                self._answer(request.method, parts, dict(request.url.params), request.read())
             )
         except NoAnswer as error:
             raise Unreachable(f"The cluster at {self._server} can't be reached: {error}.") from None
@@ -86,46 +87,46 @@ class ClusterTransport(httpx.BaseTransport):
             return httpx.Response(200, text=answer)
         return httpx.Response(200, content=b"" if answer is None else answer.model_dump_json())
 
-    async def _answered(  # noqa: PLR0911 - one for each question
+    async def _answer(  # noqa: PLR0911 - one for each request
         self, method: str, parts: list[str], params: dict[str, str], body: bytes
     ) -> BaseModel | str | None:
-        here = self._answering
+        queries = self._queries
         match method, parts:
             case "GET", ["workloads"]:
-                return await here.workloads(params)
+                return await queries.workloads(params)
             case "POST", ["workloads"]:
-                return await here.submit(body)
+                return await queries.submit(body)
             case "GET", ["workloads", name]:
-                return await here.workload(name)
+                return await queries.workload(name)
             case "GET", ["workloads", name, "why"]:
-                return await here.why(name)
+                return await queries.why(name)
             case "POST", ["workloads", name, ("stop" | "suspend" | "resume") as act]:
-                return await here.act(name, act)
+                return await queries.act(name, act)
             case "GET", [("projects" | "departments") as kind]:
-                return await here.queues(kind)
+                return await list_queues(self._api, kind)
             case _, [("projects" | "departments") as kind, name]:
-                return await here.queue(method, kind, name, body)
-            case "GET", [("nodes" | "status" | "snapshot") as what]:
-                looks: dict[str, Callable[[], Awaitable[Any]]] = {
-                    "nodes": here.nodes,
-                    "status": here.status,
-                    "snapshot": here.snapshot,
+                return await access_queue(self._api, method, kind, name, body)
+            case "GET", [("nodes" | "status" | "snapshot") as summary]:
+                summaries: dict[str, Callable[[], Awaitable[Any]]] = {
+                    "nodes": queries.nodes,
+                    "status": queries.status,
+                    "snapshot": queries.snapshot,
                 }
-                found: BaseModel | str = await looks[what]()
-                return found
+                answer: BaseModel | str = await summaries[summary]()
+                return answer
             case "GET", ["events"]:
-                return await here.events(params)
+                return await queries.events(params)
         raise not_here(_instead(parts))
 
 
 def _sentence(error: Exception) -> str:
-    said = str(error)
-    if any(each in said for each in _NO_SUCH_KIND):
+    text = str(error)
+    if any(kind in text for kind in _NO_SUCH_KIND):
         return "Weir isn't installed in this cluster: weir kube manifests | kubectl apply --server-side -f -"
-    return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
 
 
-def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each question
+def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
     """Return the tool that carries out a request on a cluster."""
     match parts:
         case ["workloads", name, "logs"]:

@@ -1,0 +1,76 @@
+"""Departments and projects of a cluster: list, read, set and delete."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from weir.api.answers import QueuePage, QueueRow
+from weir.cli.cluster import objects
+from weir.cli.cluster.errors import refused
+from weir.cli.cluster.rows import queue_row
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.errors import NotFound
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION, camel
+
+_KINDS = {"projects": "Project", "departments": "Department"}
+
+
+async def list_queues(api: ApiClient, kind: str) -> QueuePage:
+    """Return all projects, or all departments."""
+    queues = await api.list_all(path_of(API_VERSION, kind), objects.ListedQueue)
+    rows = [queue_row(queue, is_project=kind == "projects") for queue in queues]
+    rows.sort(key=lambda row: row.name)
+    return QueuePage(total=len(rows), items=rows)
+
+
+async def access_queue(api: ApiClient, method: str, kind: str, name: str, body: bytes) -> QueueRow | None:
+    """Read, set or delete a project or department."""
+    path = path_of(API_VERSION, kind, name=name)
+    try:
+        if method == "DELETE":
+            await api.delete(path)
+            return None
+        if method == "PUT":
+            queue = await _put(api, kind, name, msgspec.json.decode(body))
+        else:
+            queue = await api.get(path, objects.ListedQueue)
+    except NotFound:
+        hint = f"`weir {kind[:-1]} list` shows which there are"
+        raise refused(404, f"There is no {kind[:-1]} {name}; {hint}.") from None
+    return queue_row(queue, is_project=kind == "projects")
+
+
+async def _put(api: ApiClient, kind: str, name: str, words: dict[str, Any]) -> objects.ListedQueue:
+    """Create a queue, or replace its spec except for its namespaces."""
+    path, spec = path_of(API_VERSION, kind, name=name), _spec(words)
+    try:
+        before = await api.get(path, objects.ListedQueue)
+    except NotFound:
+        body = {"apiVersion": API_VERSION, "kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
+        return await api.post(path_of(API_VERSION, kind), body, objects.ListedQueue)
+    unchanged = {key: value for key, value in before.spec.items() if key == "namespaces" and key not in spec}
+    removed = dict.fromkeys(set(before.spec) - set(spec) - set(unchanged))
+    for key, old in before.spec.items():
+        if isinstance(old, dict) and isinstance(spec.get(key), dict):
+            spec[key] = {**dict.fromkeys(old), **spec[key]}
+    return await api.patch(path, {"spec": {**removed, **spec}}, Patch.MERGE, objects.ListedQueue)
+
+
+def _spec(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a queue as the spec of its object, in which fractions are texts."""
+    spec: dict[str, Any] = {}
+    for key, value in words.items():
+        if key != "name":
+            spec[camel(key)] = _amounts(value) if isinstance(value, dict) else value
+    return spec
+
+
+def _amounts(written: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        camel(name) if name in ("max_runtime", "idle_limit", "stop_grace") else name: (
+            f"{value:g}" if isinstance(value, float) else value
+        )
+        for name, value in written.items()
+    }
