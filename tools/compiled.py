@@ -1,4 +1,4 @@
-"""Builds the dashboard of a package where it is missing, and with WEIR_COMPILED=1 compiles the engine of a wheel.
+"""Build the dashboard of a package where it is missing; with WEIR_COMPILED=1 compile the engine of a wheel.
 
 The modules are the typed ones the project checks anyway, handed to mypyc as they are. Nothing is written into
 the tree, where a compiled module would hide the source beside it: from a temporary directory it goes into the
