@@ -1,4 +1,4 @@
-"""What follows from a fact for one workload: stops, suspensions, pauses, another run, its end."""
+"""The transitions of one workload that follow from a fact: stop, suspension, pause, another run, end."""
 
 from collections.abc import Mapping
 
