@@ -94,7 +94,6 @@ ALLOWED_COUNTS: dict[str, dict[str, int]] = {
     "banned words": {
         "control": 2,
         "kubernetes": 89,
-        "local": 3,
         "simulation": 2,
     },
     "import cycles": {"client": 4, "kubernetes": 3, "local": 5, "weir": 1},

@@ -41,7 +41,7 @@ def own_directory(directory: str) -> str:
 
 
 def make_own(directory: str) -> None:
-    """Make the job's own directory; whoever opens an existing one checks it.
+    """Make the job's own directory; the opener of an existing one checks it.
 
     Raises:
         OSError: it couldn't be made.

@@ -1,4 +1,4 @@
-"""`weir up`: the pool on this machine, until it is told to stop. Its jobs run on without it."""
+"""`weir up`: the pool on this machine, until it gets a signal to stop. Its jobs run on without it."""
 
 import asyncio
 import ipaddress

@@ -52,7 +52,7 @@ def workload_columns(row: WorkloadRow) -> bytes:
 
 
 def shortened(sentence: str, over: int) -> str:
-    """Return a sentence without so many bytes of its end."""
+    """Return a sentence shortened by this number of bytes."""
     kept = max(_SENTENCE_MIN, len(sentence.encode()) - over - 3)
     cut = sentence.encode()[:kept].decode("utf-8", "ignore")
     return cut if cut == sentence else f"{cut}…"

@@ -312,7 +312,9 @@ async def logs(
     start: Annotated[
         int | None, Query(ge=1, le=NUMBER_MOST, description="Which start; the last if none.")
     ] = None,
-    tail: Annotated[int | None, Query(ge=0, le=TAIL_MOST, description="Only so many last lines.")] = None,
+    tail: Annotated[
+        int | None, Query(ge=0, le=TAIL_MOST, description="The number of last lines; all by default.")
+    ] = None,
     follow: Annotated[bool, Query(description="Go on as it comes, over restarts, until it is over.")] = False,
 ) -> Response:
     """Return the output of a pod; with `pod=all` of all pods, each line with the name of its pod."""
