@@ -54,7 +54,12 @@ _EPOCH_BITS = 48
 _LOG = get_logger(__name__)
 
 
-def run(settings: ServerSettings, tell: Callable[[str], None] = print) -> int:
+def _print_now(line: str) -> None:
+    """Print a line at once: a pipe would keep it until the server stops."""
+    print(line, flush=True)
+
+
+def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> int:
     """Serve the pool of a home until SIGTERM or SIGINT; return the exit code.
 
     `tell` prints the address of the pool and the next steps.
