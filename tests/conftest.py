@@ -29,6 +29,7 @@ TOGETHER = {
     *("tests/e2e/test_up.py", "tests/unit/cli/test_tour.py", "tests/unit/local/server/test_overload.py"),
     *("tests/unit/local/server/test_rest_schema.py", "tests/test_architecture.py"),
     "tests/e2e/test_documented_commands.py",
+    "tests/browser/test_dashboard.py",
 }
 """Files whose tests share a server, or something else that takes long to make."""
 

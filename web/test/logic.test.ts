@@ -9,6 +9,7 @@ import { lines } from '../src/logic/lines'
 import { borrowers, cellsOf, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
+import { hours, ranked, totalOf } from '../src/logic/usage'
 import { codeOf, href, parseRoute } from '../src/logic/route'
 import type { Device, PoolEvent, PoolNode, Queue, Row } from '../src/logic/types'
 
@@ -177,4 +178,12 @@ test('lines of pieces', async () => {
   const found: string[] = []
   for await (const line of lines(body)) found.push(line)
   expect(found).toEqual(['ab', 'cü', ''])
+})
+
+test('usage: the largest first, unknown stays unknown', () => {
+  const usage = (key: string, allocated_gpu_s: number, used_gpu_s: number | null) => ({ key, allocated_gpu_s, used_gpu_s, idle_gpu_s: null, over_quota_gpu_s: 0, waiting_s: 1, workloads: 1, ended: 0, preempted: 2 })
+  const rows = [usage('a', 3600, null), usage('b', 7200, 60)]
+  expect(ranked(rows).map((row) => row.key)).toEqual(['b', 'a'])
+  expect(totalOf(rows)).toEqual({ allocated: 10800, used: 60, idle: null, waiting: 2, preempted: 4 })
+  expect([0, 5400, 3600 * 1234.56].map(hours)).toEqual(['0', '1.5', '1,235'])
 })

@@ -16,7 +16,7 @@ from tools import prefork
 UP = (
     "import gc, sys; gc.disable(); from pathlib import Path; from weir.local.server.main import run; "
     "from weir.local.server.settings import ServerSettings as Settings; gc.enable(); "
-    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=int(sys.argv[2]), log_level='warning')))"
+    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=int(sys.argv[3]), virtual_gpus=int(sys.argv[2]), log_level='warning')))"
 )
 
 
@@ -27,6 +27,7 @@ class Serving:
     """The server, and an administrator who asks it."""
 
     _fresh_until_s = 0.0
+    port = 0  # any
 
     def __init__(self, home: Path, gpus: int = 4) -> None:
         self.home = home
@@ -34,7 +35,7 @@ class Serving:
         self.begin()
 
     def begin(self) -> None:
-        command = [sys.executable, "-c", UP, str(self.home), str(self.gpus)]
+        command = [sys.executable, "-c", UP, str(self.home), str(self.gpus), str(self.port)]
         reading, writing = os.pipe()
         self.output = os.fdopen(reading)
         self.process = prefork.start(command, stdout=writing)

@@ -1,0 +1,86 @@
+"""One server and one chromium for all browser tests."""
+
+import importlib.util
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.local.server.server_process import Serving
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "src/weir/local/server/dashboard/page/index.html"
+AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
+NEEDS = (
+    (lambda: shutil.which("chromium"), "chromium isn't installed: `apt-get install chromium`"),
+    (lambda: importlib.util.find_spec("playwright"), "playwright isn't installed: `make` installs it"),
+    (PAGE.exists, "the dashboard isn't built: `make web`"),
+    (AXE.exists, "axe-core isn't installed: `make web`"),
+)
+CHROMIUM = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+
+
+def missing() -> str | None:
+    """Return what browser tests lack here."""
+    return next((said for is_there, said in NEEDS if not is_there()), None)
+
+
+class ServingOnPort(Serving):
+    """A server that begins again on the same port, as a page expects it."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.port = int(self.url.rpartition(":")[2])
+
+    def kill(self) -> None:
+        self.end(signal.SIGKILL)
+
+    def put(self, kind: str, name: str, **words: Any) -> None:
+        status, said = self.ask("PUT", f"/api/v1/{kind}/{name}", {"name": name, **words})
+        assert status in (200, 201), said
+
+    def link(self, token: str | None = None) -> str:
+        status, said = self.ask("POST", "/api/v1/dashboard/links", {}, token)
+        assert status == 201, said
+        return f"{self.url}{said['path']}"
+
+    def member(self, user: str, *projects: str) -> str:
+        status, said = self.ask("POST", "/api/v1/tokens", {"user": user, "projects": list(projects)})
+        assert status == 201, said
+        token: str = said["token"]
+        return token
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingOnPort]:
+    """A pool of four virtual GPUs with two projects, where one borrows."""
+    if (said := missing()) is not None:
+        if os.environ.get("WEIR_BROWSER") == "required":
+            pytest.fail(said)
+        pytest.skip(said)
+    os.environ.setdefault("PYTHONPATH", "src")
+    found = ServingOnPort(tmp_path_factory.mktemp("browser") / "home", 4)
+    try:
+        found.put("projects", "vision", quota={"gpu": 3})
+        found.put("projects", "language", quota={"gpu": 1})
+        yield found
+        found.stop_all()
+    finally:
+        if found.process.poll() is None:
+            found.end()
+
+
+@pytest.fixture(scope="module")
+def browser(server: ServingOnPort) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
+        yield found
+        found.close()

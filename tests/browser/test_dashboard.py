@@ -1,0 +1,323 @@
+"""The dashboard in a real browser, against a real `weir up`."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from .conftest import AXE, ServingOnPort
+
+WITHIN_MS = 60_000
+SCREENS = (
+    "now",
+    "workloads",
+    "submit",
+    "quotas",
+    "quotas/vision",
+    "history",
+    "nodes",
+    "activity",
+    "activity?of=audit",
+)
+COUNTS = 'for i in 1 2 3; do echo "<img src=x onerror=alert(1)> step $i"; done; sleep 3600'
+
+
+@pytest.fixture
+def opened(browser: Any, server: ServingOnPort) -> Iterator[Callable[..., Any]]:
+    """Open a page that is signed in; whatever goes wrong in it fails the test."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def open_(token: str | None = None, screen: str = "now", **settings: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **settings})
+        context.set_default_timeout(WITHIN_MS)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if is_wrong(said) else None)
+        page.on("request", lambda sent: wrong.append(sent.url) if not is_own(sent.url) else None)
+        page.on("dialog", lambda dialog: wrong.append(dialog.message))
+        page.goto(server.link(token))
+        is_live(page).wait_for()
+        go(page, server, screen)
+        return page
+
+    def is_wrong(said: Any) -> bool:
+        return said.type in ("error", "warning") and "Failed to load resource" not in said.text
+
+    def is_own(url: str) -> bool:
+        return url.startswith((server.url, "blob:", "data:"))
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+def is_live(page: Any) -> Any:
+    return page.locator(".state", has_text="live")
+
+
+def go(page: Any, server: ServingOnPort, screen: str) -> None:
+    page.goto(f"{server.url}/#/{screen}")
+
+
+@contextmanager
+def running(server: ServingOnPort, name: str, **words: Any) -> Iterator[int]:
+    """A workload that runs, until the block ends."""
+    row = server.submit("bash", "-c", COUNTS, name=name, **words)
+    try:
+        server.until(name, "running")
+        yield row["uid"]
+    finally:
+        server.ask("POST", f"/api/v1/workloads/{row['uid']}/stop")
+        server.until(str(row["uid"]), "stopped", "succeeded", "failed")
+
+
+def test_link_works_once_and_a_token_signs_in(
+    opened: Callable[..., Any], server: ServingOnPort, browser: Any
+) -> None:
+    context = browser.new_context()
+    context.set_default_timeout(WITHIN_MS)
+    page = context.new_page()
+    link = server.link()
+    page.goto(link)
+    is_live(page).wait_for()
+    assert "code" not in page.url
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_text("You are signed out.").wait_for()
+    page.goto("about:blank")
+    page.goto(link)
+    page.get_by_text("This link was used already").wait_for()
+    page.get_by_label("Or type your token").fill("x" * 30)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("Unknown token").wait_for()
+    page.get_by_label("Or type your token").fill(server.token)
+    page.get_by_role("button", name="Sign in").click()
+    is_live(page).wait_for()
+    page.reload()
+    is_live(page).wait_for()
+    cookie = context.cookies()[0]
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    context.close()
+
+
+def test_now_shows_what_rest_says(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened()
+    with (
+        running(server, "trains", project="language", gpus=2),
+        running(server, "sees", project="vision", gpus=1),
+    ):
+        page.get_by_role(
+            "button", name=re.compile("GPU . of .*: trains of language.*borrowed")
+        ).first.wait_for()
+        page.get_by_role("button", name=re.compile("sees of vision")).click()
+        page.get_by_text("within quota", exact=False).first.wait_for()
+        status = server.get("/api/v1/status")
+        tiles = page.locator(".tile b").all_inner_texts()
+        assert [tile.split()[0] for tile in tiles[:3]] == [
+            f"{status['allocated']:g}",
+            str(status["running"]),
+            str(status["pending"]),
+        ]
+        waits = server.submit("true", name="waits", project="language", gpus=4)
+        page.get_by_role("link", name="waits", exact=True).click()
+        page.get_by_role("heading", name="Why it waits").wait_for()
+        sentence = server.get("/api/v1/workloads/waits/why")["reason"]["sentence"]
+        page.get_by_text(sentence).first.wait_for()
+        page.get_by_text("What would let it start").wait_for()
+        server.ask("POST", f"/api/v1/workloads/{waits['uid']}/stop")
+    go(page, server, "now")
+    page.get_by_text("Nothing waits.").wait_for()
+
+
+def test_workload_is_submitted_read_suspended_resumed_stopped_and_rerun(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(screen="submit")
+    page.get_by_label("Project").select_option("vision")
+    page.get_by_label("Name").fill("by-hand")
+    page.get_by_label("GPUs of each pod").fill("9")
+    page.get_by_label("Command of every pod").fill(COUNTS)
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_role("alert").get_by_text("the largest node offers 4").first.wait_for()
+    page.get_by_label("GPUs of each pod").fill("1")
+    assert (
+        "weir submit -p vision --name by-hand --gpus 1 -- bash -c" in page.locator("pre").first.inner_text()
+    )
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_role("heading", name="by-hand").wait_for()
+    page.get_by_text("<img src=x onerror=alert(1)> step 3").wait_for()
+    page.get_by_placeholder("Search").fill("step 2")
+    page.get_by_text("1 lines match").wait_for()
+    page.get_by_role("button", name="Suspend").click()
+    page.get_by_role("button", name="Resume").wait_for()
+    server.until("by-hand", "pending")
+    page.get_by_text("it is suspended").first.wait_for()
+    page.get_by_role("button", name="Resume").click()
+    server.until("by-hand", "running")
+    page.get_by_role("tab", name="Specification").click()
+    page.get_by_text("To reproduce it").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="No", exact=True).click()
+    assert server.get("/api/v1/workloads/by-hand")["status"] == "running"
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Yes, stop").click()
+    server.until("by-hand", "stopped")
+    page.get_by_role("button", name="Rerun").click()
+    server.until("by-hand", "running")
+    server.ask("POST", "/api/v1/workloads/by-hand/stop")
+    server.until("by-hand", "stopped")
+
+
+def test_list_is_filtered_sorted_and_stopped_together(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(screen="workloads?q=project%3Avision")
+    with (
+        running(server, "one", project="vision"),
+        running(server, "two", project="vision"),
+        running(server, "other"),
+    ):
+        table = page.get_by_role("table")
+        table.get_by_role("link", name="two").wait_for()
+        table.get_by_role("link", name="one").wait_for()
+        assert table.get_by_role("link", name="other").count() == 0
+        page.get_by_role("button", name="Name").click()
+        names = table.locator("tbody a").all_inner_texts()
+        assert names == sorted(names)
+        page.get_by_label("Choose one").check()
+        page.get_by_label("Choose two").check()
+        page.get_by_role("button", name="Stop 2").click()
+        page.get_by_role("button", name="Yes, stop").click()
+        page.get_by_text("No workload matches the filter.").wait_for()
+        page.get_by_label("Filter").fill("")
+        table.get_by_role("link", name="other").wait_for()
+    page.get_by_role("button", name="Ended").click()
+    page.get_by_role("table").get_by_role("link", name="one").first.wait_for()
+    assert "status%3A" in page.url
+
+
+def test_quota_is_previewed_and_saved(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened(screen="quotas/language")
+    with running(server, "holds", project="vision", gpus=4):
+        waits = server.submit("sleep", "1000", name="asks", project="language", gpus=2)
+        page.get_by_label("GPU quota").fill("2")
+        page.get_by_role("button", name="Preview the effect").click()
+        page.get_by_text("holds").first.wait_for()
+        page.get_by_text("of vision", exact=False).get_by_text("loses 4 GPUs").wait_for()
+        assert server.get("/api/v1/projects/language")["quota"]["gpu"] == 1
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("Saved.").wait_for()
+        assert server.get("/api/v1/projects/language")["quota"]["gpu"] == 2
+        server.until("asks", "running")
+        server.ask("POST", f"/api/v1/workloads/{waits['uid']}/stop")
+        server.until("asks", "stopped")
+    server.put("projects", "language", quota={"gpu": 1})
+
+
+def test_member_sees_and_does_what_rest_allows_them(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    token = server.member("mia", "language")
+    with running(server, "secret-run", project="vision") as uid:
+        page = opened(token, screen=f"workload/{uid}")
+        page.get_by_role("heading", name="secret-run").wait_for()
+        page.get_by_text("Only members of vision may change it.").wait_for()
+        page.get_by_text("Only members of vision may read its output.").wait_for()
+        page.get_by_role("tab", name="Specification").click()
+        page.get_by_text("Only members of vision may read its command.").wait_for()
+        assert page.get_by_role("button", name="Stop").count() == 0
+        go(page, server, "activity?of=audit")
+        page.get_by_role("heading", name="Activity").wait_for()
+        assert page.get_by_role("button", name="Audit log").count() == 0
+        mine = server.submit("true", name="mine", project="language")
+        page.get_by_text("submitted mine to project language").wait_for()
+        assert page.get_by_text("secret-run").count() == 0
+        go(page, server, "quotas/vision")
+        page.get_by_text("Only an administrator may change it.").wait_for()
+        go(page, server, "submit")
+        page.get_by_label("Project").wait_for()
+        assert page.get_by_label("Project").locator("option").all_inner_texts() == ["language"]
+        server.until(str(mine["uid"]), "succeeded")
+
+
+def test_page_says_that_the_server_is_gone_and_is_right_again(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(screen="workloads")
+    second = page.context.new_page()
+    second.goto(f"{server.url}/#/workloads")
+    with running(server, "stays", project="vision"):
+        for each in (page, second):
+            each.get_by_role("link", name="stays").wait_for()
+        server.kill()
+        for each in (page, second):
+            each.get_by_text("No connection to the server").wait_for()
+        server.begin()
+        gone = server.submit("sleep", "1000", name="later", project="vision")
+        for each in (page, second):
+            each.get_by_role("link", name="later").wait_for()
+            assert each.get_by_text("No connection to the server").count() == 0
+        rest = {row["name"] for row in server.get("/api/v1/workloads")["items"]}
+        assert set(page.get_by_role("table").locator("tbody a").all_inner_texts()) == rest
+        server.ask("POST", f"/api/v1/workloads/{gone['uid']}/stop")
+        page.close()  # it held the connection: the other takes over
+        second.get_by_role("link", name="later").wait_for(state="detached")
+
+
+def test_ended_token_ends_the_session(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened(server.member("tom", "vision"))
+    number = next(row["id"] for row in server.get("/api/v1/tokens")["items"] if row["user"] == "tom")
+    server.ask("DELETE", f"/api/v1/tokens/{number}")
+    page.get_by_role("button", name="Sign in").wait_for()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 320)])
+def test_screens_are_accessible_and_fit(
+    opened: Callable[..., Any], server: ServingOnPort, scheme: str, width: int
+) -> None:
+    name = "a-very-long-name-of-a-workload-in-a-sweep-of-hyperparameters-17"
+    with running(server, name, project="vision") as uid:
+        waits = server.submit("true", name="pends", project="language", gpus=4)
+        page = opened(color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce")
+        page.evaluate(AXE.read_text())
+        wrong: list[tuple[str, str, list[str]]] = []
+        for screen in (*SCREENS, f"workload/{uid}", f"workload/{waits['uid']}"):
+            go(page, server, screen)
+            page.locator("h1").wait_for(state="attached")
+            page.get_by_text("Loading", exact=False).first.wait_for(state="detached")
+            found = page.evaluate(
+                "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations']})"
+            )
+            wrong += [
+                (screen, each["id"], [node["html"][:120] for node in each["nodes"][:2]])
+                for each in found["violations"]
+            ]
+            if page.evaluate("document.documentElement.scrollWidth - innerWidth") > 0:
+                wrong.append((screen, "wider than the window", []))
+        server.ask("POST", f"/api/v1/workloads/{waits['uid']}/stop")
+    assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_keyboard_alone_submits_reads_and_stops(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened(screen="submit")
+    page.get_by_label("Project").wait_for()
+    page.get_by_label("Project").focus()
+    page.keyboard.type("vision")
+    page.keyboard.press("Tab")
+    page.keyboard.type("typed")
+    page.get_by_label("Command of every pod").focus()
+    page.keyboard.type("sleep 1000")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="typed").wait_for()
+    server.until("typed", "running")
+    page.get_by_role("button", name="Stop").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Yes, stop").focus()
+    page.keyboard.press("Enter")
+    server.until("typed", "stopped")
