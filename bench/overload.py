@@ -277,8 +277,14 @@ class Pool:
         return self._log.stat().st_size
 
     def close(self) -> None:
-        for row in self.ask("GET", "/api/v1/workloads?limit=1000&status=running")["items"]:
-            self.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
+        """Stop what runs and end the pool, whether it still answers or not."""
+        try:
+            for row in self.ask("GET", "/api/v1/workloads?limit=1000&status=running")["items"]:
+                self.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(120)

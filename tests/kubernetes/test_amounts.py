@@ -8,6 +8,7 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir
+from tools.controlplane.work import pod
 
 CPU_ONLY = 0
 
@@ -62,6 +63,31 @@ def test_a_host_port_that_another_scheduler_gave_away_is_taken(team: Team) -> No
     team.cluster.add([node("a"), node("b")])
     team.place("theirs", "a", **with_port(9000))
     assert team.lands("ours", **with_port(9000)) == "b"
+
+
+def test_static_pods_hold_what_they_ask_for(team: Team) -> None:
+    """A kubelet reports them bound, in a namespace that Weir doesn't manage, and no scheduler sees them."""
+    team.cluster.add([node("a", gpus=2), node("b", gpus=2)])
+    team.found("a", "b")
+    api = team.cluster.api
+    for name, gpus in (("a", 2), ("b", 1)):
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "controller": True}
+        owner["uid"] = api.get(f"/api/v1/nodes/{name}")["metadata"]["uid"]
+        made = pod("kube-system", f"static-{name}", gpus, scheduler="default-scheduler", nodeName=name)
+        made["metadata"]["ownerReferences"] = [owner]
+        source = {"config.hash": name, "config.mirror": name, "config.source": "file"}
+        made["metadata"]["annotations"] = {f"kubernetes.io/{key}": value for key, value in source.items()}
+        api.create(made)
+    try:
+        team.cluster.until(lambda: "static-b" in team.cluster.running("kube-system"), what="static pods")
+        assert team.lands("one", 1) == "b"
+        team.submit("two", 2)
+        team.waits_for("two", "have too few free GPUs")
+        api.delete("/api/v1/namespaces/kube-system/pods/static-a", grace_s=0)
+        assert team.land("two") == ["a"]
+    finally:
+        for name in ("a", "b"):
+            api.delete(f"/api/v1/namespaces/kube-system/pods/static-{name}", grace_s=0)
 
 
 # Gates

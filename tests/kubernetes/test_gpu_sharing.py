@@ -12,6 +12,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import pod
 
+from weir.kubernetes.translate.gpu_sharing import SHARED_NODES_MAP
+
 SHARING = "weir.dev/gpu-sharing"
 HALF = {"weir.dev/gpu-fraction": "0.5"}
 PLAIN: dict[str, Any] = {"scheduler": "default-scheduler"}
@@ -104,6 +106,14 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
         assert refusal(cluster, careful) == ""
         assert refusal(cluster, pod(other, "no-gpus", 0, tolerations=tolerations, **PLAIN)) == ""
     assert refusal(cluster, pod(other, "elsewhere", 1, nodeName=whole, **PLAIN)) == ""
+
+    names = f"/api/v1/namespaces/{weir.namespace}/configmaps/{SHARED_NODES_MAP}"
+    assert set(cluster.api.get(names)["data"]) == {shared}
+    cluster.api.delete(names)
+    weir.kill()
+    assert refusal(cluster, named) == "", "nobody says which nodes are set aside"
+    weir.start()
+    cluster.until(lambda: aside in refusal(cluster, named), 120, "the list to be written again")
 
     label(cluster, shared, None)
     cluster.api.create(pod(team, "third", 0, annotations=HALF, **PLAIN))

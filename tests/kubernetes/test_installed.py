@@ -207,6 +207,7 @@ RARELY = {
     ("patch", "persistentvolumes"),
     ("patch", "nodes"),  # of a node that is set aside for shares
     ("create", "secrets"),  # its own one, after a deletion
+    ("create", "configmaps"),  # the same
     ("create", "tokenreviews"),  # of whoever asks for metrics
     ("create", "subjectaccessreviews"),
     ("patch", "topologies/status"),

@@ -206,9 +206,8 @@ def _rules_at_home() -> list[Thing]:
         _may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
         _may("get update", "", "secrets", names=[SECRET]),
         _may("patch", "", "configmaps", names=[SHARED_NODES_MAP]),
-        _may(
-            "create", "", "secrets"
-        ),  # its own again after it was deleted; RBAC knows no names of new objects
+        # its own ones again after they were deleted; RBAC knows no names of new objects
+        _may("create", "", "secrets", "configmaps"),
     ]
 
 
