@@ -119,11 +119,13 @@ class QuotaOverlay:
     def refusal(self, job: Job, asks: Amounts) -> QuotaRefusal | None:
         """Return the first quota or limit on its path that the request would exceed.
 
-        Quotas bind non-preemptible work alone, and come before limits.
+        Quotas bind non-preemptible work, and come before limits. They bind work that its budgets protect no
+        more, too: it can be taken back, but only against its budgets, so nothing more of it may borrow.
         """
-        if not job.preemptible:
+        if not job.preemptible or job.spec.lapsed:
             why, most = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA, self.ledger.bounded
-            if (found := _first_over(why, job.path, asks, self.fixed, most)) is not None:
+            usage = self.used if job.preemptible else self.fixed
+            if (found := _first_over(why, job.path, asks, usage, most)) is not None:
                 return found
         return _first_over(ReasonCode.OVER_LIMIT, job.path, asks, self.used, self.ledger.limited)
 

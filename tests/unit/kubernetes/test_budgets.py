@@ -462,3 +462,19 @@ def test_changed_settings_hold_for_the_budgets_that_are_there() -> None:
     site.backend.set_budget_rules(BudgetPolicy(borrowed="override"))
     site.step()
     assert site.control.cluster.jobs["ta/job-a"].preemptible
+
+
+def test_lapsed_protection_lets_nothing_more_start_over_quota() -> None:
+    """Otherwise an elastic workload would grow by what its budget makes hard to take back."""
+    site = lapsing()
+    site.hear("nodes", node("n3"))
+    site.hear("owners", job("a", "j-a", 2, namespace="ta", min_pods="1"))
+    site.step()
+    site.step(601.0)
+    assert site.control.cluster.jobs["ta/job-a"].spec.lapsed
+    site.hear("pods", pod("a-1", owner=("a", "j-a"), namespace="ta", gpus=4, labels={"app": "a"}))
+    site.step()
+    assert not [each for each in site.writes if isinstance(each, Bind)]
+    site.hear("projects", project("ta", "ta", gpus=12), project("tb", "tb", gpus=4))
+    site.step()
+    assert [each.name for each in site.writes if isinstance(each, Bind)] == ["a-1"], "its quota has room"
