@@ -19,13 +19,13 @@ _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 _SHOWN_MOST = 60
 
 
-def gathered(said: Mapping[str, Any]) -> dict[str, Any]:
+def gathered(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the submission with the words of pods under `pods` and its script as a command.
 
     Raises:
         ValueError: something is written in two ways.
     """
-    body = dict(said)
+    body = dict(fields)
     if "run" in body:
         _take_script(body)
     pods = {word: body.pop(word) for word in OF_PODS if word in body}
@@ -55,8 +55,8 @@ def words_of(command: Any) -> Any:
     try:
         words = shlex.split(command)
     except ValueError:
-        said = f"{shown!r} has a quote that isn't closed: write the other quote, or a list of words"
-        raise ValueError(said) from None
+        message = f"{shown!r} has a quote that isn't closed: write the other quote, or a list of words"
+        raise ValueError(message) from None
     if "\n" in command.strip() or not _SHELL_WORDS.isdisjoint(words):
         raise ValueError(f"{shown!r} needs a shell: write it as run, such as run: {shlex.quote(shown)}")
     return words

@@ -37,8 +37,8 @@ class Submission(Entry):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather(cls, said: Any) -> Any:
-        return gathered(said) if isinstance(said, dict) else said
+    def _gather(cls, fields: Any) -> Any:
+        return gathered(fields) if isinstance(fields, dict) else fields
 
 
 class TokenAsked(Entry):

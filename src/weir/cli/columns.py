@@ -55,15 +55,16 @@ def table(
     natural = [
         max([cells(column.head), *map(cells, cells_)]) for column, cells_ in zip(shown, texts, strict=True)
     ]
-    kept, widths = _fit(shown, natural, None if wide else screen.width)
+    shown_at, widths = _fit(shown, natural, None if wide else screen.width)
     heads = GAP.join(
-        _aligned(shown[at].head, width, right=shown[at].right) for at, width in zip(kept, widths, strict=True)
+        _aligned(shown[at].head, width, right=shown[at].right)
+        for at, width in zip(shown_at, widths, strict=True)
     )
     lines = [screen.paint(heads.rstrip(), "quiet")]
     for number, row in enumerate(rows):
         parts = [
             _cell(shown[at], row, texts[at][number], width, screen)
-            for at, width in zip(kept, widths, strict=True)
+            for at, width in zip(shown_at, widths, strict=True)
         ]
         lines.append(GAP.join(parts).rstrip())
     return lines
@@ -110,24 +111,26 @@ def _fit(
     shown: Sequence[Column[Row]], natural: Sequence[int], width: int | None
 ) -> tuple[list[int], list[int]]:
     """Return the positions of the columns that fit, and their widths."""
-    kept = list(range(len(shown)))
+    remaining = list(range(len(shown)))
     while width is not None:
-        least = [min(natural[at], shown[at].least or natural[at]) for at in kept]
-        if sum(least) + len(GAP) * (len(kept) - 1) <= width:
+        least = [min(natural[at], shown[at].least or natural[at]) for at in remaining]
+        if sum(least) + len(GAP) * (len(remaining) - 1) <= width:
             break
-        goes = max(kept, key=lambda at: (shown[at].drop, at))
+        goes = max(remaining, key=lambda at: (shown[at].drop, at))
         if not shown[goes].drop:
             break
-        kept.remove(goes)
-    widths = [natural[at] for at in kept]
-    over = 0 if width is None else sum(widths) + len(GAP) * (len(kept) - 1) - width
+        remaining.remove(goes)
+    widths = [natural[at] for at in remaining]
+    over = 0 if width is None else sum(widths) + len(GAP) * (len(remaining) - 1) - width
     while over > 0:
-        room = [at for at, each in enumerate(kept) if shown[each].least and widths[at] > shown[each].least]
-        if not room:
+        shrinkable = [
+            at for at, each in enumerate(remaining) if shown[each].least and widths[at] > shown[each].least
+        ]
+        if not shrinkable:
             break
-        widths[max(room, key=lambda at: _can_spare(shown[kept[at]], widths[at]))] -= 1
+        widths[max(shrinkable, key=lambda at: _can_spare(shown[remaining[at]], widths[at]))] -= 1
         over -= 1
-    return kept, widths
+    return remaining, widths
 
 
 def _can_spare(column: Column[Row], width: int) -> tuple[bool, int]:
@@ -141,13 +144,13 @@ def _aligned(text: str, width: int, *, right: bool) -> str:
     return space + text if right else text + space
 
 
-def pairs(said: Sequence[tuple[str, str]], screen: Screen, indent: str = "  ") -> list[str]:
+def pairs(rows: Sequence[tuple[str, str]], screen: Screen, indent: str = "  ") -> list[str]:
     """Return lines with a label and a text each; long texts continue below, aligned."""
-    if not said:
+    if not rows:
         return []
-    width = max(cells(label) for label, _ in said)
+    width = max(cells(label) for label, _ in rows)
     lines = []
-    for label, text in said:
+    for label, text in rows:
         room = None if screen.width is None else screen.width - len(indent) - width - len(GAP)
         first, *more = wrapped(plain(text), room).split("\n")
         lines.append(f"{indent}{screen.paint(_aligned(label, width, right=False), 'quiet')}{GAP}{first}")

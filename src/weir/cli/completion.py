@@ -159,10 +159,10 @@ def _names(of: str) -> list[str]:
         headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
         connection.request("GET", f"{parts.path}/api/v1/{path}?{urlencode(params)}", headers=headers)
         answer = connection.getresponse()
-        said: Any = json.loads(answer.read()) if answer.status == 200 else {}
+        body: Any = json.loads(answer.read()) if answer.status == 200 else {}
     finally:
         connection.close()
-    return [str(item["name"]) for item in said.get("items", ())]
+    return [str(item["name"]) for item in body.get("items", ())]
 
 
 def _connected(home: Path) -> socket.socket:

@@ -104,11 +104,11 @@ def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:
 
 def _what(row: "EventRow") -> str:
     """Return the sentence of an event without the name before it."""
-    said, name = plain(row.sentence), row.workload
+    text, name = plain(row.sentence), row.workload
     if not name:
-        return said
-    bare = said.replace(f" {name}/", " ").removeprefix(f"{name} ")
-    return bare[:1].upper() + bare[1:] if said.startswith(f"{name} ") else bare
+        return text
+    bare = text.replace(f" {name}/", " ").removeprefix(f"{name} ")
+    return bare[:1].upper() + bare[1:] if text.startswith(f"{name} ") else bare
 
 
 def _last(

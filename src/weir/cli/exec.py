@@ -56,12 +56,12 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
         print(f"weir: that is done with kubectl exec -n {namespace} -it {one} -- COMMAND.", file=sys.stderr)
         return 2
     try:
-        said = _running(detail, _chosen(detail, pod), local=local)
-        environment, directory = _seen(said)
+        record = _running(detail, _chosen(detail, pod), local=local)
+        environment, directory = _seen(record)
     except _NotHere as reason:
         print(f"weir: {reason}.", file=sys.stderr)
         return reason.code
-    _join(said.cgroups)
+    _join(record.cgroups)
     sys.stdout.flush()
     try:
         os.chdir(directory)
@@ -99,22 +99,22 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
     index = row.name.rsplit("/", 1)[1]
     directory = home().absolute() / pod_files.RECORDS / str(detail.uid) / f"{row.start}-{group}-{index}"
     try:
-        said = parse_running(pod_files.read(str(directory), pod_files.RUNNING))
+        record = parse_running(pod_files.read(str(directory), pod_files.RUNNING))
     except OSError:
-        said = None
-    if said is None:
+        record = None
+    if record is None:
         raise _NotHere(f"{directory} isn't there: run this on the machine of the pool")
-    if isinstance(said, UnreadableFile):
+    if isinstance(record, UnreadableFile):
         raise _NotHere(f"{directory} can't be read: run this as the person who runs the pool")
-    return said
+    return record
 
 
-def _seen(said: "RunningRecord") -> tuple[dict[str, str], str]:
+def _seen(record: "RunningRecord") -> tuple[dict[str, str], str]:
     """Return the environment and directory of the pod's process, if its id still belongs to it."""
-    at = Path("/proc") / str(said.leader)
+    at = Path("/proc") / str(record.leader)
     try:
         ticks = (at / "stat").read_text().rpartition(")")[2].split()[_TICKS_AT]
-        if said.leader_ticks not in (None, int(ticks)):
+        if record.leader_ticks not in (None, int(ticks)):
             raise _NotHere("its process is over")
         raw = (at / "environ").read_bytes().decode("utf-8", "surrogateescape")
         directory = str((at / "cwd").readlink())

@@ -80,9 +80,9 @@ def resource(name: str, value: float) -> str:
     return f"{number(value)} {name}"
 
 
-def sentence(said: str, name: str = "") -> str:
+def sentence(text: str, name: str = "") -> str:
     """Return a text as a sentence; a name at its beginning keeps its case."""
-    text = " ".join(said.split())
+    text = " ".join(text.split())
     first = text.partition(" ")[0]
     if first.isalpha() and first.islower() and first != name:
         text = text[0].upper() + text[1:]

@@ -26,10 +26,10 @@ class Help:
         if not panel.entries:
             return
         room = _room()
-        said = [(_label(entry), _meaning(entry)) for entry in panel.entries]
-        width = min(_LABEL_WIDTH_MAX, max(cells(label) for label, _ in said))
+        rows = [(_label(entry), _meaning(entry)) for entry in panel.entries]
+        width = min(_LABEL_WIDTH_MAX, max(cells(label) for label, _ in rows))
         lines = ["Options:" if panel.title == "Parameters" else f"{panel.title}:"]
-        for label, meaning in said:
+        for label, meaning in rows:
             lines += _entry(label, meaning, width, room)
         _say("\n".join([*lines, ""]))
 
@@ -37,7 +37,7 @@ class Help:
         """Print the usage line."""
         words = _text(usage).split()
         if words:
-            many = next((said for word, said in _MANY.items() if word in words), "NAME...")
+            many = next((repeated for word, repeated in _MANY.items() if word in words), "NAME...")
             shown = " ".join(many if word == "[ARGS...]" else word for word in words)
             _say(f"{shown if shown.startswith('Usage:') else f'Usage: {shown}'}\n")
 
@@ -67,19 +67,19 @@ def _label(entry: "HelpEntry") -> str:
 
 
 def _meaning(entry: "HelpEntry") -> str:
-    said = " ".join(_text(entry.description).split())
+    meaning = " ".join(_text(entry.description).split())
     choices = [str(each) for each in entry.choices or ()]
-    if any(choice not in re.findall(r"\w+", said) for choice in choices):
-        said += f" One of {', '.join(choices)}."
+    if any(choice not in re.findall(r"\w+", meaning) for choice in choices):
+        meaning += f" One of {', '.join(choices)}."
     default = str(entry.default) if entry.default is not None else ""
-    if default and "efault" not in said and default not in ("False", "True", "()"):
-        said += f" By default {default}."
-    return said.strip()
+    if default and "efault" not in meaning and default not in ("False", "True", "()"):
+        meaning += f" By default {default}."
+    return meaning.strip()
 
 
-def _text(said: Any) -> str:
+def _text(text: Any) -> str:
     """Return a text of cyclopts or rich without its markup."""
-    bare = getattr(said, "primary_renderable", said)
+    bare = getattr(text, "primary_renderable", text)
     return "" if bare is None else str(getattr(bare, "plain", bare))
 
 

@@ -67,7 +67,7 @@ def _suspended(row: "WorkloadRow") -> str:
 def _each(
     names: tuple[str, ...],
     act: "Callable[[Pool, str], WorkloadRow]",
-    said: "Callable[[WorkloadRow], str]",
+    message: "Callable[[WorkloadRow], str]",
 ) -> int:
     """Act on each workload; continue after a refusal."""
     from weir.cli.connect import connect
@@ -86,5 +86,5 @@ def _each(
                 print(f"weir: {refused}", file=sys.stderr)
                 code = max(code, 2 if refused.is_ours else 1)
                 continue
-            print(said(row))
+            print(message(row))
     return code

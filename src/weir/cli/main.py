@@ -106,21 +106,21 @@ def _carried_out(words: list[str]) -> int:
     return done if isinstance(done, int) else 0
 
 
-def _complain(said: str) -> None:
+def _complain(text: str) -> None:
     """Print an error as one line, after the output so far."""
     from weir.cli.terminal import plain
 
     sys.stdout.flush()
-    print(f"weir: {plain(said)}", file=sys.stderr)
+    print(f"weir: {plain(text)}", file=sys.stderr)
 
 
-def _misunderstood(words: Sequence[str], said: str) -> str:
-    said = " ".join(said.split())
+def _misunderstood(words: Sequence[str], text: str) -> str:
+    text = " ".join(text.split())
     if words[0] in _TAKE_COMMANDS and "--" not in words:
-        said = said.partition(" Did you mean")[0]  # it may well be an option of that command
-        return f"{said} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
+        text = text.partition(" Did you mean")[0]  # it may well be an option of that command
+        return f"{text} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
     named = words[0] if any(words[0] == command.name for command in COMMANDS) else ""
-    return f"{said} See weir {named + ' ' if named else ''}--help."
+    return f"{text} See weir {named + ' ' if named else ''}--help."
 
 
 if __name__ == "__main__":

@@ -27,12 +27,12 @@ def _models(row: "NodeRow") -> str:
 
 
 def _held(row: "NodeRow", resource: str) -> str:
-    held, all_ = row.allocated.get(resource, 0.0), row.capacity.get(resource)
+    allocated, all_ = row.allocated.get(resource, 0.0), row.capacity.get(resource)
     if all_ is None:
         return "-"
     if resource == "memory":
-        return f"{size(held)} of {size(all_)}"
-    return f"{number(held)} of {number(all_)}"
+        return f"{size(allocated)} of {size(all_)}"
+    return f"{number(allocated)} of {number(all_)}"
 
 
 def _devices_held(row: "NodeRow") -> str:
@@ -133,10 +133,10 @@ def _on(row: "DeviceRow") -> list[str]:
 
 
 def _share(device: _NodeDevice) -> str:
-    held = device.row.allocated
-    if held <= 0 and device.row.foreign is not None:
+    allocated = device.row.allocated
+    if allocated <= 0 and device.row.foreign is not None:
         return "foreign"
-    return "free" if held <= 0 else "whole" if held >= 1 else percent(held)
+    return "free" if allocated <= 0 else "whole" if allocated >= 1 else percent(allocated)
 
 
 DEVICES: tuple[Column[_NodeDevice], ...] = (
@@ -186,9 +186,9 @@ def glance(
     status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", here: Screen
 ) -> list[str]:
     """Return the lines of the pool: its projects, then its devices."""
-    held = f"{number(status.allocated)} of {counted(status.devices, 'GPU')}"
+    usage = f"{number(status.allocated)} of {counted(status.devices, 'GPU')} held"
     lines = [
-        f"{here.paint(f'{held} held', 'strong')}, {status.running:,} running, {status.pending:,} pending",
+        f"{here.paint(usage, 'strong')}, {status.running:,} running, {status.pending:,} pending",
     ]
     most = max([1.0, float(status.devices)])
     if projects:
@@ -217,10 +217,10 @@ def _projects(most: float) -> "tuple[Column[QueueRow], ...]":
 
 def bar(row: "QueueRow", most: float) -> str:
     """Return the bar of a project: full within quota, grey over quota, dots for idle quota."""
-    held, quota = row.allocated.get("gpu", 0.0), row.quota.get("gpu", 0.0)
+    allocated, quota = row.allocated.get("gpu", 0.0), row.quota.get("gpu", 0.0)
     per = _BAR_WIDTH / most
-    own, borrowed = round(min(held, quota) * per), round(max(0.0, held - quota) * per)
-    free = round(max(0.0, min(quota, most) - held) * per)
+    own, borrowed = round(min(allocated, quota) * per), round(max(0.0, allocated - quota) * per)
+    free = round(max(0.0, min(quota, most) - allocated) * per)
     return ("█" * own + "▒" * borrowed + "·" * free)[:_BAR_WIDTH]
 
 

@@ -104,13 +104,13 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
     from weir.client.errors import Refused
 
     try:
-        said = words()
+        fields = words()
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
     if above is not None:
-        said["department" if kind == "project" else "parent"] = above
-    if not new and not said:
+        fields["department" if kind == "project" else "parent"] = above
+    if not new and not fields:
         print(
             f"weir: nothing is to be changed: write what, such as `weir {kind} set {name} --gpus 4`.",
             file=sys.stderr,
@@ -128,7 +128,7 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
             if not new:
                 print(f"weir: {_not_there(pool, kind, name)}", file=sys.stderr)
                 return 2
-            done = put(name, **{key: value for key, value in said.items() if value != ""})
+            done = put(name, **{key: value for key, value in fields.items() if value != ""})
         else:
             if new:
                 print(
@@ -136,7 +136,7 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
                     file=sys.stderr,
                 )
                 return 2
-            done = put(name, **_merged(row, said))
+            done = put(name, **_merged(row, fields))
     print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_said(done)}.")
     for warning in done.warnings:
         print(f"weir: warning: {warning}", file=sys.stderr)

@@ -108,12 +108,12 @@ def _replayed(names: Sequence[str]) -> list[Run]:
         while len(done) < len(names):
             for line in wait([line for line, name in lines.items() if name not in done]):
                 assert isinstance(line, Connection)
-                said = line.recv()
-                if isinstance(said, Run):
-                    done[said.name] = said
-                    update(said.name, 1.0)
+                message = line.recv()
+                if isinstance(message, Run):
+                    done[message.name] = message
+                    update(message.name, 1.0)
                 else:
-                    update(lines[line], said)
+                    update(lines[line], message)
     return [done[name] for name in names]
 
 

@@ -217,17 +217,20 @@ def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
     """Print the name of the new workload, and the next commands."""
     here = screen(sys.stderr)
     pods = counted(made.pods, "pod")
-    asks = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
+    requests = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
     if made.pods > 1 and made.devices:
-        asks += " together"
-    print(here.paint(f"queued in {made.project}: {asks}, priority {made.priority}", "quiet"), file=sys.stderr)
+        requests += " together"
+    print(
+        here.paint(f"queued in {made.project}: {requests}, priority {made.priority}", "quiet"),
+        file=sys.stderr,
+    )
     if shown:
-        for said, does in (
+        for command, does in (
             (logs, "follows its output"),
             (f"weir why {made.name}", "says why it waits, if it does"),
         ):
             print(
-                here.paint(f"  {said:<{max(len(logs), len(made.name) + 9)}}  {does}", "quiet"),
+                here.paint(f"  {command:<{max(len(logs), len(made.name) + 9)}}  {does}", "quiet"),
                 file=sys.stderr,
             )
 
@@ -240,8 +243,8 @@ def _warn(pool: "Pool", name: str) -> None:
             break
         time.sleep(LOOK_EVERY_S)
     if row.status == "pending" and row.reason is not None and row.reason.why == ReasonCode.NO_NODE_MATCHES:
-        said = f"it can't start in this pool as it is: {plain(row.reason.sentence)}"
-        print(screen(sys.stderr).paint(said, "bad"), file=sys.stderr)
+        warning = f"it can't start in this pool as it is: {plain(row.reason.sentence)}"
+        print(screen(sys.stderr).paint(warning, "bad"), file=sys.stderr)
 
 
 def _read_options(elastic: str | None, topology: str | None) -> dict[str, Any]:
@@ -284,8 +287,8 @@ def _secrets(secret: Sequence[str]) -> dict[str, str]:
         name, parted, variable = each.partition("=")
         variable = variable if parted else name
         if not name or _VARIABLE.fullmatch(variable) is None:
-            said = "write NAME=VARIABLE, with a variable of letters, digits and underscores"
-            raise ValueError(f"--secret {name}: {variable!r} can't be a variable; {said}")
+            correction = "write NAME=VARIABLE, with a variable of letters, digits and underscores"
+            raise ValueError(f"--secret {name}: {variable!r} can't be a variable; {correction}")
         if variable in found:
             raise ValueError(f"--secret {name}: {variable} gets two secrets; write one")
         found[variable] = name
@@ -306,7 +309,7 @@ def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
         raise ValueError("no command is named: write it after --, such as -- python train.py")
 
 
-def in_options(said: str) -> str:
+def in_options(text: str) -> str:
     """Return a refusal with options instead of fields: `--gpus` for `pods[0].gpus`."""
 
     def option(match: re.Match[str]) -> str:
@@ -319,7 +322,7 @@ def in_options(said: str) -> str:
             "min": "elastic",
         }.get(key, key.replace("_", "-"))
 
-    said = re.sub(r"\bpods\[0\]\.(\w+)", option, said)
+    text = re.sub(r"\bpods\[0\]\.(\w+)", option, text)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
     keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
-    return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, said)
+    return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, text)

@@ -80,8 +80,10 @@ def _print(made: "TokenMade", output: str) -> int:
     print(made.token, flush=True)
     may = "everywhere" if made.role == "admin" else f"in {', '.join(made.projects) or 'no project'}"
     until = "" if made.expires_s is None else f" It expires {moment(made.expires_s)}."
-    said = f"for {made.user}, who may act {may}. It isn't shown again; `weir token revoke {made.id}` ends it."
-    print(said + until, file=sys.stderr)
+    rights = (
+        f"for {made.user}, who may act {may}. It isn't shown again; `weir token revoke {made.id}` ends it."
+    )
+    print(rights + until, file=sys.stderr)
     return 0
 
 

@@ -206,8 +206,8 @@ def database_url(url: str | None, file: Path | None) -> str | None:
     try:
         written = file.read_text("utf-8").strip()
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it isn't text"
-        raise ValueError(f"--database-file: {file} can't be read: {said}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it isn't text"
+        raise ValueError(f"--database-file: {file} can't be read: {reason}") from None
     if not written or len(written.split()) != 1:
         raise ValueError(f"--database-file: {file} doesn't hold one address; write the URL on one line")
     return written

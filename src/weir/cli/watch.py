@@ -37,8 +37,10 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
             except Unreachable as error:
                 if not painted:
                     raise
-                said = str(error) if here.width is None else shortened(str(error), here.width, middle=False)
-                lines = [*last, "", here.paint(said, "bad")]
+                message = (
+                    str(error) if here.width is None else shortened(str(error), here.width, middle=False)
+                )
+                lines = [*last, "", here.paint(message, "bad")]
             height = paint_over(lines, here, height)
             painted += 1
             if times is not None and painted >= times:

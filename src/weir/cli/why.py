@@ -109,8 +109,8 @@ _QUEUES: "Sequence[Column[QueueRow]]" = (
 def _suggested(suggestion: "Suggestion", answer: "WhyAnswer", here: Screen) -> list[str]:
     first, *more = wrapped(plain(suggestion.sentence), here.width and here.width - 4).split("\n")
     lines = [f"  - {first}", *(f"    {line}" for line in more)]
-    said = as_command(suggestion.change, answer.name) if suggestion.how is None else plain(suggestion.how)
-    return [*lines, f"    {here.paint(said, 'quiet')}"] if said else lines
+    command = as_command(suggestion.change, answer.name) if suggestion.how is None else plain(suggestion.how)
+    return [*lines, f"    {here.paint(command, 'quiet')}"] if command else lines
 
 
 _OPTIONS = ("gpus", "gpu_memory", "devices", "pods", "cpu", "memory", "priority", "preemptible", "type")

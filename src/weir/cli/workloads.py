@@ -129,8 +129,8 @@ def list_(
             return append(_changes(pool, list_filter, limit), COLUMNS, output)
         rows, total, trouble = list_filter.all(pool, limit)
         if project and not rows and all(row.name != project for row in pool.projects()):
-            said = f"there is no project {project}; `weir project list` shows which there are"
-            print(f"weir: --project: {said}.", file=sys.stderr)
+            message = f"there is no project {project}; `weir project list` shows which there are"
+            print(f"weir: --project: {message}.", file=sys.stderr)
             return 2
     none = (
         "There is no such workload."
@@ -208,8 +208,8 @@ def _frame(found: "tuple[list[WorkloadRow], int]", here: Screen, output: Output)
     rows, total = found
     by: Counter[str] = Counter(row.status for row in rows)
     parts = [f"{by[status]:,} {status}" for status in (*LIVE, "succeeded", "failed", "stopped") if by[status]]
-    said = ", ".join(parts) if len(rows) == total else counted(total, "workload")
-    head = f"{clock(time.time())}  {said or 'No workload waits or runs.'}"
+    counts = ", ".join(parts) if len(rows) == total else counted(total, "workload")
+    head = f"{clock(time.time())}  {counts or 'No workload waits or runs.'}"
     return [
         here.paint(head, "quiet"),
         "",
@@ -289,7 +289,7 @@ def _requests(detail: "WorkloadDetail") -> str:
 
 
 def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
-    said = [
+    facts = [
         *([("Uid", str(detail.uid))] if wide else []),
         ("Project", f"{detail.project}, submitted by {detail.user}" if detail.user else detail.project),
         ("Asks for", _requests(detail)),
@@ -299,37 +299,37 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         ),
         ("Submitted", f"{moment(detail.submitted_s)}, {since(detail.submitted_s)} ago"),
     ]
-    said += _starts(detail)
+    facts += _starts(detail)
     if detail.ended_s is not None:
-        said.append(("Ended", f"{moment(detail.ended_s)}, {since(detail.ended_s)} ago"))
+        facts.append(("Ended", f"{moment(detail.ended_s)}, {since(detail.ended_s)} ago"))
     limit = f" of at most {lasting(detail.max_runtime_s)}" if detail.max_runtime_s else ""
     if time_of(detail) != "-" or limit:
         again = f", restarted {'once' if detail.restarts == 1 else f'{detail.restarts:,} times'}"
-        said.append(("Ran", f"{time_of(detail)}{limit}{again if detail.restarts else ''}"))
+        facts.append(("Ran", f"{time_of(detail)}{limit}{again if detail.restarts else ''}"))
     if detail.exit_code:
-        said.append(("Exit code", str(detail.exit_code)))
+        facts.append(("Exit code", str(detail.exit_code)))
     if detail.checkpointed_s is not None:
         step = f"step {detail.step:,}, " if detail.step is not None else ""
-        said.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
+        facts.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
         if detail.checkpoints:
-            said.append(("Saved in", detail.checkpoints))
+            facts.append(("Saved in", detail.checkpoints))
     if detail.reported:
-        said.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
+        facts.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
     if detail.command is not None:
-        said.append(("Command", shlex.join(detail.command)))
+        facts.append(("Command", shlex.join(detail.command)))
     if detail.directory:
-        said.append(("Directory", detail.directory))
+        facts.append(("Directory", detail.directory))
     if detail.secrets:
         secrets = ", ".join(f"{key} from {name}" for key, name in detail.secrets.items())
-        said.append(("Secrets", secrets))
+        facts.append(("Secrets", secrets))
     if detail.env and wide:
-        said += [
+        facts += [
             ("Environment" if not at else "", f"{key}={value}")
             for at, (key, value) in enumerate(detail.env.items())
         ]
     elif detail.env:
-        said.append(("Environment", f"{counted(len(detail.env), 'variable')}: --output wide shows them"))
-    return said
+        facts.append(("Environment", f"{counted(len(detail.env), 'variable')}: --output wide shows them"))
+    return facts
 
 
 def _starts(detail: "WorkloadDetail") -> list[tuple[str, str]]:

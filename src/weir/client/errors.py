@@ -35,16 +35,16 @@ class Refused(PoolError):
 def sentence(problem: "Problem") -> str:
     """Return a refusal as text: the correction of each field, or else the whole request's."""
     fields = "; ".join(filter(None, (_of_field(error) for error in problem.errors)))
-    said = fields or problem.detail or problem.title or f"the pool answered {problem.status}"
-    said = " ".join(said.split())
-    return said if said.endswith((".", "?", "!")) else f"{said}."
+    text = fields or problem.detail or problem.title or f"the pool answered {problem.status}"
+    text = " ".join(text.split())
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _of_field(error: dict[str, str]) -> str:
     """Return the correction of a field, with its name unless the text begins with it."""
-    said = error.get("message") or error.get("detail") or ""
+    text = error.get("message") or error.get("detail") or ""
     field = error.get("field") or ""
-    named = said.partition(":")[0]
-    if not field or (named != said and (field.startswith(named) or named.endswith(field))):
-        return said
-    return f"{field}: {said}"
+    named = text.partition(":")[0]
+    if not field or (named != text and (field.startswith(named) or named.endswith(field))):
+        return text
+    return f"{field}: {text}"

@@ -39,14 +39,14 @@ def _note(kind: str, step: int | None, values: dict[str, float]) -> None:
     directory = os.environ.get("WEIR_POD_DIRECTORY")
     if not directory:
         return
-    said = {
+    note = {
         "kind": kind,
         "at_s": time.time(),
         "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None,
         "step": None if step is None else int(step),
         "values": _numbers(values),
     }
-    line = json.dumps(said, separators=(",", ":")).encode() + b"\n"
+    line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
     if len(line) > _LINE_MOST:
         return
     with suppress(OSError):
@@ -60,13 +60,13 @@ def _note(kind: str, step: int | None, values: dict[str, float]) -> None:
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:
     """Return the finite numbers; arrays and tensors of one element count as numbers."""
-    kept = {}
+    numbers = {}
     for name, value in values.items():
         with suppress(TypeError, ValueError, RuntimeError):
             number = float(value)
             if math.isfinite(number):
-                kept[name] = number
-    return kept
+                numbers[name] = number
+    return numbers
 
 
 def _poke() -> None:

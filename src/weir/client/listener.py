@@ -84,8 +84,10 @@ def expected_uids() -> frozenset[int] | None:
     try:
         return frozenset(own | {pwd.getpwnam(named).pw_uid})
     except KeyError:
-        said = f"{SERVER_USER} is {named!r}, no user of this machine: write who runs the pool, such as root."
-        raise Unreachable(said) from None
+        message = (
+            f"{SERVER_USER} is {named!r}, no user of this machine: write who runs the pool, such as root."
+        )
+        raise Unreachable(message) from None
 
 
 def user_name(uid: int) -> str:

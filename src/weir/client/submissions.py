@@ -133,8 +133,8 @@ def _as_written(submission: Submission) -> dict[str, Any]:
     return body
 
 
-def _wrong(said: Sequence[str]) -> Refused:
-    errors = [{"message": each} for each in said]
+def _wrong(messages: Sequence[str]) -> Refused:
+    errors = [{"message": each} for each in messages]
     return Refused(
-        Problem(title="The submission can't be used", status=422, detail="; ".join(said), errors=errors)
+        Problem(title="The submission can't be used", status=422, detail="; ".join(messages), errors=errors)
     )

@@ -79,10 +79,10 @@ def server_error(address: Address) -> Unreachable:
 
 def retry_s(answer: httpx.Response) -> float | None:
     """Return the pause after which a refused request may be sent again; None if it shouldn't."""
-    said = answer.headers.get("Retry-After", "")
-    if answer.status_code not in (429, 503) or not (said.isascii() and said.isdigit()):
+    pause = answer.headers.get("Retry-After", "")
+    if answer.status_code not in (429, 503) or not (pause.isascii() and pause.isdigit()):
         return None
-    return min(RETRY_AFTER_S_MAX, float(said[:6]))
+    return min(RETRY_AFTER_S_MAX, float(pause[:6]))
 
 
 class _ListenerCheck:

@@ -57,8 +57,8 @@ def read_document(text: str, mistakes: Mistakes) -> Any:
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         if not_json is not None and mistakes.file.endswith(".json"):
             line = getattr(not_json, "lineno", 1)
-            said = getattr(not_json, "msg", "is nested too deeply or has a number too long")
-            mistakes.on(line, f"is not JSON: {said}; fix it there")
+            problem = getattr(not_json, "msg", "is nested too deeply or has a number too long")
+            mistakes.on(line, f"is not JSON: {problem}; fix it there")
         else:
             mistakes.on(*_syntax(text, error))
     mistakes.refuse_if_any()
@@ -75,8 +75,8 @@ def text_of(path: Path | str, mistakes: Mistakes) -> str:
         with Path(path).open("rb") as file:
             raw = file.read(BYTES_MAX + 1)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        mistakes.on(0, f"can't be opened: {said.lower()}; name a file that can be read")
+        reason = getattr(error, "strerror", None) or str(error)
+        mistakes.on(0, f"can't be opened: {reason.lower()}; name a file that can be read")
         mistakes.refuse_if_any()
     return decoded(raw, mistakes)
 
@@ -103,9 +103,9 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
     """Return the line and the message of a YAML error."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        said = error.problem or error.context or "can't be read"
+        problem = error.problem or error.context or "can't be read"
         line = min(mark.line, text.rstrip().count("\n")) if mark else 0  # its end is after its last line
-        return line + 1, f"is not YAML: {said}; fix the indentation, quotes or colon there"
+        return line + 1, f"is not YAML: {problem}; fix the indentation, quotes or colon there"
     if isinstance(error, yaml.reader.ReaderError):
         # The position counts bytes or characters, by who read it; the character itself tells.
         odd = error.character if isinstance(error.character, str) else chr(error.character)

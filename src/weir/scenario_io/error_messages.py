@@ -53,8 +53,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def _listed(names: list[str]) -> str:
     if not names:
         return "there is none to name"
-    told = ", ".join(names[:_KEYS_TOLD_MAX])
-    return f"write one of {told}" + (", ..." if len(names) > _KEYS_TOLD_MAX else "")
+    listed = ", ".join(names[:_KEYS_TOLD_MAX])
+    return f"write one of {listed}" + (", ..." if len(names) > _KEYS_TOLD_MAX else "")
 
 
 def shown(written: Any) -> str:
@@ -91,8 +91,8 @@ def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path, 
         inside = key_of((*at, *where[:-1]))
         return f"{where[-1]} is missing{' in ' + inside if inside else ''}; add {where[-1]}"
     if kind == "value_error":
-        said = str(detail["ctx"]["error"]).replace(": write ", "; write ", 1)
-        return f"{key}: {said}"
+        message = str(detail["ctx"]["error"]).replace(": write ", "; write ", 1)
+        return f"{key}: {message}"
     if kind in _SAID:
         return f"{key}: {_SAID[kind](written, detail.get('ctx', {}))}"
     return f"{key}: {shown(written)} can't be used; {detail['msg'].lower()}"

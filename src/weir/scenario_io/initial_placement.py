@@ -120,8 +120,8 @@ def _is_model(pod: InitialPod, mistakes: Mistakes) -> bool:
     if not pod.request.devices or not models or model in models:
         return True
     has = f"has {model}" if model else "states no gpu_model"
-    asks = f"{pod.name} asks for {' or '.join(models)}"
-    text = f"{asks}, {pod.node.name} {has}; place it on a node of such a model"
+    request = f"{pod.name} asks for {' or '.join(models)}"
+    text = f"{request}, {pod.node.name} {has}; place it on a node of such a model"
     mistakes.at((*pod.path, "node"), text)
     return False
 

@@ -193,8 +193,8 @@ def _check_circles(raw: Any, mistakes: Mistakes) -> None:
             here = above.get(here)
         if here in seen:
             circle = seen[seen.index(here) :]
-            told = " in ".join([*circle, circle[0]])
-            mistakes.at(paths[circle[0]], f"parent: {told} is a circle; leave out the parent of one of them")
+            cycle = " in ".join([*circle, circle[0]])
+            mistakes.at(paths[circle[0]], f"parent: {cycle} is a circle; leave out the parent of one of them")
         clear.update(seen)
 
 
@@ -204,8 +204,8 @@ def _project_of(
     departments, projects = queues
     name = word(workload, "project")
     if name is not None and name in departments.at and name not in projects.at:
-        told = nearest(name, projects.at)
-        mistakes.at((*path, "project"), f"project: {name} is a department, not a project; {told}")
+        correction = nearest(name, projects.at)
+        mistakes.at((*path, "project"), f"project: {name} is a department, not a project; {correction}")
     else:
         projects.look_up(name, (*path, "project"), mistakes)
 
@@ -221,8 +221,10 @@ def _topology_of(
     for key in ("required", "preferred"):
         level = word(asked, key)
         if level is not None and name in levels_of and level not in levels_of[name]:
-            told = nearest(level, sorted(levels_of[name]))
-            mistakes.at((*path, "topology", key), f"{key}: topology {name} has no level {level}; {told}")
+            correction = nearest(level, sorted(levels_of[name]))
+            mistakes.at(
+                (*path, "topology", key), f"{key}: topology {name} has no level {level}; {correction}"
+            )
 
 
 def _nodes_of(workload: dict[str, Any], path: Path, nodes: NameIndex, mistakes: Mistakes) -> None:
@@ -255,8 +257,8 @@ def _check_resources(raw: Any, mistakes: Mistakes) -> None:
             for key in ("quota", "limit", "weight"):
                 for name in _keys(queue.get(key)):
                     if name not in known and "/" not in name and not name.startswith(GPU_MODEL_PREFIX):
-                        told = nearest(name, known)
-                        mistakes.at((*path, key, name), f"{key}: nothing has a resource {name}; {told}")
+                        correction = nearest(name, known)
+                        mistakes.at((*path, key, name), f"{key}: nothing has a resource {name}; {correction}")
 
 
 def _keys(value: Any) -> Iterable[str]:

@@ -108,7 +108,7 @@ class Mistakes:
         found = sorted(self._found, key=lambda mistake: mistake.line)
         left = max(0, len(found) - MISTAKES_MAX) + self.untold
         if left:
-            told = found[:MISTAKES_MAX]
+            reported = found[:MISTAKES_MAX]
             more = f"and {left} more mistakes; fix the ones above first"
-            found = [*told, Mistake(self.file, found[min(len(found) - 1, MISTAKES_MAX)].line, more)]
+            found = [*reported, Mistake(self.file, found[min(len(found) - 1, MISTAKES_MAX)].line, more)]
         raise InvalidFile(found)

@@ -14,7 +14,7 @@ from weir.cli.demo.checks import DemoOutcome, checks, resumptions
 from weir.cli.demo.frame import DemoFrame, PendingJob, ProjectUsage, RunningJob, lines, listed
 from weir.cli.demo.jobs import EVALS, GANG, NOTEBOOK, PARTS, SWEEP
 from weir.cli.demo.observations import Observations
-from weir.cli.demo.rendering import told
+from weir.cli.demo.rendering import merged_events
 from weir.cli.demo.summary import summary
 from weir.cli.terminal import Screen, cells
 
@@ -37,7 +37,7 @@ SHOWN = DemoFrame(
     ],
     projects=[ProjectUsage("vision", 8, 2), ProjectUsage("speech", 0, 4), ProjectUsage("search", 1.5, 2)],
     waiting=[PendingJob(["sweep-1", "sweep-2", "sweep-3"], "no room now: of 2 full nodes 2 by gpu")],
-    said=[(17.4, f"sweep-1{RECLAIM}"), (17.7, "eval-1 starts on box, device 5.")],
+    sentences=[(17.4, f"sweep-1{RECLAIM}"), (17.7, "eval-1 starts on box, device 5.")],
 )
 AT_80 = """\
 GPUs  vision 8 (quota 2)   speech 0 (quota 4)   search 1.5 (quota 2)        1:11
@@ -75,8 +75,8 @@ def test_the_screen_fits_and_keeps_its_height(width: int) -> None:
     shown = lines(SHOWN, here)
     if width >= 80:
         assert max(map(cells, shown)) <= width
-    many = replace(SHOWN, said=SHOWN.said * 9, waiting=list(SHOWN.waiting) * 5)
-    assert len(lines(many, here)) == len(shown) == len(lines(replace(SHOWN, said=[], waiting=[]), here))
+    many = replace(SHOWN, sentences=SHOWN.sentences * 9, waiting=list(SHOWN.waiting) * 5)
+    assert len(lines(many, here)) == len(shown) == len(lines(replace(SHOWN, sentences=[], waiting=[]), here))
 
 
 def test_colours_are_used_only_where_there_are_any() -> None:
@@ -110,7 +110,7 @@ def test_what_is_said_of_several_in_the_same_words_is_said_once() -> None:
         event(5, 13.0, "stopping", "notebook", " was withdrawn."),
         event(6, 13.0, "ended", "notebook", " was withdrawn."),
     ]
-    assert told(rows, 10.0) == [
+    assert merged_events(rows, 10.0) == [
         (2.0, "Capacity is being freed for big-run: a, b must stop."),
         (2.0, "a and b" + RECLAIM.replace(" is ", " are ")),
         (3.0, "notebook was withdrawn."),

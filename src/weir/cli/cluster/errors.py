@@ -9,9 +9,9 @@ def refused(status: int, detail: str) -> Refused:
     return Refused(Problem(title="The cluster refused", status=status, detail=detail))
 
 
-def wrong(said: str) -> Refused:
+def wrong(detail: str) -> Refused:
     """Return the refusal of an invalid request."""
-    return refused(422, said)
+    return refused(422, detail)
 
 
 def not_here(instead: str) -> Refused:

@@ -68,25 +68,25 @@ def _made_up(asked: Submission) -> str:
 
 
 def _annotations(asked: Submission, words: Mapping[str, Any], pods: PodsEntry) -> dict[str, str]:
-    said: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     if asked.preemptible is not None:
-        said["weir.dev/preemptible"] = str(asked.preemptible).lower()
+        annotations["weir.dev/preemptible"] = str(asked.preemptible).lower()
     if asked.max_runtime is not None:
-        said["weir.dev/max-runtime"] = str(words["max_runtime"])
+        annotations["weir.dev/max-runtime"] = str(words["max_runtime"])
     if asked.topology is not None:
         of = asked.topology
         levels = [f"{key}={value}" for key in ("required", "preferred") if (value := getattr(of, key))]
-        said["weir.dev/topology"] = f"{of.name}:{','.join(levels)}"
+        annotations["weir.dev/topology"] = f"{of.name}:{','.join(levels)}"
     least = pods.min if asked.min_pods is None else asked.min_pods
     if least is not None:
-        said["weir.dev/min-pods"] = str(least)
+        annotations["weir.dev/min-pods"] = str(least)
     if 0 < pods.gpus < WHOLE_MILLI:
-        said["weir.dev/gpu-fraction"] = f"{pods.gpus / WHOLE_MILLI:g}"
+        annotations["weir.dev/gpu-fraction"] = f"{pods.gpus / WHOLE_MILLI:g}"
     if pods.gpu_memory is not None:
-        said["weir.dev/gpu-memory"] = written(MEMORY, pods.gpu_memory)
+        annotations["weir.dev/gpu-memory"] = written(MEMORY, pods.gpu_memory)
     if pods.devices is not None:
-        said["weir.dev/gpu-devices"] = str(pods.devices)
-    return said
+        annotations["weir.dev/gpu-devices"] = str(pods.devices)
+    return annotations
 
 
 def _pod(
@@ -123,8 +123,8 @@ def _pod(
     priority = asked.priority
     if priority is not None and priority != DEFAULT_PRIORITY[WorkloadType(asked.type)]:
         if priority not in classes:
-            told = ", ".join(f"{value} ({classes[value]})" for value in sorted(classes)) or "none"
-            raise wrong(f"priority: no PriorityClass has the value {priority}; there are {told}")
+            known = ", ".join(f"{value} ({classes[value]})" for value in sorted(classes)) or "none"
+            raise wrong(f"priority: no PriorityClass has the value {priority}; there are {known}")
         spec["priorityClassName"] = classes[priority]
     return spec
 

@@ -45,10 +45,10 @@ class BaselineRun:
             if code is None:
                 return
             self._now = None
-            said = (directory / "said").read_text("utf-8", "replace")
+            output = (directory / "said").read_text("utf-8", "replace")
             if code != 0:
-                raise DemoFailed(f"{name} failed when it ran alone: {said.strip()[-200:]}")
-            self.ends[name] = done(said) or ""
+                raise DemoFailed(f"{name} failed when it ran alone: {output.strip()[-200:]}")
+            self.ends[name] = done(output) or ""
         if self._waiting:
             self._begin(self._waiting.pop(0))
 
@@ -78,6 +78,6 @@ def _as_a_job() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
 
 
-def done(said: str) -> str | None:
+def done(output: str) -> str | None:
     """Return the line with a job's final loss in all digits."""
-    return next((line for line in said.splitlines() if line.startswith(DONE)), None)
+    return next((line for line in output.splitlines() if line.startswith(DONE)), None)

@@ -52,13 +52,13 @@ def checks(facts: DemoOutcome) -> list[Check]:
 
 def _borrowed(seen: Observations) -> Check:
     project = SWEEP[0].project
-    held, quota = seen.most_held.get(project, 0.0), PROJECTS[project][1]
-    borrowed = number(max(0.0, held - quota))
+    allocated, quota = seen.most_held.get(project, 0.0), PROJECTS[project][1]
+    borrowed = number(max(0.0, allocated - quota))
     sentence = (
-        f"{project} ran on {number(held)} of {GPUS} idle GPUs with a quota of {quota}"
+        f"{project} ran on {number(allocated)} of {GPUS} idle GPUs with a quota of {quota}"
         f", {borrowed} of them borrowed."
     )
-    return Check(sentence, held == GPUS)
+    return Check(sentence, allocated == GPUS)
 
 
 def _came_back(seen: Observations) -> Check:
@@ -88,7 +88,7 @@ def _together(facts: DemoOutcome) -> Check:
 
 def _cheapest(facts: DemoOutcome) -> Check:
     """Check that no victim had more unsaved work than a job that ran on."""
-    worst, lost, kept = 0.0, [0.0], [0.0]
+    worst, lost, ran_on_s = 0.0, [0.0], [0.0]
     found = 0
     for asker in (GANG.name, *(part.name for part in EVALS), NOTEBOOK.name):
         gave, _ = _stopped_for(facts.seen, asker)
@@ -105,10 +105,10 @@ def _cheapest(facts: DemoOutcome) -> Check:
         if ran_on:
             worst = max(worst, max(stopped.values()) - min(ran_on))
         if asker == GANG.name:
-            lost, kept = sorted(stopped.values()), sorted(ran_on) or [0.0]
+            lost, ran_on_s = sorted(stopped.values()), sorted(ran_on) or [0.0]
     sentence = (
         f"They were the cheapest: {lost[0]:.1f} to {lost[-1]:.1f} s since each had saved, "
-        f"{kept[0]:.1f} to {kept[-1]:.1f} s for those that ran on."
+        f"{ran_on_s[0]:.1f} to {ran_on_s[-1]:.1f} s for those that ran on."
     )
     return Check(sentence, found > 0 and worst <= _SLACK_S)
 
@@ -136,13 +136,15 @@ def _resumed(facts: DemoOutcome) -> Check:
     names = facts.seen.stopped_for_others()
     steps = {name: resumptions(facts.logs.get(name, ())) for name in names}
     exact = bool(names) and all(pairs and all(a == b for a, b in pairs) for pairs in steps.values())
-    told = ", ".join(" and ".join(str(went_on) for _, went_on in pairs) or "none" for pairs in steps.values())
+    resumed_at = ", ".join(
+        " and ".join(str(went_on) for _, went_on in pairs) or "none" for pairs in steps.values()
+    )
     what = (
         "went on at the very step they were stopped at"
         if exact
         else "did not all go on where they were stopped"
     )
-    return Check(f"{counted(len(names), 'stopped job')} {what}: {told}.", exact)
+    return Check(f"{counted(len(names), 'stopped job')} {what}: {resumed_at}.", exact)
 
 
 def _same(facts: DemoOutcome) -> Check:

@@ -35,9 +35,9 @@ def demo() -> int:
         return INTERRUPTED
     except (DemoFailed, PoolError) as error:
         return _fail(str(error))
-    held = checks(facts)
-    print("\n".join(summary(facts, held, screen())))
-    return 0 if all(claim.holds for claim in held) else FAILED
+    results = checks(facts)
+    print("\n".join(summary(facts, results, screen())))
+    return 0 if all(claim.holds for claim in results) else FAILED
 
 
 def _told(stage: "DemoPool") -> "DemoOutcome":

@@ -58,7 +58,7 @@ class DemoFrame:
     devices: Sequence[Sequence[RunningJob]]
     projects: Sequence[ProjectUsage]
     waiting: Sequence[PendingJob]
-    said: Sequence[tuple[float, str]]  # what happened in this scene, oldest first
+    sentences: Sequence[tuple[float, str]]  # what happened in this scene, oldest first
 
 
 def lines(picture: DemoFrame, here: Screen) -> list[str]:
@@ -75,21 +75,22 @@ def lines(picture: DemoFrame, here: Screen) -> list[str]:
         here.paint(
             shortened(f"$ {picture.command}" if picture.command else "", width, middle=False), "quiet"
         ),
-        *_said(picture.said, here, width),
+        *_recent(picture.sentences, here, width),
     ]
 
 
 def _head(picture: DemoFrame, here: Screen, width: int) -> str:
     """Return the usage of each project, and the time."""
     parts = [
-        (held, f"{held.name} {number(held.gpus)} (quota {number(held.quota)})") for held in picture.projects
+        (usage, f"{usage.name} {number(usage.gpus)} (quota {number(usage.quota)})")
+        for usage in picture.projects
     ]
     clock = f"{int(picture.at_s) // 60}:{int(picture.at_s) % 60:02d}"
     title = "GPUs  "
     used = len(title) + sum(cells(text) for _, text in parts) + 3 * max(0, len(parts) - 1)
-    said = "   ".join(_coloured(text, held.name, here) for held, text in parts)
+    usages = "   ".join(_coloured(text, usage.name, here) for usage, text in parts)
     gap = " " * max(1, width - used - len(clock))
-    return here.paint(title, "quiet") + said + gap + here.paint(clock, "quiet")
+    return here.paint(title, "quiet") + usages + gap + here.paint(clock, "quiet")
 
 
 def _device(at: int, on: Sequence[RunningJob], here: Screen, width: int) -> str:
@@ -149,10 +150,10 @@ def listed(names: Sequence[str]) -> str:
     return f"{names[0]}, {names[1]} and {counted(len(names) - 2, 'other')}"
 
 
-def _said(said: Sequence[tuple[float, str]], here: Screen, width: int) -> list[str]:
+def _recent(sentences: Sequence[tuple[float, str]], here: Screen, width: int) -> list[str]:
     """Return the newest events; the last one is highlighted."""
     shown: list[str] = []
-    for at, (at_s, sentence) in enumerate(reversed(said)):
+    for at, (at_s, sentence) in enumerate(reversed(sentences)):
         text = wrapped(plain(sentence), width - 8).split("\n")
         if len(shown) + len(text) > _SAID_LINES:
             break

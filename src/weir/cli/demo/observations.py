@@ -52,8 +52,8 @@ def look(pool: Pool, seen: Observations) -> list[EventRow]:
             seen.details[name] = pool.get(name)
     seen.nodes, seen.projects = pool.nodes(), pool.projects()
     for project in seen.projects:
-        held = project.allocated.get("gpu", 0.0)
-        seen.most_held[project.name] = max(held, seen.most_held.get(project.name, 0.0))
+        allocated = project.allocated.get("gpu", 0.0)
+        seen.most_held[project.name] = max(allocated, seen.most_held.get(project.name, 0.0))
     for node in seen.nodes:
         seen.together.update(
             frozenset(device.workloads) for device in node.devices if len(device.workloads) > 1

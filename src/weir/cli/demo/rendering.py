@@ -12,7 +12,7 @@ _TOLD = ("started", "stopping", "nominated", "ended", "failed", "lost")
 _SHOWN = ("running", "starting", "stopping")
 
 
-def told(events: Iterable[EventRow], began_s: float) -> list[tuple[float, str]]:
+def merged_events(events: Iterable[EventRow], began_s: float) -> list[tuple[float, str]]:
     """Return events with their time since the start; evictions with the same cause are merged."""
     found: list[tuple[float, list[str], str]] = []
     for event in events:
@@ -39,7 +39,7 @@ def _together(names: Sequence[str], rest: str) -> str:
 
 
 def picture(
-    seen: Observations, *, at_s: float, scene: str, command: str, said: Sequence[tuple[float, str]]
+    seen: Observations, *, at_s: float, scene: str, command: str, sentences: Sequence[tuple[float, str]]
 ) -> DemoFrame:
     """Return the screen's content from the observations."""
     many = max((len(node.devices) for node in seen.nodes), default=0)
@@ -49,15 +49,17 @@ def picture(
             if pod.status in _SHOWN:
                 for device in pod.devices:
                     devices[device].append(_running(name, detail, pod))
-    held = {row.name: row.allocated.get("gpu", 0.0) for row in seen.projects}
+    allocated = {row.name: row.allocated.get("gpu", 0.0) for row in seen.projects}
     return DemoFrame(
         at_s=at_s,
         scene=scene,
         command=command,
         devices=devices,
-        projects=[ProjectUsage(name, held.get(name, 0.0), quota) for name, (_, quota) in PROJECTS.items()],
+        projects=[
+            ProjectUsage(name, allocated.get(name, 0.0), quota) for name, (_, quota) in PROJECTS.items()
+        ],
         waiting=_waiting(seen),
-        said=said,
+        sentences=sentences,
     )
 
 

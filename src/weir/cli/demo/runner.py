@@ -10,7 +10,7 @@ from weir.cli.demo.demo_pool import DemoFailed, DemoPool, example
 from weir.cli.demo.frame import lines
 from weir.cli.demo.jobs import STEP_S, DemoJob
 from weir.cli.demo.observations import Observations, look
-from weir.cli.demo.rendering import picture, told
+from weir.cli.demo.rendering import merged_events, picture
 from weir.cli.terminal import screen
 from weir.cli.watch import HIDE, SHOW, is_terminal, paint_over
 
@@ -111,15 +111,15 @@ class DemoRunner:
         for name in self.seen.stopped_for_others():
             self.alone.ask(name)
         self.alone.look()
-        said = told(self.seen.events[self._scene_at :], self._began_s)
+        sentences = merged_events(self.seen.events[self._scene_at :], self._began_s)
         if self._live:
             scene, command = self._scene
-            shown = picture(self.seen, at_s=self.at_s, scene=scene, command=command, said=said)
+            shown = picture(self.seen, at_s=self.at_s, scene=scene, command=command, sentences=sentences)
             here = screen()
             self._height = paint_over(lines(shown, here), here, self._height)
         else:
-            for at_s, sentence in said[self._told :]:
+            for at_s, sentence in sentences[self._told :]:
                 print(f"{at_s:6.1f}s  {sentence}", flush=True)
-            self._told = len(said)
+            self._told = len(sentences)
         self.stage.check()
         time.sleep(max(0.02, LOOK_S - (time.monotonic() - began_s)))

@@ -38,8 +38,8 @@ def _columns(facts: DemoOutcome) -> "tuple[Column[DemoJob], ...]":
 
     def loss(part: DemoJob) -> str:
         logs = facts.logs.get(part.name, ())
-        said = done(logs[-1]) if logs else None
-        return NOTHING if said is None else said.partition("loss ")[2].partition(",")[0]
+        line = done(logs[-1]) if logs else None
+        return NOTHING if line is None else line.partition("loss ")[2].partition(",")[0]
 
     def alone(part: DemoJob) -> str:
         if part.name not in facts.alone:
