@@ -27,7 +27,7 @@ def _nothing(jump_s: float) -> None:
 class Clock:
     """A timeline. Calling it returns the time now; all methods are safe from any thread.
 
-    `until_s`: the last time known of the timeline before this boot; None if it began in this boot.
+    `until_s` is the last known time before this boot; None if the timeline began in this boot.
     """
 
     def __init__(

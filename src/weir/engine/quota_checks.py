@@ -56,7 +56,7 @@ class QuotaChecks:
         return QuotaRefusal(why, queue=_NO_QUEUE, row=GPU_ROW, have=free_milli, want=want, most=most)
 
     def in_quota(self, candidate: Candidate) -> bool:
-        """Return True if the quotas of all queues above it cover a workload, after older ones' claims."""
+        """Return True if the quotas of all queues above a workload cover it and the claims of older ones."""
         path, asks = candidate.job.path, candidate.asks
         if not self._oldest_first:
             return self._overlay.covers(path, asks)

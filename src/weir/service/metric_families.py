@@ -30,7 +30,7 @@ class Histogram:
         self._sum += value
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """Cumulative counts by upper bound, and the sum."""
+        """Return the cumulative counts by upper bound, and the sum of all values."""
         total, found = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             total += count

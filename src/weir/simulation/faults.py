@@ -96,7 +96,7 @@ class FaultyCluster(SimulatedCluster):
     # Facts
 
     def tell(self, fact: Fact) -> None:
-        """Let control know: sometimes late, sometimes twice."""
+        """Report an event to control, sometimes late and sometimes twice."""
         about = _about(fact)
         for _ in range(2 if self._happens(self._faults.fact_twice) else 1):
             late_s = (

@@ -71,7 +71,7 @@ def test_a_number_is_read_off_the_object(text, means):
         ("a * * b", "has '*' where a number or a path should be"),
         ("spec.a.*", "write sum(...), min(...) or max(...) around it"),
         ("spec.a.*|1", "write sum(...), min(...) or max(...) around it"),
-        ("1 + spec.a.*", "reckons with several numbers at once"),
+        ("1 + spec.a.*", "calculates with several numbers at once"),
         ("a|b.*", "has several numbers behind |"),
         ("(" * 40 + "a" + ")" * 40, "brackets more than 16 deep"),
         ("a+" * 300 + "a", "is longer than 500 characters"),

@@ -82,7 +82,7 @@ class PreferredSchedulingTerm(ApiStruct):
 
 
 class NodeAffinity(ApiStruct):
-    """Nodes a pod needs and nodes it would like."""
+    """Node affinity of a pod: required and preferred nodes."""
 
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[PreferredSchedulingTerm] = field(

@@ -1,8 +1,8 @@
-"""Settings of a scheduler in the cluster: what a `SchedulerConfig` says, checked completely.
+"""Settings of a scheduler from its `SchedulerConfig`, completely checked.
 
-`spec.policy` is a policy file, and `spec.kinds` the list of a file of kinds. What the spec leaves out is as
-the flags of `weir up` say. The manifests contain no such object, so nothing that is applied again undoes what
-an administrator set.
+`spec.policy` is a policy file, and `spec.kinds` the list of a file of workload kinds. Missing keys have the
+values of the options of `weir up`. The manifests contain no such object, so applying them again keeps the
+settings of an administrator.
 """
 
 import json

@@ -306,7 +306,7 @@ def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -
     fields = _FieldMistakes(form)
     for key in spec:
         if key in OF_METADATA and key in form.model_fields:
-            fields.at((key,), f"unknown key {key}; the object's metadata says it, leave it out")
+            fields.at((key,), f"unknown key {key}; leave it out, because the object's metadata has it")
     try:
         found = form.model_validate({**written, **known})
     except ValidationError as error:

@@ -15,7 +15,7 @@ CELLS_SPARE = 1 << 21
 
 
 def is_outgrown(cluster: Cluster, selectors: int) -> bool:
-    """Return True if most of its numbers are out of use. `selectors` are in use."""
+    """Return True if most rows of the state are unused; `selectors` is the number of used selectors."""
     nodes = sum(node is not None for node in cluster.nodes)
     groups = sum(len(job.shapes) for job in cluster.jobs.values())
     selectors_spare = max(256, CELLS_SPARE // max(1, nodes))

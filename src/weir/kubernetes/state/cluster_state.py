@@ -412,7 +412,7 @@ class ClusterState:
                     self.registry.dirty[tracked.gang] = None
             if tracked is not None and tracked.assumed and 0 < tracked.doubted_s <= self._now_s:
                 self.refused(
-                    tracked, tracked.written_start, "Nobody knows whether it was bound.", self._now_s
+                    tracked, tracked.written_start, "It is unknown if the pod was bound.", self._now_s
                 )
             gang = self.registry.named.get(key)
             if gang is not None and gang.empty_since_s is not None:
@@ -613,7 +613,7 @@ class ClusterState:
         self.registry.dirty[tracked.gang] = None
 
     def doubt(self, tracked: TrackedPod, start: int, now_s: float) -> None:
-        """Nobody knows whether it was bound: that is seen, or after a while it is tried again."""
+        """Mark a pod whose binding has an unknown outcome: the pod shows it, or the binding is repeated."""
         if tracked.assumed and tracked.written_start == start:
             tracked.doubted_s = now_s + DOUBT_S
             self._look_again(tracked.doubted_s, tracked.key)

@@ -239,7 +239,7 @@ class Owners:
         return chain
 
     def is_above(self, uid: str) -> bool:
-        """Return True if an object is among the owners of any pod."""
+        """Return True if an object owns any pod, directly or through other objects."""
         return uid in self._through
 
     def pods_below(self, uid: str) -> list[str]:

@@ -43,7 +43,7 @@ class BudgetCoverage:
                     del self._by_label[label]
 
     def of(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the keys of the budgets that select a pod with these labels, the first few of very many."""
+        """Return the keys of the budgets that select a pod with these labels, up to a limit."""
         if not self._selectors:
             return ()
         places = [self._by_label.get(label, {}) for label in labels.items()]

@@ -215,7 +215,7 @@ class _Parser:
 
     def two(self, sign: Literal["+", "-", "*"], first: _Node, second: _Node) -> _Node:
         if _several(first) or _several(second):
-            raise self.wrong("reckons with several numbers at once")
+            raise self.wrong("calculates with several numbers at once")
         return _Two(sign, first, second)
 
     def value(self, depth: int) -> _Node:

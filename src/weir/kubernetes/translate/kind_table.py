@@ -50,7 +50,7 @@ def _some(written: Any) -> Any:
 def _every(text: str) -> Steps:
     steps = parse_path(text)
     if steps[-1] != "*":
-        raise ValueError(f"{text!r} is one thing: write a path to all of several, such as {text}.*")
+        raise ValueError(f"{text!r} is a single value: write a path to a list, such as {text}.*")
     return steps
 
 

@@ -75,7 +75,7 @@ class ApiWriter:
         pace: Pace = Pace(),
         chance: Random | None = None,
     ) -> None:
-        """`check` is asked right before a binding or an eviction is sent: a sentence means no."""
+        """Run `check` before each binding or eviction; a sentence that it returns prevents the write."""
         self._api = api
         self._leadership = leadership
         self._told = told
@@ -263,7 +263,7 @@ class ApiWriter:
                 self._settle(one, WriteSuperseded())
 
     def _drop(self, sentence: str) -> None:
-        """Send nothing of what waits."""
+        """Discard all pending writes."""
         for object_queue in self._queues:
             for one in [one for one in object_queue.waiting if one is not object_queue.under_way]:
                 object_queue.waiting.remove(one)

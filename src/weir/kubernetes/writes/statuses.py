@@ -210,7 +210,7 @@ class StatusWriter:
         return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
 
     def _follows(self, gang: Gang, done: WrittenStatus, now_s: float) -> bool:
-        """Return True if it was written of a moment ago, without an event or a pending pod to tell of now."""
+        """Return True if a status was just written, and no event or pending pod needs a new one now."""
         soon = now_s < done.at_s + AGAIN_AFTER_S and done.phase in _MOVING
         return soon and gang not in self._events and not any(pending(gang))
 

@@ -73,7 +73,7 @@ class AuditMiddleware:
 
 
 def outcome_of(status: int | None) -> Outcome:
-    """Return the outcome of a request with this status; None: it broke off before a response."""
+    """Return the outcome of a request with this status; None if the request ended without a response."""
     if status in (401, 403):
         return "refused"
     return "allowed" if status is not None and status < 400 else "failed"

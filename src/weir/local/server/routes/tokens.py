@@ -105,7 +105,7 @@ async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
     if who.token is None:
         raise RequestRefused(
             409,
-            "The token in $WEIR_HOME/token is rotated by deleting that file and starting the server again.",
+            "To rotate the token in $WEIR_HOME/token, delete that file and restart the server.",
         )
     return await _rotate(request, pool, who.token, may_extend=who.is_admin)
 
