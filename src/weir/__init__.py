@@ -6,12 +6,13 @@ anywhere: `weir.Pool()` and `weir.AsyncPool()` submit and watch.
 
 from typing import TYPE_CHECKING, Any
 
+from weir.version import __version__
+
 if TYPE_CHECKING:
     from weir.client.aio import AsyncPool
     from weir.client.api import Pool
     from weir.client.in_job import checkpointed, report, stopping
 
-__version__ = "0.1.0"
 __all__ = ["AsyncPool", "Pool", "__version__", "checkpointed", "report", "stopping"]
 
 

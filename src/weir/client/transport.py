@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 
-from weir import __version__
-from weir.client import listener
 from weir.client.address import TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
+from weir.client.listener import check as check_listener
+from weir.version import __version__
 
 ENDED = ("succeeded", "failed", "stopped")
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
@@ -129,7 +129,7 @@ class _ListenerCheck:
         address = self._address
         assert address.uids is not None
         called = address.url if address.home is None else str(address.home)
-        listener.check(stream.get_extra_info("socket"), address.uids, called)
+        check_listener(stream.get_extra_info("socket"), address.uids, called)
 
 
 def _try_socket(path: str, timeout_s: float | None) -> None:

@@ -243,7 +243,7 @@ class SimulatedCluster:
         self._kept.pop(effect.workload, None)
 
     def _placed(self, pod: PodKey) -> None:
-        """Room kept for a pod is its own once it is started."""
+        """Remove a started pod from its nomination."""
         kept = self._kept.get(pod.workload)
         if kept is None:
             return

@@ -1,0 +1,3 @@
+"""Version of Weir."""
+
+__version__ = "0.1.0"
