@@ -137,7 +137,7 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
                 )
                 return 2
             done = put(name, **_merged(row, fields))
-    print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_said(done)}.")
+    print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_summary(done)}.")
     for warning in done.warnings:
         print(f"weir: warning: {warning}", file=sys.stderr)
     return 0
@@ -152,10 +152,10 @@ def _not_there(pool: "Pool", kind: Kind, name: str) -> str:
     return f"There is no {kind} {name}: `weir {kind} create {name}` makes it."
 
 
-def _said(row: "QueueRow") -> str:
+def _summary(row: "QueueRow") -> str:
     gpus = row.quota.get("gpu")
     quota = "no quota of GPUs" if gpus is None else f"{number(gpus)} GPU{'' if gpus == 1 else 's'} guaranteed"
     if row.follows:
-        quota += " (what is in it has together)"
+        quota += " (the sum of its projects)"
     limit = f", at most {number(row.limit['gpu'])}" if "gpu" in row.limit else ""
     return f"{quota}{limit}" + (f", in {row.parent}" if row.parent else "")

@@ -227,7 +227,7 @@ def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
     if shown:
         for command, does in (
             (logs, "follows its output"),
-            (f"weir why {made.name}", "says why it waits, if it does"),
+            (f"weir why {made.name}", "explains why it is pending"),
         ):
             print(
                 here.paint(f"  {command:<{max(len(logs), len(made.name) + 9)}}  {does}", "quiet"),

@@ -74,7 +74,7 @@ def _head(answer: "WhyAnswer", here: Screen) -> str:
     if answer.status != "pending":
         is_ = _IS.get(answer.status, "is")
         return (
-            f"{name} doesn't wait: it {is_} {here.paint(answer.status, TONES.get(answer.status, 'plain'))}."
+            f"{name} isn't pending: it {is_} {here.paint(answer.status, TONES.get(answer.status, 'plain'))}."
         )
     queue = f" in {answer.queues[0].name}" if answer.queues else ""
     if answer.position is None:

@@ -239,7 +239,7 @@ def test_submitting_says_the_name_and_what_comes_next(fake: Fake, capsys: pytest
     assert said.err == (
         "queued in vision: 4 pods, 8 GPUs together, priority 50\n"
         "  weir logs train-4k2p -f  follows its output\n"
-        "  weir why train-4k2p      says why it waits, if it does\n"
+        "  weir why train-4k2p      explains why it is pending\n"
     )
     (submitted,) = [asked for asked in fake.asked if asked.method == "POST"]
     assert submitted.body == {
