@@ -195,7 +195,7 @@ def shots(made: Made, pods: int, right: Callable[[Plan], bool], count: int = SHO
         gang = work(f"gang-{at}", "late", made.now_s, pods=pods, gpus=NODE_GPUS)
         made.submit(gang)
         plan, seconds = made.decide()
-        assert right(plan), f"{len(plan.evictions)} evictions, {len(plan.promises)} promises"
+        assert right(plan), f"{len(plan.evictions)} evictions, {len(plan.nominations)} nominations"
         began = perf_counter()
         if not plan.acts:
             assert (

@@ -93,16 +93,16 @@ class Made:
             reduce(cluster, NominationReleased(name))
         for eviction in plan.evictions:
             reduce(cluster, PodStopping(eviction.pod, now_s, eviction.cause))
-        for promise in plan.promises:
-            reduce(cluster, Nominated(promise.workload, promise.places, now_s, promise.freed_by))
+        for nominated in plan.nominations:
+            reduce(cluster, Nominated(nominated.workload, nominated.places, now_s, nominated.freed_by))
         for place in plan.binds:
             reduce(cluster, PodAssigned(place, now_s))
         for eviction in plan.evictions:
             reduce(cluster, PodStopped(eviction.pod, now_s))
 
     def settle(self) -> None:
-        """Cycles until nothing is promised any more."""
-        while self.cluster.promised:
+        """Cycles until no nomination is left."""
+        while self.cluster.nominated:
             plan, _ = self.decide()
             self.carry_out(plan)
 

@@ -101,12 +101,12 @@ class Pool:
         evictions = {eviction.pod.workload: eviction for eviction in plan.evictions}
         done: list[Eviction] = []
         take: list[NominatedPods] = []
-        for promise in plan.promises:
-            take.append(promise)
-            going = [evictions.pop(name) for name in promise.freed_by if name in evictions]
+        for nominated in plan.nominations:
+            take.append(nominated)
+            going = [evictions.pop(name) for name in nominated.freed_by if name in evictions]
             if len(done) + len(going) > changes_most:
                 break
-            if not promise.freed_by:
+            if not nominated.freed_by:
                 continue  # of one that moves; whom it moves for comes after
             for eviction in going:
                 reduce(self.cluster, PodStopping(eviction.pod, now_s, eviction.cause))

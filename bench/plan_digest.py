@@ -51,13 +51,13 @@ class PlanDigest:
             rule = _RULES[eviction.cause.rule]
             self._add_pod(b"evict", eviction.pod)
             self._add(b"rule", rule, int(eviction.moves), int(eviction.overrides))
-        for promise in plan.promises:
-            self._add(b"nominate", promise.workload, *promise.freed_by)
-            for place in promise.places:
+        for nominated in plan.nominations:
+            self._add(b"nominate", nominated.workload, *nominated.freed_by)
+            for place in nominated.places:
                 self._add_place(b"place", place)
         for workload in plan.drops:
             self._add(b"release", workload)
-        self.actions += len(plan.binds) + len(plan.evictions) + len(plan.promises) + len(plan.drops)
+        self.actions += len(plan.binds) + len(plan.evictions) + len(plan.nominations) + len(plan.drops)
         return plan
 
     def hexdigest(self) -> str:
