@@ -19,8 +19,10 @@ from weir.engine.plan import Plan
 from weir.engine.transaction import Accounting, Trial
 
 from .budget import examples
+from .cluster_view import differs
 from .random_cluster import POLICIES, ROUGH, World, worlds
 from .running import Running
+from .test_policies import said
 
 ENDINGS = {"commit", "rollback", "rollback_to", "__exit__"}
 """Functions that end a trial: what fails in them isn't inside of it."""
@@ -120,14 +122,17 @@ def test_an_exception_inside_a_trial_leaves_no_trace(world: World, points: list[
 
     def look(_: Plan) -> None:
         with audited() as audit:
-            decide(running.cluster, world.policy, running.now_s, EngineCache())
+            plan = decide(running.cluster, world.policy, running.now_s, EngineCache())
         assert not audit.differences
         for at in {1 + int(point * (audit.calls - 1)) for point in points} if audit.calls else ():
+            cache = EngineCache()
             with audited(fail_at=at) as failing, pytest.raises(InjectedError):
-                decide(running.cluster, world.policy, running.now_s, EngineCache())
+                decide(running.cluster, world.policy, running.now_s, cache)
             assert failing.rollbacks
             assert not failing.differences
             assert not failing.open
+            again = decide(running.cluster, world.policy, running.now_s, cache)
+            assert not differs(said(plan), said(again)), "a failed decision leaves nothing in the cache"
 
     running.before(look)
     for _ in running.run():

@@ -25,6 +25,7 @@ class Allocator:
         self.cluster = cluster
         self.policy = policy
         self.transaction = transaction
+        self._accounting = transaction.accounting
         self.overlay = transaction.accounting.overlay
         self.capacity = transaction.capacity
         self.cache = cache
@@ -107,13 +108,10 @@ class Allocator:
         """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""
         if self.checks.refusal(candidate, self.capacity, in_quota) is not None:
             return None
-        with self.transaction.trial() as trial:
-            placements = self.placement.place(candidate, self._placer)
-            if placements is None:
-                return None
+        placements = self.placement.place(candidate, self._placer)
+        if placements is not None:
             self.placement.note_placed(candidate, placements)
-            self.transaction.accounting.start(placements)
-            trial.commit()
+            self._accounting.start(placements)
         return placements
 
     def _keeps(self, candidate: Candidate, placements: list[NodePlacement]) -> bool:

@@ -29,12 +29,16 @@ class EngineCache:
 
     def __init__(self, *, bounds: bool = True) -> None:
         self.bounds = bounds
+        self._cluster: Cluster | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all results. The cache still belongs to its cluster."""
         self.preemption = PreemptionCache()
         # Valid while nothing but checkpoints happens: pending classes with their reservations, and the
         # order of pending workloads of one size for a swap
         self.reserved: tuple[list[EquivalenceClass], list[Reservation]] | None = None
         self.swap_order: dict[Size, list[tuple[RuntimeKeyOrder, EquivalenceClass, int]]] = {}
-        self._cluster: Cluster | None = None
         self._policy: Policy | None = None
         self._static_version = -1
         self._capacity: Capacity | None = None

@@ -36,7 +36,11 @@ from weir.state.shapes import RequestShape
 
 def decide(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
     """Decide what happens now. `cache` only saves time: an empty one gives the same plan."""
-    return Cycle(cluster, policy, now_s, cache).run()
+    try:
+        return Cycle(cluster, policy, now_s, cache).run()
+    except BaseException:
+        cache.clear()  # a step may have been interrupted between capacity and accounting
+        raise
 
 
 class Cycle:

@@ -89,23 +89,15 @@ class QuotaOverlay:
             found = self._scaled[(parent, row)] = claims > have + 1e-6
         return found
 
-    def charge(self, path: tuple[int, ...], amounts: Amounts, fixed: bool) -> None:
-        """Charge amounts to the queues of a path."""
-        self._add(path, amounts, fixed, 1)
-        self.log.append((path, amounts, fixed, 1))
-
-    def release(self, path: tuple[int, ...], amounts: Amounts, fixed: bool) -> None:
-        """Release amounts of the queues of a path."""
-        self._add(path, amounts, fixed, -1)
-        self.log.append((path, amounts, fixed, -1))
-
     def rollback(self, position: int) -> None:
         """Restore the usage at a position of the log."""
         while len(self.log) > position:
-            path, amounts, fixed, sign = self.log.pop()
-            self._add(path, amounts, fixed, -sign)
+            path, amounts, fixed, sign = self.log[-1]
+            self.add(path, amounts, fixed, -sign)
+            del self.log[-2:]
 
-    def _add(self, path: tuple[int, ...], amounts: Amounts, fixed: bool, sign: int) -> None:
+    def add(self, path: tuple[int, ...], amounts: Amounts, fixed: bool, sign: int) -> None:
+        """Charge amounts to the queues of a path (sign -1: release them). Only `Accounting` does."""
         for queue in path:
             self._dominant.pop(queue, None)
             line = self.used[queue]
@@ -115,6 +107,7 @@ class QuotaOverlay:
                 line = self.fixed[queue]
                 for row, amount in amounts:
                     line[row] += sign * amount
+        self.log.append((path, amounts, fixed, sign))
 
     def refusal(self, job: Job, asks: Amounts) -> QuotaRefusal | None:
         """Return the first quota or limit on its path that the request would exceed.
@@ -127,7 +120,11 @@ class QuotaOverlay:
             usage = self.used if job.preemptible else self.fixed
             if (found := _first_over(why, job.path, asks, usage, most)) is not None:
                 return found
-        return _first_over(ReasonCode.OVER_LIMIT, job.path, asks, self.used, self.ledger.limited)
+        limited = self.ledger.limited
+        for queue in job.path:
+            if limited[queue]:
+                return _first_over(ReasonCode.OVER_LIMIT, job.path, asks, self.used, limited)
+        return None
 
     def models_left(self, path: Sequence[int], asks: Amounts, fixed: bool) -> dict[str, int]:
         """Return the thousandths of each limited GPU model left to a path, for work that names none.

@@ -39,27 +39,27 @@ class Accounting:
         """Charge the usage of placed pods."""
         for pod, node, _ in placements:
             job = pod.job
-            self.overlay.charge(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible)
+            self.overlay.add(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible, 1)
 
     def cancel(self, placements: Sequence[NodePlacement]) -> None:
         """Release the usage of placed pods."""
         for pod, node, _ in placements:
             job = pod.job
-            self.overlay.release(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible)
+            self.overlay.add(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible, -1)
 
     def charge_request(self, job: Job, asks: Amounts) -> None:
         """Charge a request of a workload."""
-        self.overlay.charge(job.path, asks, not job.preemptible)
+        self.overlay.add(job.path, asks, not job.preemptible, 1)
 
     def charge(self, pods: Iterable[Pod]) -> None:
         """Charge the usage of running pods."""
         for pod in pods:
-            self.overlay.charge(pod.job.path, pod.amounts, not pod.job.preemptible)
+            self.overlay.add(pod.job.path, pod.amounts, not pod.job.preemptible, 1)
 
     def release(self, pods: Iterable[Pod]) -> None:
         """Release the usage of running pods."""
         for pod in pods:
-            self.overlay.release(pod.job.path, pod.amounts, not pod.job.preemptible)
+            self.overlay.add(pod.job.path, pod.amounts, not pod.job.preemptible, -1)
 
     def stop(self, pods: Sequence[Pod]) -> None:
         """Release the usage of running pods, and count them as leaving and against their budgets."""
