@@ -307,3 +307,22 @@ def test_a_pod_on_a_node_that_is_gone_keeps_its_start_number() -> None:
     (bind,) = here.step()
     assert isinstance(bind, Bind)
     assert (bind.name, bind.annotations["weir.dev/start"]) == ("t-1", "2")
+
+
+def test_a_gang_with_a_missing_pod_goes_on_as_it_was_after_everything_is_listed_again() -> None:
+    """The slot of the missing pod is another one then: devices and start numbers stay with their pods."""
+    here = begun()
+    here.hear("owners", job("train", "j1", 3))
+    for at in (0, 2):
+        runs = {"on": "n1", "start": at + 1, "devices": str(at), "phase": "Running"}
+        here.hear("pods", pod(f"t-{at}", owner=("train", "j1"), **runs))  # type: ignore[arg-type]
+    assert here.step() == []
+    cluster = here.control.cluster
+    (workload,) = cluster.jobs.values()
+    places = {each.devices for group in workload.pods for each in group if each.node >= 0}
+    assert places == {(0,), (2,)}
+    here.hear("pods", pod("t-1", owner=("train", "j1")))
+    (bind,) = here.step()
+    assert isinstance(bind, Bind)
+    assert bind.annotations["weir.dev/start"] == "4"
+    assert bind.annotations["weir.dev/gpus"] in {"1", "3"}
