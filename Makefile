@@ -20,7 +20,7 @@ COMPILED_TESTS := tests/compiled.py tests/scenarios tests/unit/state tests/unit/
   tests/unit/simulation/test_replay.py tests/unit/simulation/test_simulated_cluster.py tests/unit/store
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean web web-test wheel package test-compiled
+.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean web web-test screenshots wheel package test-compiled
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
@@ -48,6 +48,10 @@ web: $(READY)
 
 web-test: $(READY)
 	@$(PY) -m tools.web test
+
+# Pictures of the dashboard for the docs, of a pool that it starts; they need chromium.
+screenshots: $(READY) web
+	@$(PY) -m tools.screenshots
 
 test: $(READY) web
 	@$(PY) -m tools.controlplane.binaries

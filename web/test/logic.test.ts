@@ -6,7 +6,7 @@ import { counts, matches, parseFilter, sorted, toggled } from '../src/logic/filt
 import { ago, amount, bytes, colourOf, shortOf, span } from '../src/logic/format'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
-import { borrowers, cellsOf, queueHead, totals, tree } from '../src/logic/occupancy'
+import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
 import { hours, ranked, totalOf } from '../src/logic/usage'
@@ -186,4 +186,14 @@ test('usage: the largest first, unknown stays unknown', () => {
   expect(ranked(rows).map((row) => row.key)).toEqual(['b', 'a'])
   expect(totalOf(rows)).toEqual({ allocated: 10800, used: 60, idle: null, waiting: 2, preempted: 4 })
   expect([0, 5400, 3600 * 1234.56].map(hours)).toEqual(['0', '1.5', '1,235'])
+})
+
+test('idle holdings: the most GPUs first; evictions name whom they served', () => {
+  const pool = new Pool()
+  pool.take({ kind: 'list', columns, rows: [values(row(1, { gpus: 2 })), values(row(2, { gpus: 0.5 }))], ended: [] }, 0)
+  const cells = cellsOf(pool, node([device(0, { allocated: 1, workloads: ['w1'], use: 0 }), device(1, { allocated: 1, workloads: ['w1'], use: 0 }), device(2, { allocated: 0.5, workloads: ['w2'], use: 0.01 }), device(3, { allocated: 1, workloads: ['w2'], use: 0.5 })]), new Set())
+  expect(idleHoldings(cells).map((each) => [each.row.uid, each.gpus])).toEqual([[1, 2], [2, 0.5]])
+  const event = (id: number, kind: string, numbers: Record<string, unknown>) => ({ id, kind, numbers }) as PoolEvent
+  pool.addEvents([event(1, 'stopping', { by: 'x' }), event(2, 'stopping', { rule: 'withdrawn' }), event(3, 'started', { by: 'x' })])
+  expect(evictions(pool).map((each) => each.id)).toEqual([1])
 })

@@ -1,6 +1,6 @@
 /** Who holds which GPU, and what of it is borrowed or idle. */
 import type { Pool } from './pool'
-import type { Device, PoolNode, Queue, Row } from './types'
+import type { Device, PoolEvent, PoolNode, Queue, Row } from './types'
 
 export const IDLE_BELOW = 0.05
 /** A GPU that is held and used less than this is worth a look; `weir top` marks it too. */
@@ -83,6 +83,28 @@ export function queueHead(pool: Pool, most: number): Row[] {
     .sort((a, b) => key(a) - key(b) || b.priority - a.priority || a.submitted - b.submitted)
     .slice(0, most)
 }
+
+export interface IdleHolding {
+  row: Row
+  /** GPUs it holds that are used below the limit. */
+  gpus: number
+}
+
+/** Workloads that hold idle GPUs, the most first. */
+export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {
+  const found = new Map<number, IdleHolding>()
+  for (const { rows, idle } of cells)
+    if (idle)
+      for (const row of rows) {
+        const held = found.get(row.uid) ?? { row, gpus: 0 }
+        held.gpus += Math.min(1, row.gpus)
+        found.set(row.uid, held)
+      }
+  return [...found.values()].sort((a, b) => b.gpus - a.gpus || b.row.ran - a.row.ran || a.row.uid - b.row.uid)
+}
+
+/** Events of workloads that were stopped for others, newest first. */
+export const evictions = (pool: Pool): PoolEvent[] => pool.events.filter((event) => event.kind === 'stopping' && typeof event.numbers['by'] === 'string')
 
 export interface QueueLine {
   queue: Queue
