@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 # Three processes go through the tests in front of control planes, which mostly wait; the others have the cores.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 3)')
-# Tests start hundreds of processes, each of which would compile all of it anew.
+# Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 SEED ?= 1
 NODES ?= 4
@@ -25,10 +25,10 @@ COMPILED_TESTS := tests/compiled.py tests/scenarios tests/unit/state tests/unit/
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
 	@echo "make demo    take the tour, in a minute      make bench   measure it"
-	@echo "make kubernetes  try it on a Kubernetes of this machine alone, with NODES=4 pretended GPU nodes"
+	@echo "make kubernetes  try it on a control plane of this machine, with NODES=4 simulated GPU nodes"
 	@echo "make replay  two real weeks of ten teams, with fixed parts and with guaranteed quotas"
 	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
-	@echo "make format  format and mend what can be     make docs    build the manual"
+	@echo "make format  format and fix what can be      make docs    build the manual"
 	@echo "make web     build the dashboard's page  make web-test  its unit tests and types"
 	@echo "make wheel   build Weir with its engine compiled, which makes it faster, into dist/"
 	@echo "make package build wheel and sdist, and try each in an empty environment"
