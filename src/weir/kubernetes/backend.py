@@ -54,7 +54,7 @@ from weir.state.events import PodStopping, WorkloadChanged, WorkloadSubmitted
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
 FEW = 32
-"""So many pods that start or stop are no burst."""
+"""Up to this number, starting and stopping pods are no burst."""
 _LOG = get_logger(__name__)
 See = Callable[[ClusterState, list[Change[Any]], float], None]
 
@@ -155,14 +155,14 @@ class KubernetesBackend:
             return self.cluster_state.node_states.refusal(tracked.key, ours)
 
     def _no_longer_needed(self, write: Evict) -> str:
-        """Return why nobody needs an eviction any more; empty if somebody does."""
+        """Return why an eviction is no longer needed; empty if it is."""
         if not write.needed_by:
             return ""
         self._take_in()
         with self._lock:
             gang = self.cluster_state.registry.named.get(write.needed_by)
             if gang is None or gang.is_over() is not None or gang.nomination is None:
-                return f"{write.needed_by} doesn't need its room any more."
+                return f"{write.needed_by} doesn't need the capacity any more."
         return ""
 
     # The port
@@ -178,7 +178,7 @@ class KubernetesBackend:
         self._whole = self._attended = True
 
     def leave(self) -> None:
-        """Nobody asks for events any more: what is heard is taken in as it comes, and doesn't pile up."""
+        """Apply changes as they come from now on: no control asks for events, so they would pile up."""
         self._attended = False
 
     def events(self) -> Iterable[Fact]:

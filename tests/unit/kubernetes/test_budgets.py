@@ -206,7 +206,7 @@ def test_eviction_is_not_sent_once_nobody_needs_it(site: Site) -> None:
     site.backend.deliver("pods")([ObjectRemoved("tb/back-0", "u-back-0")])
     site.backend.deliver_owners()([ObjectRemoved("back", "j-back")])
     site.step(61.0)
-    assert "doesn't need its room" in site.backend.check(evict)
+    assert "doesn't need the capacity" in site.backend.check(evict)
 
 
 def test_pod_in_several_budgets_cannot_go_as_the_api_evicts_none(site: Site) -> None:

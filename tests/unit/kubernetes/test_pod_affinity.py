@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.kubernetes.written import affinity, matching, pod, term
 
-from weir.kubernetes.translate.pod_affinity import NOBODY, SPREAD_WISH, PodAffinities, PodSelectors
+from weir.kubernetes.translate.pod_affinity import NO_POD, SPREAD_WISH, PodAffinities, PodSelectors
 from weir.model.workloads import PodAffinityRule
 
 WEB = {"app": "web"}
@@ -112,7 +112,7 @@ def test_nearness_to_nobody_cannot_be_had_and_distance_from_nobody_is_nothing():
     marks = tracked(
         pod("a", affinity=affinity(near=[term(None)], apart=[term(None)])), pod("web", labels=WEB)
     )
-    assert of(marks, "a") == PodAffinities((), (PodAffinityRule("affinity", NOBODY, "zone"),))
+    assert of(marks, "a") == PodAffinities((), (PodAffinityRule("affinity", NO_POD, "zone"),))
     assert of(marks, "web") == PodAffinities()
 
 
@@ -130,7 +130,7 @@ def test_nearness_to_nobody_cannot_be_had_and_distance_from_nobody_is_nothing():
             spread(nodeAffinityPolicy="Honor", nodeTaintsPolicy="Ignore"),
             PodAffinityRule("spread", "app=web in team", "zone"),
         ),
-        (spread(selector=None), PodAffinityRule("spread", NOBODY, "zone")),
+        (spread(selector=None), PodAffinityRule("spread", NO_POD, "zone")),
         (spread(selector={}), PodAffinityRule("spread", "every pod in team", "zone")),
     ],
 )

@@ -1,7 +1,8 @@
 """The certificates as all replicas have them: read from their Secret, renewed there, made known, served.
 
-The order keeps every call working: the Secret first, then the API server is told whom to trust, and only
-then is the new certificate served. Whoever loses a race for the Secret takes what the winner wrote.
+The order keeps every call working: first the Secret is written, then the authority in the
+webhook configurations, and only then is the new certificate served. A replica that loses a race for the
+Secret uses what the winner wrote.
 """
 
 import base64

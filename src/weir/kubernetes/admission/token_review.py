@@ -46,7 +46,7 @@ class AccessStatus(Struct):
 
 
 class AccessReview(Struct):
-    """The answer to whether somebody may do something."""
+    """Answer of the API server: is this account allowed to do this?"""
 
     status: AccessStatus = field(default_factory=AccessStatus)
 

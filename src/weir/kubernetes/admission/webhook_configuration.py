@@ -1,4 +1,4 @@
-"""Webhook configurations: the objects that the API server sends, and its choice if nobody answers.
+"""Webhook configurations: the objects that the API server sends, and its choice without an answer.
 
 `failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
 nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
@@ -9,6 +9,7 @@ The paths of the webhooks aren't in here: they end with a key, and Weir writes t
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from weir.kubernetes.admission.gang_members import NEVER_MEMBERS
@@ -28,7 +29,7 @@ _WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets
 def registrations(
     client: dict[str, Any], *, scheduler: str, devices: Sequence[str], but_not_in: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Both configurations. `client` is how the API server reaches us: a service, or a url."""
+    """Return both configurations. `client` is how the API server reaches us: a service, or a url."""
     where = {
         "matchExpressions": [
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(but_not_in)}
@@ -53,18 +54,7 @@ def registrations(
         {"name": "is-retried-by-pod", "expression": f"{template}.spec.restartPolicy == 'Never'"},
     ]
 
-    def hook(name: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-        return {
-            "name": f"{name}.{GROUP}",
-            "clientConfig": client,
-            "rules": rules,
-            "failurePolicy": "Ignore",
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-            "timeoutSeconds": _TIMEOUT_S,
-            **more,
-        }
-
+    hook = partial(_webhook, client)
     queues = [
         _rule(GROUP, VERSION, ["projects"], ["CREATE", "UPDATE"]),
         _rule(GROUP, VERSION, ["departments"], ["CREATE", "UPDATE", "DELETE"]),
@@ -89,6 +79,19 @@ def registrations(
             ],
         ),
     ]
+
+
+def _webhook(client: dict[str, Any], name: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "name": f"{name}.{GROUP}",
+        "clientConfig": client,
+        "rules": rules,
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": _TIMEOUT_S,
+        **more,
+    }
 
 
 def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:

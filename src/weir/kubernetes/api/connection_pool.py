@@ -116,7 +116,7 @@ class ConnectionPool:
                 line.end()
 
     def renew(self) -> None:
-        """Use none of the connections there are for another request: they were made as somebody else."""
+        """Use no existing connection for another request: they have other credentials."""
         self._era += 1
         idle, self._idle = self._idle, {}
         for line in idle:
@@ -198,7 +198,7 @@ class ConnectionPool:
         if said.status != 200:
             transport.abort()
             raise NotHttp(f"the proxy answered {said.status}")
-        assert secured is not None, "nobody has ended it since"
+        assert secured is not None, "the connection was not closed meanwhile"
         inner.connection_made(secured)
         return inner
 

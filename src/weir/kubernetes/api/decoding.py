@@ -1,6 +1,6 @@
 """Bytes into objects: lists, events of a watch, and what to do with those that don't look as they should.
 
-An object that can't be read is no reason to lose the others: it is told apart, with its name.
+An object that can't be read is no reason to lose the others: it is reported separately, with its name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -132,7 +132,7 @@ def events_of(lines: list[bytes]) -> Iterator[list[WatchEvent]]:
         try:
             event: WatchEvent = _decoder(WatchEvent).decode(line)
         except msgspec.DecodeError as error:
-            wrong = InvalidResponse(f"An event nobody can read: {error}")
+            wrong = InvalidResponse(f"An unreadable event: {error}")
             break
         if event.type == "ERROR":
             wrong = refusal_of(read(event.object, ApiStatus))

@@ -37,7 +37,7 @@ class ApiStatus(Struct, gc=False):
 
 
 class ApiError(Exception):
-    """The API server didn't do what was asked, or nobody knows whether it did.
+    """The API server refused a request, or its outcome is unknown.
 
     `may_have_happened`: a write may nevertheless have been carried out, or be carried out yet.
     """
@@ -54,7 +54,7 @@ class ApiUnreachable(ApiError):
 
 
 class InvalidResponse(ApiError):
-    """An answer nobody can read: not of the API server, or of one that speaks otherwise."""
+    """An unreadable answer: from another server, or in another form."""
 
     may_have_happened = True
 
@@ -133,5 +133,5 @@ def refusal_of(status: ApiStatus, code: int = 0, retry_after_s: float | None = N
 
 
 def _seconds(text: str) -> float | None:
-    """Retry-After in seconds; as a date nobody sends it here."""
+    """Return Retry-After in seconds; the API server never sends a date."""
     return float(text) if text.isdigit() else None

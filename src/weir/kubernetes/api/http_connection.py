@@ -74,7 +74,7 @@ class HttpConnection(asyncio.Protocol):
     async def pieces(self, within_s: float) -> AsyncGenerator[bytes, None]:
         """Yield the body of an answer as it comes; TimeoutError after `within_s` of silence.
 
-        Nothing is read while whoever takes it is busy, or rests: the server waits.
+        Nothing is read while the reader is busy or paused: the server waits.
         """
         assert self._transport is not None, "it is connected"
         while not (self._ended and not self._pieces):
@@ -127,7 +127,7 @@ class HttpConnection(asyncio.Protocol):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _tell(self) -> None:
-        """Wake whoever waits, if there is what they wait for."""
+        """Wake the reader if its data is there."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
@@ -151,7 +151,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            self._broken(f"An answer nobody can read: {error}")
+            self._broken(f"An unreadable answer: {error}")
         self._tell()
 
     def _broken(self, sentence: str) -> None:

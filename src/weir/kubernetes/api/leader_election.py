@@ -6,8 +6,8 @@
 
 A leader counts from the moment *before* it asked for the lease that it was given; another one from
 the moment *after* it saw that. So the leader's last request has timed out, here and at the server,
-before another one begins, as long as both clocks run equally fast. Nobody's clock is compared with
-another's: the times in the Lease are for people.
+before another one begins, as long as both clocks run equally fast. No clock is compared with
+another: the times in the Lease are for people.
 """
 
 import asyncio
@@ -170,7 +170,7 @@ class LeaderElection:
             self._at_rest.set()
 
     async def release(self) -> None:
-        """Leave the lease to whoever wants it, at once. No write may be under way any more."""
+        """Release the lease at once. No write may be under way any more."""
         self._released = True
         self._freed.set()
         await self._at_rest.wait()

@@ -1,11 +1,11 @@
 """A picture of one resource as the API server has it, kept up to date: a list, then a watch from there on.
 
-Whoever receives the changes can rely on this: applied in order to an empty picture they give what the
+Receivers of the changes can rely on this: applied in order to an empty state they give what the
 server has, nothing is missed and nothing comes twice. In particular
 
 - a watch that breaks off goes on after the last event that was taken in;
 - where the server has forgotten what came after it (410), everything is listed again and compared, so
-  that what was deleted meanwhile is told as `ObjectRemoved`: no event will ever come for it;
+  that each object deleted meanwhile gives an `ObjectRemoved`: no event will ever come for it;
 - an object that was deleted and made again under the same name is `ObjectRemoved` and then `ObjectSet`,
   even if neither was seen to happen: it is another one;
 - a watch on which nothing comes is not trusted for long: a server that was restored from a backup lets us
@@ -180,7 +180,7 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(self._backoff.next_s())
 
     async def _rest(self, for_s: float) -> None:
-        """Wait before a kind is looked for again: for so long, or until somebody needs it."""
+        """Wait before a kind is looked for again: for this time, or until it is needed."""
         await asyncio.sleep(min(for_s, LOOK_AGAIN_AFTER_S))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._looked_for.wait(), max(0.0, for_s - LOOK_AGAIN_AFTER_S))
@@ -220,8 +220,8 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Take in everything, and tell what differs from what is known.
 
-        The first time it is told piece by piece, for there may be much of it; later at once, what was
-        removed first, so that nobody sees an object and the one that replaced it side by side.
+        The first list comes in pieces, because it may be large. Later lists come at once, removals
+        first, so that no receiver sees an object beside the one that replaced it.
         """
         self.counts.lists += 1
         first = not self.synced.is_set()

@@ -131,7 +131,7 @@ _MEANS = {
     "last_eviction": "When its pods were last stopped for other work, for whom, and by which rule.",
     "short_since": "Since when fewer of its pods run than it needs: gang_grace counts from here.",
     "rule": "The rule that allowed the eviction.",
-    "by": "The workload that the eviction made room for.",
+    "by": "The workload that the eviction freed capacity for.",
     "since": "When this phase began.",
     "estimated_start": "When it may start, if it is only a matter of time.",
     "nomination": "Capacity reserved for it while it is being freed.",

@@ -47,7 +47,7 @@ class StoredSpec(ApiStruct):
 
 
 class StoredPlacement(ApiStruct):
-    """Room kept for a pod."""
+    """Capacity reserved for a pod."""
 
     node: str
     pod: str = ""
@@ -55,7 +55,7 @@ class StoredPlacement(ApiStruct):
 
 
 class StoredNomination(ApiStruct):
-    """Room kept for a workload."""
+    """Capacity reserved for a workload."""
 
     places: list[StoredPlacement] = field(default_factory=list)
     freed_by: list[str] = field(default_factory=list)

@@ -74,7 +74,7 @@ class SchedulerSettings:
     scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too
 
     def needs_new_instance(self, other: "SchedulerSettings") -> bool:
-        """Return True if objects have to be read anew by the other settings."""
+        """Return True if objects have to be read again with the other settings."""
         mine = (self.kinds, self.devices, self.without_project)
         return mine != (other.kinds, other.devices, other.without_project)
 

@@ -144,7 +144,7 @@ class Pause(Entry):
 
 
 class NominatedPlacement(Entry):
-    """Room kept for one pod."""
+    """Capacity reserved for one pod."""
 
     pod: str
     node: str
@@ -152,7 +152,7 @@ class NominatedPlacement(Entry):
 
 
 class Nomination(Entry):
-    """Room kept for a workload until its pods run."""
+    """Capacity reserved for a workload until its pods run."""
 
     at: Moment
     places: list[NominatedPlacement]

@@ -1,6 +1,6 @@
 """Everything an installation consists of, as objects for `kubectl apply -f -`.
 
-Two replicas, one of which leads; whoever runs them needs no rights on their node and no fixed user, so that
+Two replicas, one of which leads; they need no rights on their node and no fixed user, so that
 restricted profiles take them as they are. What the account may do is what some part of Weir does, each rule
 with the one that needs it.
 """
@@ -32,7 +32,7 @@ SECRET = f"{NAME}-webhook"
 INSTALLATION = f"{NAME}-installation"
 """A ConfigMap every user may read: the scheduler's name and the resources that are devices."""
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
-"""A label of cluster roles: whoever adds kinds to the table lets Weir read them by one."""
+"""Label of a cluster role that lets Weir read kinds added to the table."""
 _RBAC = "rbac.authorization.k8s.io"
 _OWN = ("departments", "projects", "topologies", "workloads")
 

@@ -1,4 +1,4 @@
-"""`weir up --on kubernetes`: from its options to a scheduler that runs until it is told to stop."""
+"""`weir up --on kubernetes`: from its options to a scheduler that runs until a signal stops it."""
 
 import asyncio
 import os

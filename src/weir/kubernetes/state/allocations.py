@@ -122,7 +122,7 @@ class _Open:
 def settle(gangs: Iterable[Gang], node_states: NodeStates, records: Mapping[str, AllocationRecords]) -> None:
     """Give every bound pod of these workloads its devices and its start number.
 
-    All records come before all annotations, and those before all that is inferred, so that nobody's claim
+    All records come before all annotations, and those before all that is inferred, so that no claim
     takes a device that Weir gave to another pod.
     """
     left = [

@@ -1,8 +1,8 @@
 """State of the cluster, and the part of it that control hasn't been told yet.
 
 A state machine without a clock, a thread or a connection: changes of objects go in (`see`), facts come out
-(`facts`). Nothing depends on the order in which different objects are heard of: what a pod comes to is read
-from all that is known at the moment of telling, and what is told is the difference to what was told before.
+(`facts`). Nothing depends on the order of changes of different objects: a pod is resolved from everything
+known at that moment, and the facts are the difference to the facts before.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -240,7 +240,7 @@ class ClusterState:
             tracked.node != node or (claimed is not None and claimed.start != tracked.written_start)
         ):
             assert tracked.gang is not None
-            tracked.gang.exits(tracked, self._now_s, PodExit.LOST, f"Somebody else bound it to {node}.")
+            tracked.gang.exits(tracked, self._now_s, PodExit.LOST, f"Another scheduler bound it to {node}.")
             tracked.assumed = False
         if not tracked.assumed:
             tracked.claimed, tracked.origin, tracked.settled = claimed, None, False
@@ -429,7 +429,7 @@ class ClusterState:
         self.resolver.set_devices(replace(before, present=present, no_shares=self._no_shares))
 
     def _read_stale(self) -> None:
-        """Read pods anew, and bring them to where they belong."""
+        """Resolve pods again, and move them to their workloads."""
         stale, self.resolver.stale = self.resolver.stale, set()
         moving: list[tuple[TrackedPod, Gang]] = []
         for tracked in sorted([self._seen[key] for key in stale], key=attrgetter("created_s", "key")):

@@ -76,7 +76,7 @@ def _device_memory(labels: Mapping[str, str]) -> int:
 
 
 def _sane_memory(value: int) -> int:
-    """Bytes of a device; 0, which means unknown, where no device can have so many."""
+    """Return the bytes of a device; 0, which means unknown, where no device can have as many."""
     return value if 0 < value <= DEVICE_MEMORY_MOST else 0
 
 

@@ -153,7 +153,7 @@ class NodeStates:
             self._changed.update(self._sites)
 
     def retell(self) -> None:
-        """Whoever is told begins anew."""
+        """Report all nodes again with the next facts."""
         for name, site in self._sites.items():
             site.told = None
             self._changed.add(name)

@@ -30,7 +30,7 @@ class OvercommittedNodes:
         self._changes: deque[OvercommitChange] = deque(maxlen=CHANGES_MAX)
 
     def update(self, now_s: float) -> list[str]:
-        """Count anew where that may have changed; return the nodes on which it has."""
+        """Count again where the count may have changed; return the nodes where it has."""
         changed = []
         for name in self._node_states.recounted():
             use, before = self._node_states.device_use(name), self.nodes.get(name)

@@ -319,7 +319,7 @@ class Owners:
 
 
 class _NoOwner(OwnerChain):
-    """Above a pod that nobody made; what it says of itself isn't kept."""
+    """Chain of a pod without an owner; its own annotations aren't stored."""
 
     __slots__ = ()
 

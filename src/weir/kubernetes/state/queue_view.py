@@ -26,7 +26,7 @@ class QueueView:
 
 
 def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueView:
-    """Return the queues of a picture, which nobody may change meanwhile."""
+    """Return the queues of a state; the caller holds its lock."""
     running: Counter[str] = Counter()
     pending: Counter[str] = Counter()
     for gang in cluster_state.registry.named.values():

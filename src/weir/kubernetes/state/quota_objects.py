@@ -96,7 +96,7 @@ class QuotaObjects:
         )
 
     def settle(self) -> None:
-        """Make the tree anew."""
+        """Build the tree again."""
         self.changed = False
         departments, projects = self._objects["Department"], self._objects["Project"]
         try:
@@ -160,7 +160,7 @@ class QuotaObjects:
         return facts
 
     def retell(self) -> None:
-        """Whoever is told begins anew."""
+        """Report all queues and topologies again with the next facts."""
         self._told_queues = self._told_topologies = None
 
     def _with_leaving(self, used: Iterable[str]) -> tuple[Queue, ...]:

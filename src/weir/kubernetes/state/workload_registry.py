@@ -220,7 +220,7 @@ class WorkloadRegistry:
         return with_devices(info, len(kept.devices), kept.share, kept.memory)
 
     def unsettle(self, gang: Gang) -> None:
-        """Another Weir may have decided meanwhile: all records count anew."""
+        """Use all records again: another Weir may have decided meanwhile."""
         for tracked in gang.pods():
             if tracked.bound:
                 tracked.settled = False
@@ -306,7 +306,7 @@ class WorkloadRegistry:
         return gang.nomination is not None or (thing is not None and thing.status.nomination is not None)
 
     def forget_nomination(self, gang: Gang) -> None:
-        """Take its object as it will be once it says that no room is kept: each of its starts asks."""
+        """Clear the nomination of its stored object at once: each of its starts reads it."""
         thing = self.objects.get(gang.name)
         if thing is not None:
             thing.status.nomination = None

@@ -75,7 +75,7 @@ def is_free(budget: PodDisruptionBudget, phase: str, *, ready: bool) -> bool:
 
 
 def allowed_at_best(budget: PodDisruptionBudget, pods: int) -> int:
-    """Return how many evictions a budget allows at once while its pods, at least so many, are healthy."""
+    """Return how many evictions a budget allows at once while at least `pods` of its pods are healthy."""
     expected = max(budget.status.expected_pods, pods)
     spec = budget.spec
     if spec.max_unavailable is not None:

@@ -2,7 +2,7 @@
 
 What the kinds say about their pods is in a table (`kinds.yaml`), not in code. The workload belongs to the
 highest object above a pod whose kind the table knows; a pod under none of them stands for one of many pods of
-an owner that nothing is known of, and is told how to do better.
+an unknown owner, and its reason says what to change.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,8 @@
 
 A rule of the API names others by a selector in namespaces. Each such selector becomes a mark; a pod bears the
 marks of those selectors that match it and that some rule in the cluster uses, so that equal pods stay equal
-where nobody asks. Some rules work both ways, anti-affinity and wishes to be near or apart: a pod that has one
-bears a mark of its own, and whoever its selector matches has the same rule about that mark.
+where no rule asks. Some rules work both ways (anti-affinity, preferences): a pod that has one
+bears a mark of its own, and all pods that its selector matches have the same rule about it.
 
 A selector that turns up changes other pods, and so do the labels of a namespace: `see` and `namespace`
 say which.
@@ -20,7 +20,7 @@ from weir.model.workloads import PodAffinityRule
 
 SPREAD_WISH = 100
 """Weight of a wish to be spread, as much as the strongest wish to be near others."""
-NOBODY = "nobody"
+NO_POD = "no-pod"
 """A mark that no pod bears."""
 _NAME_LENGTH_MAX = 160
 
@@ -94,7 +94,7 @@ class _SelectedPod:
 class PodSelectors:
     """Index of all pods, of the selectors in use, and of the pods that match each.
 
-    A selector that nobody uses any more stays for as long as pods bear its mark, so that a rule that
+    A selector that no rule uses any more stays for as long as pods bear its mark, so that a rule that
     comes and goes doesn't change the pods it counts each time.
     """
 
@@ -209,7 +209,7 @@ class PodSelectors:
         return set(found)
 
     def _tidy(self, mark: LabelSet) -> None:
-        """Forget a mark that nobody uses and nobody bears."""
+        """Forget a mark without rules and without pods."""
         if self._uses.get(mark) != 0 or self._bearers[mark]:
             return
         del self._uses[mark], self._bearers[mark]
@@ -349,7 +349,7 @@ def _mark(crowds: Iterable[PodSelector | None]) -> LabelSet:
 
 
 def _name(mark: LabelSet) -> str:
-    return mark.name if mark.crowds else NOBODY
+    return mark.name if mark.crowds else NO_POD
 
 
 def _crowd(term: PodAffinityTerm, pod: KubePod) -> PodSelector | None:

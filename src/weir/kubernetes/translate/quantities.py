@@ -1,6 +1,6 @@
 """Quantities of the API, exactly: nothing is rounded before it is summed.
 
-What the API server stores is canonical; what stands in an annotation is whatever somebody typed, so
+What the API server stores is canonical; an annotation holds any text that a user typed, so
 `.5`, which Kubernetes reads too, is read here.
 """
 

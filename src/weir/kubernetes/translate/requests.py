@@ -215,17 +215,8 @@ def parse_request(
 
     `names` are the resources that may be asked for; None: any.
     """
-    spec, refusals = pod.spec, []
-    try:
-        exactly = requested(pod)
-        counted = in_units(exactly, devices)
-    except ValueError as error:
-        exactly, counted = {}, {}
-        refusals.append(str(error))
-    if spec.resource_claims:
-        claims = ", ".join(claim.name for claim in spec.resource_claims)
-        instead = "ask for devices in resources.limits, such as nvidia.com/gpu: 1"
-        refusals.append(f"it has resource claims ({claims}), which Weir doesn't place: {instead}")
+    spec = pod.spec
+    exactly, counted, refusals = _amounts(pod, devices)
     wanted = {name: int(each) for name, each in exactly.items() if each and devices.names(name)}
     count, share_milli, gpu_memory = _devices(wanted, annotations, refusals)
     share, tolerated = bool(count) and not wanted, tolerations(spec)
@@ -267,6 +258,24 @@ def parse_request(
         max_runtime_s=_sooner(annotations.max_runtime_s, spec.active_deadline_seconds),
         grace_s=spec.termination_grace_period_seconds,
     )
+
+
+def _amounts(
+    pod: KubePod, devices: DeviceResources
+) -> tuple[Mapping[str, Fraction], dict[str, int], list[str]]:
+    """Return what a pod requests, exactly and in Weir's units, and why it can't be placed."""
+    refusals = []
+    try:
+        exactly = requested(pod)
+        counted = in_units(exactly, devices)
+    except ValueError as error:
+        exactly, counted = {}, {}
+        refusals.append(str(error))
+    if pod.spec.resource_claims:
+        claims = ", ".join(claim.name for claim in pod.spec.resource_claims)
+        instead = "ask for devices in resources.limits, such as nvidia.com/gpu: 1"
+        refusals.append(f"it has resource claims ({claims}), which Weir doesn't place: {instead}")
+    return exactly, counted, refusals
 
 
 def _devices(

@@ -1,7 +1,7 @@
 """The resources beside devices that requests may name: their number is bounded, whatever users write.
 
 The engine keeps a row for each resource, by node and by queue, for as long as it runs. So a pod can't add a
-resource that no node states; and of host ports, which no node states, the cluster takes only so many.
+resource that no node states; and of host ports, which no node states, the cluster takes a limited number.
 """
 
 from collections.abc import Iterable

@@ -181,7 +181,7 @@ def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeAf
     if claim is None:
         return f"waits for its volume claim {name}, which doesn't exist: create it, or name one that does"
     if claim.metadata.deletion_timestamp is not None:
-        return f"waits for its volume claim {name}, which is being deleted: create it anew when it is gone"
+        return f"waits for its volume claim {name}, which is being deleted: create it again when it is gone"
     if claim.spec.volume_name:
         return _bound(claim, inventory)
     found = inventory.classes.get(claim.spec.storage_class_name or "")

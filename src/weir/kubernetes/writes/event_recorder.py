@@ -19,7 +19,7 @@ from weir.kubernetes.writes.requests import emit
 PAUSE_S = 1.0
 """After an event that wasn't taken."""
 STARTS_MOST = 64
-"""While so many events wait that aren't about waiting work, those about starts are left out.
+"""Limit of queued events that aren't about pending work; above it, events of starts are left out.
 
 Each pod says itself where it is, and in a burst an event costs the API server as much as a binding.
 """

@@ -1,6 +1,6 @@
 """A connection on which one who doesn't lead writes nothing.
 
-The fence is asked before every single request that writes, so that nobody has to remember to.
+The fence is asked before every single request that writes, so that no caller can forget it.
 """
 
 from typing import TypeVar

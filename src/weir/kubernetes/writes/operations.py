@@ -1,6 +1,6 @@
 """Operations on the API server, and their outcomes.
 
-`about` belongs to whoever asked for the write: it comes back with the outcome, untouched.
+`about` belongs to the requester of the write: it comes back with the outcome, untouched.
 """
 
 from collections.abc import Mapping
@@ -97,7 +97,7 @@ class Evict(_OfPod):
     """Have a pod stopped, as far as its disruption budget allows. `because` is said before; of many after.
 
     One that `insists` is tried until the budget allows it; any other is over with the first refusal. One that
-    `overrides` deletes the pod where its budget refuses. `needed_by` is the workload that it makes room for.
+    `overrides` deletes the pod where its budget refuses. `needed_by` is the workload that needs it.
     """
 
     grace_s: int | None = None  # None: its own
@@ -242,7 +242,7 @@ class WriteUnknown:
 
 @dataclass(frozen=True, slots=True)
 class WriteNotSent:
-    """It isn't so: somebody said no at the last moment, or this one doesn't lead any more."""
+    """It isn't so: the last check refused it, or this replica doesn't lead any more."""
 
     sentence: str
 

@@ -41,7 +41,7 @@ def overcommit_event(change: OvercommitChange) -> EmitEvent:
 def stuck_event(over: OvercommittedNode) -> EmitEvent:
     """Return the event that nothing on an over-committed node may be stopped any more."""
     note = (
-        f"{over.sentence}. What Weir placed there isn't preemptible, so Weir doesn't stop it: "
+        f"{over.sentence}. Weir's own pods on it aren't preemptible, so Weir doesn't stop them: "
         "delete or move pods of other schedulers, or pods that bound themselves."
     )
     return EmitEvent(

@@ -1,7 +1,7 @@
 """Attempt at an operation: the request, and the meaning of the answer.
 
-An `ApiError` that leaves here means: try again later. If it `may_have_happened`, the next try is told
-that the write is uncertain and looks first at how things are.
+An `ApiError` that leaves here means: try again later. If it `may_have_happened`, the next try
+knows that the write is uncertain and reads the object first.
 """
 
 from collections.abc import Mapping

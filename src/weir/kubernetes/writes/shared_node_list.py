@@ -14,7 +14,7 @@ NODES_MAX = 10_000
 
 
 AGAIN_S = 60.0
-"""The names are written again after this time: somebody may have deleted or changed the object."""
+"""The names are written again after this time: the object may have been deleted or changed."""
 
 
 class SharedNodeList:

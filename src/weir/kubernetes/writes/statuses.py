@@ -1,7 +1,7 @@
 """Reports to people: `Workload` objects, conditions of pending pods, and Events.
 
 Nothing of it decides anything. What is written is the difference to what was written before; an object that
-changes often is written as often as there is room for it, with what holds by then.
+changes often is written as often as the rate limit allows, with its newest state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,12 +57,11 @@ OWNER_S = 10.0
 AGAIN_AFTER_S = 1.0
 """Least time between two writes about a workload that stays in its phase, while pods join it."""
 FEW = 32
-"""So many workloads are told of at once even in a burst: that costs nothing."""
+"""Up to this number, workloads are written at once even in a burst."""
 BUSY_EVERY_S = 2.0
 """How often is looked in a burst what can't wait any longer."""
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
-"""How long it waits in a burst: why a workload waits, or that it is over; that it waits; that it runs,
-starts or stops."""
+"""Delays in a burst: of the reason or the end; that it is pending; that it runs, starts or stops."""
 SETTLED_S, ARRIVING_S = 0.3, 2.0
 """How long a pod has to wait before people are told: usually, and while its gang's pods are still coming."""
 REWORDED_S = 60.0
@@ -224,7 +223,7 @@ class StatusWriter:
         return [*first, status_patch(gang, status, urgent=urgent)]
 
     def not_written(self, gang: Gang, now_s: float) -> None:
-        """Something of it was refused: all of it is written anew after a while, if it is still there."""
+        """Write all of a workload again after a while, because a write of it was refused."""
         done = self._written.get(gang)
         if not gang.count:
             self._drop(gang)  # its object may have gone with its owner
@@ -299,7 +298,7 @@ class StatusWriter:
         return done.since_s + passing_s if passing_s else 0.0
 
     def _note_deletion(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
-        """Write all of its object again if somebody deleted that, and not its owner with it."""
+        """Write all of its object again if the object was deleted without its owner."""
         if gang.name in self._cluster_state.registry.objects:
             done.missing_s = float("inf")
         elif done.missing_s is not None and any(not tracked.deleting for tracked in gang.pods()):

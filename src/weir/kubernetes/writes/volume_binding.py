@@ -30,7 +30,7 @@ def _selected(write: SelectNode) -> Preparation:
 
 
 def _taken(write: BindVolume, inventory: VolumeInventory) -> Preparation:
-    """Only as the volume was when it was chosen: the version makes sure that nobody else has it by then."""
+    """Claim a volume in the version that was chosen: it fails if another claim has it since."""
     version = inventory.volumes[write.volume].metadata.resource_version
     claim = {
         "apiVersion": "v1",

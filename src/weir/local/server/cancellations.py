@@ -7,18 +7,15 @@ on the disk.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from structlog import get_logger
 
 from weir.control.port import CancelRequested, Fact
 from weir.local.disk_reserve import DiskReserve
+from weir.local.server.pool_state import PoolState
 from weir.model.workloads import Workload
 from weir.store import StoreFailed
 from weir.store.errors import NoSuchWorkload, WorkloadOver
-
-if TYPE_CHECKING:
-    from weir.local.server.pool import PoolService
 
 AGAIN_S = 0.25
 ANSWERED_AFTER_S = 5.0
@@ -29,7 +26,7 @@ _LOG = get_logger(__name__)
 class Cancellations:
     """The stops of a pool. All but `facts` belongs to the event loop."""
 
-    def __init__(self, pool: "PoolService") -> None:
+    def __init__(self, pool: PoolState) -> None:
         self._pool = pool
         self.reserve = DiskReserve(pool.home)
         self._unwritten: dict[str, CancelRequested] = {}

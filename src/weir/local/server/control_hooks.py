@@ -7,22 +7,21 @@ reasons are computed, and once a minute usage is summed up.
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from weir.api.answers import Answer, QueueRow
 from weir.control.loop import Control
 from weir.control.port import Effect, EndWorkload, Fact
 from weir.local import persistent_clock
 from weir.local.server import submissions
+from weir.local.server.cancellations import Cancellations
 from weir.local.server.job_warnings import write_warnings
+from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import ENDED_MOST
+from weir.local.server.project_secrets import ProjectSecrets
 from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
 from weir.state.cluster import Cluster
 from weir.store import StoreFailed
-
-if TYPE_CHECKING:
-    from weir.local.server.pool import PoolService
 
 MINUTE_S = 60.0
 STARTED_AFTER_S = 0.1
@@ -34,16 +33,18 @@ REASONS_SENT_MOST = 64
 class _ObservedBackend:
     """Backend whose facts and effects the view and the event log observe."""
 
-    def __init__(self, pool: "PoolService") -> None:
+    def __init__(self, pool: PoolState, secrets: ProjectSecrets, cancellations: Cancellations) -> None:
         self._pool = pool
+        self._secrets = secrets
+        self._cancellations = cancellations
         self.connects = True
 
     def events(self) -> Iterable[Fact]:
         facts = list(self._pool.backend.events())
-        facts += self._pool.secrets.after(facts)
+        facts += self._secrets.after(facts)
         if self.connects:  # facts that couldn't be stored are missing in the backend's state
             self.connects = False
-            facts += self._pool.cancellations.facts()
+            facts += self._cancellations.facts()
         self._pool.event_log.facts(facts)
         self._pool.view.facts(facts)
         return facts
@@ -60,8 +61,10 @@ class _ObservedBackend:
 class PoolControlHooks:
     """Hooks of the control thread."""
 
-    def __init__(self, pool: "PoolService") -> None:
+    def __init__(self, pool: PoolState, secrets: ProjectSecrets, cancellations: Cancellations) -> None:
         self._pool = pool
+        self._secrets = secrets
+        self._cancellations = cancellations
         self._reasons = PendingReasons(pool.view.reasons)
         self._next_minute_s = 0.0
         self._over: deque[tuple[str, int]] = (
@@ -77,14 +80,18 @@ class PoolControlHooks:
         now_s = pool.clock()
         nodes = pool.inventory.nodes
         kept = pool.store.journal.workloads()
-        pool.secrets.begin(kept)
+        self._secrets.begin(kept)
         pool.view.begin(kept, lambda workload: submissions.requested_devices(workload, nodes))
         pool.backend.connect()
         pool.event_log.begin(now_s)
         pool.counters.connected_s = now_s
         readers = (pool.view, pool.event_log, pool.counters, pool.meter)
         control = Control(
-            _ObservedBackend(pool), pool.policy, pool.clock, readers=readers, isolates_faults=True
+            _ObservedBackend(pool, self._secrets, self._cancellations),
+            pool.policy,
+            pool.clock,
+            readers=readers,
+            isolates_faults=True,
         )
         pool.meter.watch(control.cluster, pool.store.sampled_s() or now_s)
         return control
@@ -106,7 +113,7 @@ class PoolControlHooks:
         self._pool.record(told)
         write_warnings(told, self._pool.backend.pods)
         self._send_rows()
-        self._pool.secrets.after_step()
+        self._secrets.after_step()
 
     def _send_rows(self) -> None:
         pool = self._pool
@@ -138,8 +145,8 @@ class PoolControlHooks:
                 pool.store.write_token_uses()
             self._next_minute_s = (now_s // MINUTE_S + 1) * MINUTE_S
             persistent_clock.keep(pool.home, pool.clock)
-            pool.cancellations.reserve.restore()
-            pool.disk_trouble = pool.cancellations.reserve.trouble
+            self._cancellations.reserve.restore()
+            pool.disk_trouble = self._cancellations.reserve.trouble
         pool.record(())
         times = [self._next_minute_s, self._reasons.due_s(cluster)]
         if pool.view.starting:

@@ -113,36 +113,20 @@ def _serve(
     store = Store(settings.database, home, begin_again=settings.begin_again)
     stream = EventStream(epoch=secrets.randbits(_EPOCH_BITS))
     try:
-        claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
-        clock = persistent_clock.resume(home, least_s=store.sampled_s(), jumped=_jumped)
-        persistent_clock.keep(home, clock, synced=True)
-        pool = PoolService(store, machine.node, policy, stream, home=home, clock=clock, limits=limits)
-        pool.hides_others = settings.hides_others
-        backend = LocalBackend(
-            store.journal,
-            home,
-            machine,
-            clock,
-            wake=pool.control_thread.wake,
-            noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
-            refused=pool.refused,
-            log_most=settings.log_most,
-        )
-        begun_again = store.has_leftovers
-        _end_leftovers(store, backend.home, clock())
+        pool, backend, claim, begun_again = _open_pool(settings, store, policy, limits, machine, stream)
     except BaseException:
         store.close()
         raise
     tidying = RetentionTask(store, backend.home, settings.kept)
     uses = UtilizationTask(
         pool,
-        UtilizationSampler(machine, backend.pods, clock),
+        UtilizationSampler(machine, backend.pods, pool.clock),
         lambda: bool(machine.nvml or backend.pods()),
         tidying.tidy,
     )
     pool.checks["use"] = lambda: uses.trouble
     pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
-    server = PoolServer(pool, Authenticator(token, store, clock), stream, audit)
+    server = PoolServer(pool, Authenticator(token, store, pool.clock), stream, audit)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
     try:
         pool.start(backend)
@@ -163,6 +147,36 @@ def _serve(
         pool.close()
         claim.release()
     return 0
+
+
+def _open_pool(
+    settings: ServerSettings,
+    store: Store,
+    policy: Policy,
+    limits: ServerLimits,
+    machine: Machine,
+    stream: EventStream,
+) -> tuple[PoolService, LocalBackend, GpuClaim, bool]:
+    """Open the pool and its backend; return also the claim of the GPUs, and True if it begins again."""
+    home = settings.home
+    claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
+    clock = persistent_clock.resume(home, least_s=store.sampled_s(), jumped=_jumped)
+    persistent_clock.keep(home, clock, synced=True)
+    pool = PoolService(store, machine.node, policy, stream, home=home, clock=clock, limits=limits)
+    pool.hides_others = settings.hides_others
+    backend = LocalBackend(
+        store.journal,
+        home,
+        machine,
+        clock,
+        wake=pool.control_thread.wake,
+        noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
+        refused=pool.refused,
+        log_most=settings.log_most,
+    )
+    begun_again = store.has_leftovers
+    _end_leftovers(store, backend.home, clock())
+    return pool, backend, claim, begun_again
 
 
 def _end_leftovers(store: Store, home: StateDir, now_s: float) -> None:

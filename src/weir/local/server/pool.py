@@ -6,7 +6,6 @@ recovery finds it. Reads use immutable rows, or query the control thread.
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,14 +23,12 @@ from weir.local.server import submissions
 from weir.local.server.auth import Person, require_project
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.control_hooks import PoolControlHooks
-from weir.local.server.event_log import EventLog, event_row
+from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.health import Health, Probe, Trouble
-from weir.local.server.metrics import PoolCounters, WorkloadUtilization
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_backend import PoolBackend
-from weir.local.server.pool_inventory import pool_inventory
-from weir.local.server.pool_view import PoolView
+from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused, read_as
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
@@ -49,11 +46,11 @@ from weir.model.reasons import as_clause
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.control_thread import ControlThread, ControlUnavailable
-from weir.service.queue_rows import DeviceUtilization, bare_queue_row, queue_rows
+from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
 from weir.state.events import PodKey, WorkloadSuspended
-from weir.store import HistoryEvent, NameTaken, Store, StoredEvent, UsageMeter
+from weir.store import HistoryEvent, NameTaken, Store, StoredEvent
 
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
@@ -63,8 +60,8 @@ ASK_S_MOST = 10.0
 DEFAULT_PROJECT = "default"
 
 
-class PoolService:
-    """Service of one pool: its store, backend and control, and the changes that people make."""
+class PoolService(PoolState):
+    """Service of one pool: its state, its control, and the changes that people make."""
 
     def __init__(
         self,
@@ -77,39 +74,24 @@ class PoolService:
         clock: Clock | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
+        if not store.queues():
+            _create_default_project(store, node, clock or Clock())
+        super().__init__(store, node, policy, stream, home=home, clock=clock)
         self.limits = ServerLimits() if limits is None else limits
         self.workers = Workers()
-        self.store = store
-        self.home = home
-        self.closing = False
         self.hides_others = False  # hide names of others' work, and usage by person, from members
-        self.node = node
-        self.policy = policy
-        self.stream = stream
-        self.clock = clock or Clock()
-        self.started_s = self.clock()
         stream.on_wall_clock = self.on_wall_clock
-        self.view = PoolView(self.clock)
-        self.event_log = EventLog(self.view)
-        self.counters = PoolCounters(self.view)
-        self.meter = UsageMeter(self.view.uid_of)
-        self.control_thread = ControlThread(PoolControlHooks(self), self.clock)
-        self.device_use: dict[tuple[str, int], DeviceUtilization] = {}
-        self.utilization: dict[str, WorkloadUtilization] = {}
-        self.disk_trouble: str | None = None
-        self.reported: dict[str, ReportedProgress] = {}
-        self.backend: PoolBackend
         self.secrets = ProjectSecrets(self)
+        self.cancellations = Cancellations(self)
+        self.control_thread = ControlThread(
+            PoolControlHooks(self, self.secrets, self.cancellations), self.clock
+        )
         self.checks: dict[str, Callable[[], Trouble]] = {"control": lambda: self.control_thread.trouble}
         self.health = Health(self.checks, Probe(home, store.probe))
         self.deadline = ShutdownDeadline()
-        self.cancellations = Cancellations(self)
-        self.user_events: deque[HistoryEvent] = deque()  # events of people's changes
         self.suggesting = SuggestionQueue()
         self.pending_limits = PendingLimits(self.limits, lambda: list(self.view.rows.values()))
         self.queue_changes = QueueChanges(self)
-        self._create_default_project()
-        self.inventory = pool_inventory([node], {}, store.queues())
         self._stop_listening = store.listen(self._on_stored_events)
 
     def start(self, backend: PoolBackend) -> None:
@@ -141,18 +123,6 @@ class PoolService:
         self.deadline.waits_for = "weir-store"
         self.store.close()
         self.deadline.waits_for = "threads that answer requests"
-
-    def record(self, told: Iterable[HistoryEvent]) -> None:
-        """Write down the acts of people, then these events. On the control thread."""
-        these = [*(self.user_events.popleft() for _ in range(len(self.user_events))), *told]
-        if these:
-            self.store.record(these)
-
-    def _create_default_project(self) -> None:
-        """Create a project in a new pool, so that people can submit to it at once."""
-        if not self.store.queues():
-            quota = {GPU: self.node.gpus * WHOLE_MILLI}
-            self.store.set_queue(Queue(DEFAULT_PROJECT, quota=quota, created_s=self.clock()))
 
     @property
     def trouble(self) -> str | None:
@@ -396,3 +366,9 @@ class PoolService:
         """Publish stored events. Called from the writer's thread."""
         if self.stream.readers:
             self.stream.send([("event", event_row(each), each.project) for each in recollected])
+
+
+def _create_default_project(store: Store, node: Node, clock: Clock) -> None:
+    """Create a project in a new pool, so that people can submit to it at once."""
+    quota = {GPU: node.gpus * WHOLE_MILLI}
+    store.set_queue(Queue(DEFAULT_PROJECT, quota=quota, created_s=clock()))

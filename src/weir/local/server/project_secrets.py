@@ -8,7 +8,6 @@ import asyncio
 import re
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from weir.api.answers import SecretRow
 from weir.api.submissions import Submission
@@ -16,12 +15,10 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import Fact, PodExit, PodExited
 from weir.local import secret_files
 from weir.local.server.auth import Person, require_project
+from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused
 from weir.state.events import WorkloadSuspended
 from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
-
-if TYPE_CHECKING:
-    from weir.local.server.pool import PoolService
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _HELD = "its secret "
@@ -35,7 +32,7 @@ def suspension_reason(project: str, name: str) -> str:
 class ProjectSecrets:
     """The secrets of a pool's projects."""
 
-    def __init__(self, pool: "PoolService") -> None:
+    def __init__(self, pool: PoolState) -> None:
         self._pool = pool
         self._home = str(pool.home)
         self._changing = threading.Lock()

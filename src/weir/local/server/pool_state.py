@@ -1,0 +1,58 @@
+"""State of a pool's server: the store, the backend and the readers of control. It makes no changes."""
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from weir.control.clock import Clock
+from weir.local.server.event_log import EventLog
+from weir.local.server.event_stream import EventStream
+from weir.local.server.metrics import PoolCounters, WorkloadUtilization
+from weir.local.server.pool_backend import PoolBackend
+from weir.local.server.pool_inventory import pool_inventory
+from weir.local.server.pool_view import PoolView
+from weir.local.server.reported_progress import ReportedProgress
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.service.queue_rows import DeviceUtilization
+from weir.store import HistoryEvent, Store, UsageMeter
+
+
+class PoolState:
+    """Everything that the parts of a pool's server share."""
+
+    def __init__(
+        self,
+        store: Store,
+        node: Node,
+        policy: Policy,
+        stream: EventStream,
+        *,
+        home: Path,
+        clock: Clock | None = None,
+    ) -> None:
+        self.store = store
+        self.home = home
+        self.closing = False
+        self.node = node
+        self.policy = policy
+        self.stream = stream
+        self.clock = clock or Clock()
+        self.started_s = self.clock()
+        self.view = PoolView(self.clock)
+        self.event_log = EventLog(self.view)
+        self.counters = PoolCounters(self.view)
+        self.meter = UsageMeter(self.view.uid_of)
+        self.device_use: dict[tuple[str, int], DeviceUtilization] = {}
+        self.utilization: dict[str, WorkloadUtilization] = {}
+        self.disk_trouble: str | None = None
+        self.reported: dict[str, ReportedProgress] = {}
+        self.backend: PoolBackend
+        self.user_events: deque[HistoryEvent] = deque()  # events of people's changes
+        self.inventory = pool_inventory([node], {}, store.queues())
+
+    def record(self, told: Iterable[HistoryEvent]) -> None:
+        """Write down the acts of people, then these events. On the control thread."""
+        these = [*(self.user_events.popleft() for _ in range(len(self.user_events))), *told]
+        if these:
+            self.store.record(these)
