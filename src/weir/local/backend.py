@@ -5,8 +5,6 @@ job sends a message, the fork server dies) and puts facts into the inbox. A star
 unreadable records affects only its own workload.
 """
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -33,19 +31,17 @@ from weir.local.fork_client import ForkClient
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
 from weir.local.machine import Machine
-from weir.local.orphan_cleanup import conclude_start, kill_all
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
 from weir.local.running_pods import LocalWorkload, PodSnapshot, RunningPod
 from weir.local.start_spec import conclude_earlier_start, write_start_spec
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StateDir
+from weir.local.supervisor_watch import SupervisorWatch
 from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
 
 LOG_MOST = 1 << 30
 """Default limit of the output kept of each start, in bytes."""
-_AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
-_MAX_LOCKED_CHECKS = 100
 _MAX_OPEN_REQUESTS = 64
 """Number of starts requested from a new fork server before its answers are read."""
 
@@ -98,7 +94,12 @@ class LocalBackend:
         )
         self._wakeups = WakeupSocket(self.home.path, self._on_wakeup)
         self._watch.add(self._wakeups.fileno(), self._wakeups.read)
-        self._fork_client = ForkClient(self._watch, self._on_forked, self._on_fork_server_restarted)
+        self._supervisors = SupervisorWatch(
+            self.home, self._watch, self._lock, self._running, self._start_times, self._clock, self._finish
+        )
+        self._fork_client = ForkClient(
+            self._watch, self._supervisors.on_forked, self._on_fork_server_restarted
+        )
 
     def close(self) -> None:
         """Close everything but the pods: they run on, and recovery finds them."""
@@ -106,7 +107,7 @@ class LocalBackend:
         self._fork_client.close()
         self._wakeups.close()
         for run in self._running.values():
-            self._close_pidfd(run)
+            self._supervisors.close_pidfd(run)
         self.home.leave()
 
     @property
@@ -218,7 +219,7 @@ class LocalBackend:
         name = self.home.start_name(run.directory)
         if name not in self._running:
             self._running[name] = run
-            self._watch.later(0, lambda: self._check(run))
+            self._watch.later(0, lambda: self._supervisors.check(run))
 
     # Effects
 
@@ -340,79 +341,13 @@ class LocalBackend:
             pod_files.write(directory, pod_files.STOP, said, synced=False)
         with self._lock:
             run.stopping = True
-            self._signal_stop(run)
-
-    def _signal_stop(self, run: RunningPod) -> None:
-        """Signal the supervisor to stop. The caller holds the lock, so that the pidfd stays open."""
-        if run.process >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(run.process, signal.SIGTERM)
-                signal.pidfd_send_signal(run.process, signal.SIGCONT)
+            self._supervisors.signal_stop(run)
 
     # Callbacks in the watcher's thread
 
-    def _on_forked(self, directory: str, process: int | None) -> None:
-        """Take over a forked supervisor; without a process, check whether its start is over."""
-        with self._lock:
-            run = self._running.get(self.home.start_name(directory))
-            if run is not None and run.process < 0 and process is not None:
-                self._adopt(run, process)
-                return
-        if process is not None:
-            os.close(process)
-        if run is not None and run.process < 0:
-            self._check(run)
-
-    def _adopt(self, run: RunningPod, process: int) -> None:
-        """Watch this process as its supervisor. Under the lock."""
-        run.process = process
-        run.since_s = self._clock()
-        self._watch.add(process, lambda: self._on_supervisor_exit(run))
-        if run.stopping:
-            self._signal_stop(run)
-
-    def _on_supervisor_exit(self, run: RunningPod) -> None:
-        with self._lock:
-            self._close_pidfd(run)
-        self._check(run)
-
-    def _close_pidfd(self, run: RunningPod) -> None:
-        if run.process >= 0:
-            self._watch.drop(run.process)
-            os.close(run.process)
-            run.process = -1
-
-    def _check(self, run: RunningPod) -> None:
-        """Check a start without a supervisor: conclude it or adopt its supervisor; retry on failure."""
-        again_s: float | None = _AFTER_FAILURE_S
-        try:
-            with suppress(OSError):  # processes remain, or the machine lacks resources
-                again_s = self._check_once(run)
-        finally:
-            if again_s is not None:
-                self._watch.later(again_s, lambda: self._check(run))
-
-    def _check_once(self, run: RunningPod) -> float | None:
-        """Look; in how long to look again, if at all."""
-        if self._running.get(self.home.start_name(run.directory)) is not run or run.process >= 0:
-            return None
-        latest_s = self._start_times.latest_s(run)
-        over = conclude_start(run.directory, run.groups, latest_s)
-        if over is not None:
-            self._notes.read(run)
-            self._finish(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
-            return None
-        process = pod_files.open_supervisor(run.directory)
-        if process is not None:
-            with self._lock:
-                self._adopt(run, process)
-            return None
-        run.locked_checks += 1
-        if run.locked_checks % _MAX_LOCKED_CHECKS == 0:
-            kill_all(run.directory, run.groups)  # its job has taken the lock of a supervisor it ended
-        return _AGAIN_S
-
     def _finish(self, run: RunningPod, fact: PodExited) -> None:
+        """Report the end of a start, after its last messages."""
+        self._notes.read(run)
         with self._lock:
             self._running.pop(self.home.start_name(run.directory), None)
             local_workload = self._workloads.get(run.place.pod.workload)

@@ -1,0 +1,115 @@
+"""Supervisors of running pods: adopted when they are forked or found, and concluded when they exit."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from weir.control.clock import Clock
+from weir.control.port import (
+    PodExited,
+)
+from weir.local import pod_files
+from weir.local.fd_watcher import FdWatcher
+from weir.local.orphan_cleanup import conclude_start, kill_all
+from weir.local.recovery import exit_fact
+from weir.local.running_pods import RunningPod
+from weir.local.start_times import StartTimes
+from weir.local.state_dir import StateDir
+
+_AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
+_MAX_LOCKED_CHECKS = 100
+
+
+class SupervisorWatch:
+    """Watch of the supervisors of starts, in the watcher's thread.
+
+    `running` are the starts that aren't over, under `lock`. `concluded` takes each end.
+    """
+
+    def __init__(
+        self,
+        home: StateDir,
+        watch: FdWatcher,
+        lock: threading.Lock,
+        running: Mapping[str, RunningPod],
+        start_times: StartTimes,
+        clock: Clock,
+        concluded: Callable[[RunningPod, PodExited], None],
+    ) -> None:
+        self._home = home
+        self._watch = watch
+        self._lock = lock
+        self._running = running
+        self._start_times = start_times
+        self._clock = clock
+        self._concluded = concluded
+
+    def signal_stop(self, run: RunningPod) -> None:
+        """Signal the supervisor to stop. The caller holds the lock, so that the pidfd stays open."""
+        if run.process >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(run.process, signal.SIGTERM)
+                signal.pidfd_send_signal(run.process, signal.SIGCONT)
+
+    def on_forked(self, directory: str, process: int | None) -> None:
+        """Take over a forked supervisor; without a process, check whether its start is over."""
+        with self._lock:
+            run = self._running.get(self._home.start_name(directory))
+            if run is not None and run.process < 0 and process is not None:
+                self._adopt(run, process)
+                return
+        if process is not None:
+            os.close(process)
+        if run is not None and run.process < 0:
+            self.check(run)
+
+    def _adopt(self, run: RunningPod, process: int) -> None:
+        """Watch this process as its supervisor. The caller holds the lock."""
+        run.process = process
+        run.since_s = self._clock()
+        self._watch.add(process, lambda: self._on_exit(run))
+        if run.stopping:
+            self.signal_stop(run)
+
+    def _on_exit(self, run: RunningPod) -> None:
+        with self._lock:
+            self.close_pidfd(run)
+        self.check(run)
+
+    def close_pidfd(self, run: RunningPod) -> None:
+        """Close the pidfd of a supervisor. The caller holds the lock."""
+        if run.process >= 0:
+            self._watch.drop(run.process)
+            os.close(run.process)
+            run.process = -1
+
+    def check(self, run: RunningPod) -> None:
+        """Check a start without a supervisor: conclude it or adopt its supervisor; retry on failure."""
+        again_s: float | None = _AFTER_FAILURE_S
+        try:
+            with suppress(OSError):  # processes remain, or the machine lacks resources
+                again_s = self._check_once(run)
+        finally:
+            if again_s is not None:
+                self._watch.later(again_s, lambda: self.check(run))
+
+    def _check_once(self, run: RunningPod) -> float | None:
+        """Conclude a start or adopt its supervisor; return in how long to look again, if at all."""
+        if self._running.get(self._home.start_name(run.directory)) is not run or run.process >= 0:
+            return None
+        latest_s = self._start_times.latest_s(run)
+        over = conclude_start(run.directory, run.groups, latest_s)
+        if over is not None:
+            self._concluded(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
+            return None
+        process = pod_files.open_supervisor(run.directory)
+        if process is not None:
+            with self._lock:
+                self._adopt(run, process)
+            return None
+        run.locked_checks += 1
+        if run.locked_checks % _MAX_LOCKED_CHECKS == 0:
+            kill_all(run.directory, run.groups)  # its job has taken the lock of a supervisor it ended
+        return _AGAIN_S
