@@ -108,6 +108,7 @@ class World(ABC):
 
 SCRIPT = """
 trap 'while [ -e "$HOLD" ]; do sleep 0.02; done; exit 0' TERM
+echo ready
 cd "$WEIR_CHECKPOINT_DIR"
 while [ ! -e finish ]; do
     if [ $RANK = 0 ] && [ -e fail ]; then rm fail; exit 1; fi
@@ -148,10 +149,9 @@ class LocalWorld(World):
         self.backend.submitted(record)
 
     def running(self, name: str) -> Running:
+        """Return the pods whose script handles signals by now."""
         pods = [pod for pod in self.backend.pods() if pod.place.pod.workload == name]
-        return {
-            (pod.place.pod, pod.start): pod.place.devices for pod in pods if pod_files.signed(pod.directory)
-        }
+        return {(pod.place.pod, pod.start): pod.place.devices for pod in pods if is_ready(pod.directory)}
 
     def finish(self, name: str) -> None:
         (self._directories[name] / "finish").touch()
@@ -167,6 +167,12 @@ class LocalWorld(World):
     def close(self) -> None:
         (self._home / "hold").unlink(missing_ok=True)
         end_all(self.backend)
+
+
+def is_ready(directory: str) -> bool:
+    """Return True if the script of a start has said so."""
+    log = Path(pod_files.own_directory(directory)) / pod_files.LOG
+    return log.exists() and log.read_text() == "ready\n"
 
 
 class SlowToStop(SimulatedCluster):
