@@ -16,7 +16,8 @@ from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.translate.gates import GATED
 from weir.kubernetes.writes.condition_reasons import UNSCHEDULABLE, condition_reason
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write
-from weir.kubernetes.writes.status_values import moment
+from weir.kubernetes.writes.status_fields import pending
+from weir.kubernetes.writes.status_values import cut, moment
 
 REASON_EVERY_S, SENTENCE_EVERY_S = 1.0, 60.0
 """Shortest time between two conditions of a pod, where the reason or only the sentence has changed."""
@@ -94,3 +95,18 @@ def condition(namespace: str, name: str, uid: str, reason: str, sentence: str, s
     body = {"metadata": {"uid": uid}, "status": {"conditions": [words]}}
     path = path_of("v1", "pods", namespace, name)
     return PatchStatus(path, body, kind=Patch.STRATEGIC, until_bound=True)
+
+
+def pod_reasons(
+    gang: Gang, why: Explanation | None, scale_up_over_quota: bool
+) -> Iterator[tuple[TrackedPod, Explanation]]:
+    """Yield the pending pods of a workload, each with its own reason or else that of the workload."""
+    if why is not None and scale_up_over_quota and "over_quota" in why.numbers:
+        numbers = {key: value for key, value in why.numbers.items() if key != "over_quota"}
+        why = why.model_copy(update={"numbers": numbers})
+    for tracked in pending(gang):
+        info = tracked.info
+        if info is not None and info.wait and info.wait_why:
+            yield tracked, Explanation(why=info.wait_why, sentence=cut(info.wait))
+        elif why is not None:
+            yield tracked, why

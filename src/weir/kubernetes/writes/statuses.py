@@ -15,13 +15,13 @@ from weir.api.answers import Explanation
 from weir.control.port import StopPod
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.state.unreadable import QUARANTINED
 from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.condition_reasons import WORKLOAD_ENDED
 from weir.kubernetes.writes.event_bodies import regarding
 from weir.kubernetes.writes.final_conditions import still_made
 from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, Write
+from weir.kubernetes.writes.pending_pods import pod_reasons
 from weir.kubernetes.writes.status_fields import (
     eviction_of,
     gate_why,
@@ -382,27 +382,12 @@ class StatusWriter:
         elif why.why != done.why:
             done.why = why.why
             self._say(gang, "Waiting", why.sentence, "Scheduling", "Normal")
-        yield from done.pending.take(gang, self._whys(gang, phase, why), now_s)
+        if why is not None and phase in PHASES.values():
+            sentence = f"its workload has ended: {as_clause(why.sentence)}"
+            why = Explanation(why=WORKLOAD_ENDED, sentence=sentence)
+        yield from done.pending.take(gang, pod_reasons(gang, why, self.scale_up_over_quota), now_s)
         if done.pending.next_s is not None:
             self._look_again(gang, done.pending.next_s)
-
-    def _whys(
-        self, gang: Gang, phase: str, why: Explanation | None
-    ) -> Iterator[tuple[TrackedPod, Explanation]]:
-        """Yield its pods that wait, each with the reason of its own or else that of the workload."""
-        if why is not None and phase in PHASES.values():
-            why = Explanation(
-                why=WORKLOAD_ENDED, sentence=f"its workload has ended: {as_clause(why.sentence)}"
-            )
-        if why is not None and self.scale_up_over_quota and "over_quota" in why.numbers:
-            numbers = {key: value for key, value in why.numbers.items() if key != "over_quota"}
-            why = why.model_copy(update={"numbers": numbers})
-        for tracked in pending(gang):
-            info = tracked.info
-            if info is not None and info.wait and info.wait_why:
-                yield tracked, Explanation(why=info.wait_why, sentence=cut(info.wait))
-            elif why is not None:
-                yield tracked, why
 
     def _events_of(self, gang: Gang) -> Iterator[EmitEvent]:
         """Yield the events about its object, once its uid is known."""
