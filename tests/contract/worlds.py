@@ -20,7 +20,7 @@ from tests.unit.simulation.fixtures import job as job_trace
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.control.loop import Control
 from weir.control.port import Backend, PodExit, StopPod
-from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.cluster_state import ClusterState

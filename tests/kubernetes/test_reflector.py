@@ -13,18 +13,12 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.credentials import Kubeconfig
 from weir.kubernetes.api.objects import ApiObject, KubePod
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import (
-    Change,
-    ObjectRemoved,
-    ObjectSet,
-    ObjectUnreadable,
-    Reflector,
-    RetryDelays,
-)
+from weir.kubernetes.api.reflector import Reflector, RetryDelays
 
 QUICK = RetryDelays(first_s=0.02, most_s=0.2, absent_s=0.2)
 

@@ -21,7 +21,7 @@ from weir.control.port import (
     PodRunning,
 )
 from weir.engine.overcommit import OvercommittedNode
-from weir.kubernetes.api.reflector import Change
+from weir.kubernetes.api.changes import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.effect_writes import EffectWrites, workload_of_effect
 from weir.kubernetes.state.cluster_state import ClusterState

@@ -8,6 +8,7 @@ import msgspec
 from weir.control.loop import Control
 from weir.control.port import Effect, Fact
 from weir.engine.plan import Plan
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import (
     Container,
     ContainerResources,
@@ -20,7 +21,6 @@ from weir.kubernetes.api.objects import (
     PodSpec,
     PodStatus,
 )
-from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.gpu_sharing import GPU_SHARING, SET_ASIDE

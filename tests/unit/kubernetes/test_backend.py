@@ -8,8 +8,8 @@ import pytest
 
 from weir.control.loop import Control
 from weir.control.port import StartPod
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import KubeAffinity, LabelSelector, Metadata, PodAffinity, PodAffinityTerm
-from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import (
     OwnerUid,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.properties.budget import examples
 
 from weir.control.loop import Control
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import KubePod, ObjectCondition, PodDisruptionBudget
-from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.disruption_budgets import BudgetCoverage, allowed_at_best

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from weir.api.answers import Explanation
+from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import Metadata, ObjectCondition
-from weir.kubernetes.api.reflector import ObjectRemoved
 from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
 from weir.kubernetes.writes.operations import Bind, Evict, PatchStatus, UpsertWorkload, WriteDone
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from weir.control.lifecycle import WorkloadLifecycle
-from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet, ObjectUnreadable
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.writes.operations import Bind, EmitEvent

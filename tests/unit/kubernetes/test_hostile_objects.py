@@ -11,8 +11,8 @@ from tests.kubernetes.hostile import Hostile
 from tests.properties.budget import EFFORT
 
 from weir.kubernetes.api import objects, volume_objects
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.decoding import UndecodedObject, read_object
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
 from weir.kubernetes.writes.operations import Bind, WriteDone
 

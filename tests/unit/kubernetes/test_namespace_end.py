@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import (
     KubePod,
     Metadata,
@@ -11,7 +12,6 @@ from weir.kubernetes.api.objects import (
     PodSpec,
     PodStatus,
 )
-from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.writes.namespace_end import NamespaceEnds
 from weir.kubernetes.writes.operations import PatchStatus
 

@@ -12,8 +12,8 @@ import pytest
 
 from weir.kubernetes.admission.owner_index import WAITING_IN_ONE_MAX, OwnerIndex
 from weir.kubernetes.admission.reviews import QuotaTree
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import KubePod, OwnerReference
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import OwnerObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.translate.kinds import load_kinds

@@ -10,11 +10,12 @@ from typing import Any, Literal, cast
 import pytest
 from msgspec import Raw
 
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient, ApiSilent, ClientLimits
 from weir.kubernetes.api.decoding import ListPage, WatchEvent
 from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable, ResourceExpired, TooManyRequests
 from weir.kubernetes.api.objects import ApiObject, Metadata
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, Reflector, RetryDelays
+from weir.kubernetes.api.reflector import Reflector, RetryDelays
 
 AT_ONCE = RetryDelays(first_s=0.0, most_s=0.0, absent_s=0.0)
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import msgspec
 from structlog import get_logger
 
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import OwnerObject
 from weir.kubernetes.translate.gpu_templates import asks_for_gpus
 from weir.kubernetes.translate.kinds import WorkloadKinds

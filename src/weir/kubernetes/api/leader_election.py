@@ -22,11 +22,12 @@ from uuid import uuid4
 
 import msgspec
 
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, Reflector
+from weir.kubernetes.api.reflector import Reflector
 
 
 class Leadership(Protocol):

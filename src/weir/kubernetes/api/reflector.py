@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic
 
 from structlog import get_logger
 
 from weir.kubernetes.api.backoff import Backoff
+from weir.kubernetes.api.changes import Change, HasMetadata, ObjectRemoved, ObjectSet, ObjectUnreadable, T
 from weir.kubernetes.api.client import ApiClient, ApiSilent
 from weir.kubernetes.api.decoding import BookmarkObject, UndecodedObject, WatchEvent, read, read_object
 from weir.kubernetes.api.errors import (
@@ -36,7 +37,7 @@ from weir.kubernetes.api.errors import (
     TooManyRequests,
 )
 from weir.kubernetes.api.gc_control import collector_paused, freeze
-from weir.kubernetes.api.objects import ApiObject, Metadata
+from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import key_of
 
 _LOG = get_logger(__name__)
@@ -47,46 +48,6 @@ LOOK_AGAIN_AFTER_S = 0.5
 """A kind that the server doesn't have isn't looked for more often."""
 FAULTS_MOST = 3
 """Faults of the server in a row after which a watch isn't resumed any more."""
-
-
-class HasMetadata(Protocol):
-    """Any object of the API."""
-
-    @property
-    def metadata(self) -> Metadata:
-        """Return what every object has."""
-
-
-T = TypeVar("T", bound=HasMetadata)
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectSet(Generic[T]):
-    """This is how the object is now."""
-
-    key: str
-    object: T
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectRemoved:
-    """The object is gone."""
-
-    key: str
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectUnreadable:
-    """The object is there, or has changed, and doesn't look as it should."""
-
-    key: str
-    uid: str
-    sentence: str
-    body: Any = None  # all of it, as plain values, where that much can be read
-
-
-Change = ObjectSet[T] | ObjectRemoved | ObjectUnreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from structlog import get_logger
 
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.scheduler_config import KIND, PLURAL, SchedulerSettings, settings_of
 from weir.kubernetes.crd.schemas import API_VERSION, InvalidObject

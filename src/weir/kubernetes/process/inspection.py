@@ -17,10 +17,10 @@ from weir.control.loop import Control
 from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import pending_reason
 from weir.engine.plan import Plan
+from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.api.paths import key_of, path_of
-from weir.kubernetes.api.reflector import ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject
 from weir.kubernetes.crd.scheduler_settings import SchedulerSettings

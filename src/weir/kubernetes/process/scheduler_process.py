@@ -20,10 +20,11 @@ from structlog import get_logger
 from weir.control.clock import Clock
 from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.api import objects, volume_objects
+from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, ObjectSet, ObjectUnreadable, Reflector
+from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings

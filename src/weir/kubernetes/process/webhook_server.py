@@ -20,10 +20,11 @@ from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.admission.token_review import TokenReviewer
 from weir.kubernetes.admission.webhook_server import WebhookServices, application, serve, tls_context
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import KubePod, Namespace
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, Reflector
+from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.schemas import API_VERSION

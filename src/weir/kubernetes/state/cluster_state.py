@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Any
 
 from weir.control.port import Fact, PodExit, WorkloadFinished
+from weir.kubernetes.api.changes import Change
 from weir.kubernetes.api.objects import KubeNode, KubePod, Metadata, Namespace
-from weir.kubernetes.api.reflector import Change
 from weir.kubernetes.crd.objects import WRITTEN_KEY, QuotaObject, WorkloadObject
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.state.allocations import annotated

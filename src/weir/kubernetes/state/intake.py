@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.objects import KubePod
-from weir.kubernetes.api.reflector import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.unreadable import UnreadableObjects, held_roughly, node_in, rough

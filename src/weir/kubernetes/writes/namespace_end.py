@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from weir.kubernetes.admission.job_defaults import ENDED
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.objects import KubePod, Namespace
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.writes.operations import PatchStatus
 
 REASON = "NamespaceDeleted"

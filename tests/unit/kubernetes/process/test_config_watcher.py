@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.scheduler_config import TEXT_MAX, SchedulerSettings, settings_of
 from weir.kubernetes.crd.schemas import InvalidObject

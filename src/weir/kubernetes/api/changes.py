@@ -1,0 +1,46 @@
+"""Changes of objects, as a reflector passes them to its receivers."""
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from weir.kubernetes.api.objects import Metadata
+
+
+class HasMetadata(Protocol):
+    """Any object of the API."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Return what every object has."""
+
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSet(Generic[T]):
+    """This is how the object is now."""
+
+    key: str
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRemoved:
+    """The object is gone."""
+
+    key: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectUnreadable:
+    """The object is there, or has changed, and doesn't look as it should."""
+
+    key: str
+    uid: str
+    sentence: str
+    body: Any = None  # all of it, as plain values, where that much can be read
+
+
+Change = ObjectSet[T] | ObjectRemoved | ObjectUnreadable
