@@ -110,10 +110,26 @@ class Evict(_OfPod):
 
 
 @dataclass(frozen=True, slots=True)
-class UpsertWorkload:
+class _OfPath:
+    """Operation on the object, or the collection, at a path."""
+
+    path: str
+
+    @property
+    def object_path(self) -> str:
+        """Return the path of the object that is written to."""
+        return self.path
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent."""
+        return Urgency.OBJECTS
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertWorkload(_OfPath):
     """Make an object, or change it to this if it is there; what the body doesn't name stays as it is."""
 
-    path: str  # of the collection
     name: str
     body: Mapping[str, object]
     there: bool = False  # it is there already, as far as is known
@@ -124,32 +140,21 @@ class UpsertWorkload:
         """Return the path of the object that is written to."""
         return f"{self.path}/{self.name}"
 
-    @property
-    def urgency(self) -> Urgency:
-        """Return the lane in which it is sent."""
-        return Urgency.OBJECTS
-
 
 @dataclass(frozen=True, slots=True)
-class PatchStatus:
+class PatchStatus(_OfPath):
     """Change an object's status. Those that wait are merged, field by field; a list is one field.
 
     A status `inside` the object, not in a subresource, is merged with an `UpsertWorkload`, too. One that
     holds `until_bound` is of a pending pod: it is dropped once the pod is bound, which may happen first.
     """
 
-    path: str  # of the object
     patch: Mapping[str, object]  # {"status": {...}}
     kind: Patch = Patch.MERGE
     urgent: bool = False
     about: object = None
     inside: bool = False
     until_bound: bool = False
-
-    @property
-    def object_path(self) -> str:
-        """Return the path of the object that is written to."""
-        return self.path
 
     @property
     def urgency(self) -> Urgency:
@@ -177,41 +182,19 @@ class PatchNode:
 
 
 @dataclass(frozen=True, slots=True)
-class PatchMetadata:
+class PatchMetadata(_OfPath):
     """Change the metadata of an object as it was seen: without effect if it has changed since."""
 
-    path: str  # of the object
     patch: Mapping[str, object]  # {"metadata": {"resourceVersion": ..., ...}}
     about: object = None
 
-    @property
-    def object_path(self) -> str:
-        """Return the path of the object that is written to."""
-        return self.path
-
-    @property
-    def urgency(self) -> Urgency:
-        """Return the lane in which it is sent."""
-        return Urgency.OBJECTS
-
 
 @dataclass(frozen=True, slots=True)
-class ApplyObject:
+class ApplyObject(_OfPath):
     """Have an object say this, and nothing else of what Weir had it say before."""
 
-    path: str  # of the object
     body: Mapping[str, object]
     about: object = None
-
-    @property
-    def object_path(self) -> str:
-        """Return the path of the object that is written to."""
-        return self.path
-
-    @property
-    def urgency(self) -> Urgency:
-        """Return the lane in which it is sent."""
-        return Urgency.OBJECTS
 
 
 Write = Bind | Evict | UpsertWorkload | PatchStatus | PatchNode | PatchMetadata | ApplyObject
