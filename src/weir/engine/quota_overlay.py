@@ -293,8 +293,8 @@ def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
     if total:
         projects = [at for at, queue in enumerate(ledger.queues) if queue.is_project]
         names = [ledger.queues[at].name for at in projects]
-        used = cluster.usage.decayed(names, now_s, rules.half_life, rules.window)
-        for at, milli in zip(projects, used, strict=True):
+        decayed = cluster.usage.decayed(names, now_s, rules.half_life, rules.window)
+        for at, milli in zip(projects, decayed, strict=True):
             for queue in ledger.path[at]:
                 used[queue] += milli / total
     return used
