@@ -34,7 +34,7 @@ def violations(snapshot: Snapshot, metrics: Metrics) -> Iterator[Violation]:
     """Yield everything that doesn't hold in a snapshot."""
     held = holdings(snapshot)
     for gang in snapshot.gangs.values():
-        yield from _gang_in_part(gang)
+        yield from _gang_in_part(gang, snapshot)
         if gang.waiting:
             waiting = Waiting(snapshot, gang, held)
             yield from _told(snapshot, gang)
@@ -47,8 +47,9 @@ def violations(snapshot: Snapshot, metrics: Metrics) -> Iterator[Violation]:
     yield from _metrics(snapshot, held, metrics)
 
 
-def _gang_in_part(gang: Gang) -> Iterator[Violation]:
-    there = sum(pod.holds and not pod.deleting for pod in gang.pods)
+def _gang_in_part(gang: Gang, snapshot: Snapshot) -> Iterator[Violation]:
+    """Yield a gang of which some pods are on nodes that exist, and fewer than it needs."""
+    there = sum(pod.holds and not pod.deleting and pod.node in snapshot.nodes for pod in gang.pods)
     left = gang.needs
     if gang.owner.kind != "Job":
         left = max(0, gang.needs - sum(pod.phase == "Succeeded" for pod in gang.pods))

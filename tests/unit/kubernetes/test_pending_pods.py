@@ -229,3 +229,17 @@ def _why_of(writes: Iterable[Write | EmitEvent]) -> set[str]:
     """Return the reasons that Workloads get."""
     statuses = [each.patch["status"] for each in writes if isinstance(each, PatchStatus) and each.inside]
     return {each["reason"]["why"] for each in statuses if each.get("reason")}  # type: ignore[attr-defined, index]
+
+
+def test_a_pod_that_waits_beside_one_on_a_lost_node_is_told_why() -> None:
+    told = Told()
+    told.see("nodes", node("n1"))
+    told.see("projects", project("team"))
+    told.see("owners", job("train", "j1", 2))
+    told.see("pods", pod("t-0", owner=("train", "j1"), on="gone", start=1, devices="0", phase="Running"))
+    told.see("pods", pod("t-1", owner=("train", "j1")))
+    told.step()
+    statuses = StatusWriter(told.cluster_state, {})
+    writes = [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]
+    paths = [each.path for each in writes if isinstance(each, PatchStatus) and not each.inside]
+    assert paths == ["/api/v1/namespaces/team/pods/t-1"]

@@ -358,7 +358,8 @@ class StatusWriter:
             return Explanation(why=cause.rule.value, sentence=told, numbers=dict(cause.numbers))
         if phase in ("Running", "Starting"):
             self._stops.pop(gang, None)
-            return self._reasons.get(gang.name) if any(pending(gang)) else None
+            gated = Explanation(why=gate_why(gang), sentence=gang.told_gate) if gang.told_gate else None
+            return self._reasons.get(gang.name, gated) if any(pending(gang)) else None
         if phase != "Pending":
             return self._stops.get(gang) if phase == "Stopping" else None
         gate = gang.told_gate or (gang.gate(0) if gang.adopted else None)
