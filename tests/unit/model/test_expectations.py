@@ -70,7 +70,7 @@ def test_a_node_is_held_against_running_pods_only() -> None:
             PodExpected(reason=ReasonCode.INSUFFICIENT_CAPACITY),
             ["a/x/0: waits for no reason, insufficient_capacity expected"],
         ),
-        ("a/x/0", PodExpected(evicted_by="b"), ["a/x/0: was evicted by nobody, b expected"]),
+        ("a/x/0", PodExpected(evicted_by="b"), ["a/x/0: was evicted by no workload, b expected"]),
         ("c/x/0", PodExpected(), ["c/x/0: there is no such pod"]),
     ],
 )
