@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/screenshots"
 SIZE = {"width": 1440, "height": 900}
-BUSY = "while :; do for i in $(seq 400000); do :; done; echo step $((s++)) loss 0.$RANDOM; sleep 0.1; done"
+BUSY = "while :; do for i in $(seq 2000000); do :; done; echo step $((s++)) loss 0.$RANDOM; sleep 0.1; done"
 START_S_MAX = 120.0
 FLAGS = (
     "--no-sandbox",

@@ -3,7 +3,7 @@ import { carryOut, fits, mayActIn } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, sorted, toggled } from '../src/logic/filter'
-import { ago, amount, bytes, colourOf, shortOf, span } from '../src/logic/format'
+import { ago, amount, bytes, colourOf, sentence, shortOf, span } from '../src/logic/format'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
 import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
@@ -138,6 +138,11 @@ describe('numbers and addresses', () => {
     expect([0, 1023, 1 << 30, 1.5 * 2 ** 40].map(bytes)).toEqual(['0 B', '1023 B', '1 GiB', '1.5 TiB'])
     expect(ago(0, 3)).toBe('now')
     expect(amount('gpu', 1)).toBe('1 GPU')
+  })
+  test('a reason is shown as a sentence, and a name keeps its letters', () => {
+    expect(sentence('insufficient capacity: vm has 0 GPUs free')).toBe('Insufficient capacity: vm has 0 GPUs free.')
+    expect(sentence('big was stopped by mia.', 'big')).toBe('big was stopped by mia.')
+    expect(sentence('')).toBe('')
   })
   test('a colour depends on the name alone', () => {
     expect(colourOf('vision')).toBe(colourOf('vision'))

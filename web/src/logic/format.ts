@@ -38,6 +38,13 @@ export function number(value: number): string {
 
 export const counted = (value: number, noun: string): string => `${number(value)} ${noun}${value === 1 ? '' : 's'}`
 
+/** A reason as a sentence: with a capital letter, unless it begins with the name of its workload, and a full stop. */
+export function sentence(text: string, name = ''): string {
+  const first = text.split(' ', 1)[0]!
+  const begun = first !== name && /^[a-z]+$/.test(first) ? text[0]!.toUpperCase() + text.slice(1) : text
+  return !begun || /[.?!]$/.test(begun) ? begun : `${begun}.`
+}
+
 export const gpus = (value: number): string => counted(value, 'GPU')
 
 export const percent = (fraction: number): string => `${Math.round(fraction * 100)} %`
