@@ -52,6 +52,13 @@ def test_the_core_needs_its_nouns_and_numpy(room: str) -> None:
             assert own or module.split(".")[0] in ALLOWED, f"{file.name} imports {module}"
 
 
+def test_compiled_modules_cache_no_property() -> None:
+    """The compiler takes a cached property for a plain one, which is computed at each use."""
+    for pattern in ("state/**/*.py", "engine/**/*.py", "control/*.py", "simulation/*.py"):
+        for file in SOURCE.glob(pattern):
+            assert "cached_property" not in file.read_text(), file.name
+
+
 def test_pins_name_versions_and_hashes_and_nothing_else() -> None:
     text = (ROOT / "constraints.txt").read_text().replace(" \\\n", "\n")
     pin = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ; [a-zA-Z0-9_.<>=!' ]+)?")

@@ -5,7 +5,6 @@ of a device it is assumed that the whole device is free once that pod is gone: s
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -43,13 +42,17 @@ class ConsolidationBounds:
         self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
         self._suffice: dict[ConsolidationKey, bool] = {}
         self._over_quota: dict[int, bool] = {}
+        self._all_over_quota: Bools | None = None
 
-    @cached_property
+    @property
     def over_quota(self) -> Bools:
         """Return for each project whether a queue of its path is over quota; such work is always movable."""
-        return np.array([self._is_over_quota(at) for at in range(len(self._cluster.ledger.path))], np.bool_)
+        if self._all_over_quota is None:
+            projects = range(len(self._cluster.ledger.path))
+            self._all_over_quota = np.array([self._is_over_quota(at) for at in projects], np.bool_)
+        return self._all_over_quota
 
-    @cached_property
+    @property
     def _projects_over_quota(self) -> frozenset[int]:
         return frozenset(np.flatnonzero(self.over_quota).tolist())
 

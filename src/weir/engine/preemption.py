@@ -1,7 +1,6 @@
 """Preemption: free capacity for workloads that didn't fit, by consolidation, reclaim or preempt."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 
 from weir.engine.allocate import Allocator
 from weir.engine.failed_preemptions import FailedPreemptions
@@ -32,6 +31,8 @@ class Preemptor:
         self._overlay = allocator.overlay
         self._checks = allocator.checks
         self._new_context = new_context
+        self._kept_context: PreemptionContext | None = None
+        self._lapsed: bool | None = None
         self._bounds = ReclaimBounds(allocator)
         self._eligibility = PreemptionEligibility(allocator, self._bounds)
         self._failed = FailedPreemptions(allocator, self._bounds)
@@ -79,9 +80,12 @@ class Preemptor:
                 more = candidate.at + 1 < len(candidate.of.members)
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
 
-    @cached_property
+    @property
     def _context(self) -> PreemptionContext:
-        return self._new_context()
+        """Return the context; it is built at its first use."""
+        if self._kept_context is None:
+            self._kept_context = self._new_context()
+        return self._kept_context
 
     @property
     def _any_leaves(self) -> bool:
@@ -270,11 +274,13 @@ class Preemptor:
         if not self._cluster.budgets or not rules.is_owner:
             return False
         if budgets.borrowed == "grace_period":
-            return self._any_lapsed
+            return self._any_lapsed()
         waited_s = self._allocator.now_s - rules.job.waits_since_s
         return budgets.borrowed == "override" and waited_s >= budgets.grace
 
-    @cached_property
     def _any_lapsed(self) -> bool:
-        running = self._cluster.running.values()
-        return any(job.spec.lapsed for jobs in running for job in jobs.values())
+        """Return True if budgets no longer protect any running workload."""
+        if self._lapsed is None:
+            running = self._cluster.running.values()
+            self._lapsed = any(job.spec.lapsed for jobs in running for job in jobs.values())
+        return self._lapsed

@@ -1,7 +1,6 @@
 """Preemption eligibility: the pending workloads for which preemption is worth a search."""
 
 from collections.abc import Collection
-from functools import cached_property
 
 from weir.engine.allocate import Allocator
 from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, Member
@@ -23,9 +22,11 @@ class PreemptionEligibility:
         self._checks = allocator.checks
         self._cache = allocator.cache.preemption
         self._bounds = bounds
+        self._free_milli = 0
 
     def candidates(self) -> list[Candidate]:
         """Return the pending workloads for which preemption could succeed."""
+        self._free_milli = self._allocator.capacity.free_gpu_milli()
         sets = self._cache.candidate_sets
         if sets is None:
             sets = self._cache.candidate_sets = self._candidate_sets()
@@ -163,10 +164,6 @@ class PreemptionEligibility:
             return ConsolidationKey(of.wants, None, True, False, protects)
         scattered = self._allocator.placement.may_scatter(job, of.step.lacks)
         return ConsolidationKey(of.wants, topology, scattered, job.is_running, protects)
-
-    @cached_property
-    def _free_milli(self) -> int:
-        return self._allocator.capacity.free_gpu_milli()
 
     def rules_of(self, candidate: Candidate) -> PreemptionRules:
         """Return the rights of a candidate."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from weir.engine.fair_share import FairShares, demands, fair_shares
 from weir.engine.never_runs import Excess
@@ -53,6 +52,8 @@ class QuotaOverlay:
         self.used = [line.copy() for line in cluster.ledger.allocated]
         self.fixed = [line.copy() for line in cluster.ledger.fixed]
         self.log: list[tuple[tuple[int, ...], Amounts, bool, int]] = []  # charges (1) and releases (-1)
+        self._demand: list[list[int]] | None = None
+        self._totals: list[int] | None = None
         self._scaled: dict[tuple[int, int], bool] = {}
         self._dominant: dict[int, tuple[float, int]] = {}  # of what each queue holds, while that lasts
 
@@ -65,14 +66,18 @@ class QuotaOverlay:
             )
         return self.known
 
-    @cached_property
+    @property
     def demand(self) -> list[list[int]]:
         """Return the allocated and requested amounts of each queue, within its limit."""
-        return demands(self.ledger, self._excess())
+        if self._demand is None:
+            self._demand = demands(self.ledger, self._excess())
+        return self._demand
 
-    @cached_property
+    @property
     def _total(self) -> list[int]:
-        return self._cluster.totals()
+        if self._totals is None:
+            self._totals = self._cluster.totals()
+        return self._totals
 
     def is_scaled(self, parent: int, row: int) -> bool:
         """Return True if the guarantees of a queue's children (-1: of the top) exceed the capacity."""

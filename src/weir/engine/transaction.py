@@ -61,10 +61,15 @@ class Accounting:
         for pod in pods:
             self.overlay.add(pod.job.path, pod.amounts, not pod.job.preemptible, -1)
 
+    def evict(self, pods: Sequence[Pod]) -> None:
+        """Release the usage of running pods and count them against their budgets, to see what follows."""
+        self.release(pods)
+        if self.disruptions.any:
+            self.disruptions.use(pods)
+
     def stop(self, pods: Sequence[Pod]) -> None:
         """Release the usage of running pods, and count them as leaving and against their budgets."""
-        self.release(pods)
-        self.disruptions.use(pods)
+        self.evict(pods)
         for pod in pods:
             if pod not in self.leaving:
                 self._leaving_log.append((pod, True))

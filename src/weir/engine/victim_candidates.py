@@ -106,7 +106,8 @@ class VictimCandidates:
 
     def running(self, job: Job) -> list[Pod]:
         """Return the pods of a job that the plan leaves running so far."""
-        return self._context.running(job)
+        leaving, pods = self._leaving, job.running_pods()
+        return [pod for pod in pods if pod not in leaving] if leaving else pods
 
     def takeable(self) -> VictimEntries:
         """Return every possible victim by node; kept for searches that start alike."""
@@ -122,7 +123,7 @@ class VictimCandidates:
         found = VictimEntries()
         tiers: list[Tier] = []
         for job, only_moves in self.jobs.items():
-            pods = self._context.running(job)
+            pods = self.running(job)
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
                 if self._disruptions.any and not self._may_stop(pods, moves=only_moves):
@@ -169,13 +170,13 @@ class VictimCandidates:
     def victims_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
         """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole."""
         if self.jobs[job]:
-            pods = self._context.running(job) if _is_bound_together(job) else here
+            pods = self.running(job) if _is_bound_together(job) else here
             if self._disruptions.any and not self._may_stop(pods, moves=True):
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
             return [Victim(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
         victims = []
-        running = self._context.running(job)
+        running = self.running(job)
         spare = [-need for need in job.needed]
         for pod in running:
             spare[pod.group] += 1
@@ -276,7 +277,7 @@ class VictimCandidates:
                 if rule is not None:
                     going.append((victim, rule))
                     left.remove(victim)
-                    self._accounting.stop(victim.pods)
+                    self._accounting.evict(victim.pods)
                     break
             else:
                 return None
