@@ -41,7 +41,7 @@ def test_the_engine_is_compiled(room: str) -> None:
     ]
     assert modules
     plain = {module.__name__ for module in modules if not is_compiled(str(module.__file__))}
-    assert plain <= {"weir.state.events", "weir.control.port"}
+    assert plain <= {"weir.state.events", "weir.control.journal", "weir.control.port"}
 
 
 def test_plans_are_those_of_the_sources() -> None:

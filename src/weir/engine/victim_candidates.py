@@ -255,6 +255,9 @@ class VictimCandidates:
         attempt may evict the victims it has taken between them.
         """
         taken = [victim for victim, _ in self.victims or ()]
+        if len(victims) == 1 and not taken:
+            rule = self.rule(victims[0])
+            return None if rule is None else [(victims[0], rule)]
         with self._context.transaction.trial():
             for victim in taken:
                 self._accounting.resume(victim.pods)
