@@ -2,15 +2,15 @@
 
 A cancellation is written, then carried out. If it can't be written, it is carried out first, from memory.
 The reserve is released only once no process of the job is left that could fill it: then the job's end fits
-on the disk.
+on the disk. That also holds for a cancellation for which the disk had just enough space left.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from structlog import get_logger
 
-from weir.control.port import CancelRequested, Fact
+from weir.control.port import CancelRequested
 from weir.local.disk_reserve import DiskReserve
 from weir.local.server.pool_state import PoolState
 from weir.model.workloads import Workload
@@ -24,12 +24,13 @@ _LOG = get_logger(__name__)
 
 
 class Cancellations:
-    """The stops of a pool. All but `facts` belongs to the event loop."""
+    """The stops of a pool. All but `facts` and `make_space` belongs to the event loop."""
 
     def __init__(self, pool: PoolState) -> None:
         self._pool = pool
         self.reserve = DiskReserve(pool.home)
         self._unwritten: dict[str, CancelRequested] = {}
+        self._written: dict[int, CancelRequested] = {}  # by the uid of a workload not over at the last look
         self._why = ""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -41,9 +42,24 @@ class Cancellations:
         names = ", ".join(sorted(self._unwritten)[:4])
         return f"{self._why} The stop of {names} is carried out, but not stored yet."
 
-    def facts(self) -> Iterable[Fact]:
-        """Return the stops that aren't written down: a control that connects later doesn't find them."""
-        return list(self._unwritten.values())
+    def facts(self) -> Sequence[CancelRequested]:
+        """Return the stops of workloads that aren't over: the store lacks some, and the users of the rest."""
+        return [*self._written_stops(), *self._unwritten.copy().values()]
+
+    def _written_stops(self) -> list[CancelRequested]:
+        """Return the stored stops of workloads that aren't over; forget the others."""
+        live = {line.uid for line in tuple(self._pool.view.workloads.values())}
+        for uid in tuple(self._written):
+            if uid not in live:
+                self._written.pop(uid, None)
+        return list(self._written.copy().values())
+
+    def make_space(self) -> None:
+        """Release the reserve if the disk is full and a stopped workload only lacks its stored end."""
+        stops = self._written_stops()
+        for fact in stops if self.reserve.trouble else ():
+            if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
+                _LOG.warning("reserve_released", workload=fact.workload)
 
     async def withdraw(self, fact: CancelRequested, told: Callable[[Workload, int], None]) -> int:
         """Cancel a workload; return its number. `told` is called once the cancellation is certain.
@@ -60,6 +76,7 @@ class Cancellations:
                 raise
             self._why = str(error)
         else:
+            self._written[kept.launch.uid] = fact
             told(kept.workload, kept.launch.uid)
             self._pool.backend.tell(fact)
             return kept.launch.uid
@@ -88,11 +105,12 @@ class Cancellations:
             if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
                 _LOG.warning("reserve_released", workload=fact.workload)
             try:
-                await asyncio.wrap_future(self._pool.store.cancel_soon(fact.workload, fact.at_s))
+                kept = await asyncio.wrap_future(self._pool.store.cancel_soon(fact.workload, fact.at_s))
             except StoreFailed:
                 await asyncio.sleep(AGAIN_S)
             except (NoSuchWorkload, WorkloadOver):
                 break  # its end was written down meanwhile
             else:
+                self._written[kept.launch.uid] = fact
                 break
         self._unwritten.pop(fact.workload, None)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from weir.api.answers import Answer, QueueRow
 from weir.control.loop import Control
-from weir.control.port import Effect, EndWorkload, Fact
+from weir.control.port import CancelRequested, Effect, EndWorkload, Fact
 from weir.local import persistent_clock
 from weir.local.server import submissions
 from weir.local.server.cancellations import Cancellations
@@ -44,7 +44,12 @@ class _ObservedBackend:
         facts += self._secrets.after(facts)
         if self.connects:  # facts that couldn't be stored are missing in the backend's state
             self.connects = False
-            facts += self._cancellations.facts()
+            stops = self._cancellations.facts()
+            named = {fact.workload for fact in stops}
+            facts = [
+                each for each in facts if not (isinstance(each, CancelRequested) and each.workload in named)
+            ]
+            facts += stops
         self._pool.event_log.facts(facts)
         self._pool.view.facts(facts)
         return facts
@@ -77,6 +82,7 @@ class PoolControlHooks:
     def connect(self) -> Control:
         """Create a new control, and rebuild the view for it."""
         pool = self._pool
+        self._cancellations.make_space()
         now_s = pool.clock()
         nodes = pool.inventory.nodes
         kept = pool.store.journal.workloads()
@@ -145,6 +151,7 @@ class PoolControlHooks:
                 pool.store.write_token_uses()
             self._next_minute_s = (now_s // MINUTE_S + 1) * MINUTE_S
             persistent_clock.keep(pool.home, pool.clock)
+            self._cancellations.make_space()
             self._cancellations.reserve.restore()
             pool.disk_trouble = self._cancellations.reserve.trouble
         pool.record(())
