@@ -19,6 +19,7 @@ PAGES = (
     "docs/tutorials/quotas.md",
     "docs/tutorials/cluster.md",
     "docs/how-to/checkpoints.md",
+    "docs/how-to/dashboard.md",
     "docs/how-to/secrets.md",
     "docs/how-to/systemd.md",
     "docs/how-to/backup.md",

@@ -42,6 +42,8 @@ _OTHERS = (
 )
 _PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
+PARAMETERS = "keeps-parameters"
+"""A policy that stays, refuses nothing, and reads a ConfigMap."""
 _ONCE = "once-"
 """How namespaces of one test are named. Nobody comes to them again; removing one takes a hundred requests."""
 _numbers = itertools.count(1)
@@ -53,6 +55,35 @@ class Cluster:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.api: Api = plane.api
+
+    def keep_parameters(self) -> None:
+        """Keep the API server reading ConfigMaps as parameters of policies, whatever a test removes.
+
+        With the last binding that names a ConfigMap it stops reading them until it is started again
+        (kubernetes/kubernetes#130887).
+        """
+        kinds = {
+            "apiGroups": ["none.weir.dev"],
+            "apiVersions": ["*"],
+            "operations": ["*"],
+            "resources": ["*"],
+        }
+        policy = {
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": {"resourceRules": [kinds]},
+            "validations": [{"expression": "true"}],
+        }
+        parameters = {"name": PARAMETERS, "namespace": "default", "parameterNotFoundAction": "Allow"}
+        binding = {"policyName": PARAMETERS, "validationActions": ["Deny"], "paramRef": parameters}
+        for kind, spec in (("", policy), ("Binding", binding)):
+            self.api.apply(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": f"ValidatingAdmissionPolicy{kind}",
+                    "metadata": {"name": PARAMETERS},
+                    "spec": spec,
+                }
+            )
 
     def add_nodes(self, count: int, *, gpus: int = 8, **like: Any) -> list[str]:
         """So many nodes alike (see nodes.py), ready; their names."""
@@ -110,7 +141,11 @@ class Cluster:
     def empty(self) -> None:
         """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay."""
         there = stored(self.plane.etcd)
-        for path in (*_HOOKS, *_OWNERS):
+        for path in _HOOKS:
+            there[_plural(path)] = [each for each in there[_plural(path)] if each[1] != PARAMETERS]
+            if there[_plural(path)]:
+                self.api.delete(f"{path}?fieldSelector=metadata.name%21%3D{PARAMETERS}", grace_s=0)
+        for path in _OWNERS:
             self._sweep(path, there)
         if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
             self.until(self._no_pods, 120, "the pods to be gone")

@@ -390,7 +390,7 @@ def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
         (8, "write GROUP/VERSION such as batch/v1"),
         (10, "'gaming' isn't known; write train, inference or build"),
         (11, "unknown key gagn; did you mean gang?"),
-        (12, "'spec.x' is one thing; write a path to all of several"),
+        (12, "'spec.x' is a single value; write a path to a list, such as spec.x.*"),
         (13, "is no condition; write one such as"),
     ]:
         assert any(each.startswith(f"own.yaml:{line}: ") and text in each for each in told), (line, told)

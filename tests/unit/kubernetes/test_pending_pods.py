@@ -14,7 +14,13 @@ from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
 from weir.kubernetes.writes.condition_reasons import condition_reason
 from weir.kubernetes.writes.event_recorder import STARTS_MOST, EventRecorder
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write
-from weir.kubernetes.writes.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, SENTENCE_EVERY_S, PendingPods
+from weir.kubernetes.writes.pending_pods import (
+    EVENT_AGAIN_S,
+    REASON_EVERY_S,
+    SENTENCE_EVERY_S,
+    PendingPods,
+    pod_reasons,
+)
 from weir.kubernetes.writes.statuses import StatusWriter
 from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.reasons import ReasonCode as Code
@@ -47,10 +53,10 @@ def test_no_node_is_bought_for_work_over_its_quota_unless_the_settings_say_so(co
     why = Explanation(why=code.value, sentence="", numbers={"over_quota": True})
     assert condition_reason(why) == "OverQuota"
     waiting = Waiting()
-    statuses = waiting.here.backend.statuses
     for is_on, expected in ((False, "OverQuota"), (True, "Unschedulable")):
         waiting.here.backend.set_scale_up_over_quota(is_on)
-        ((_, told),) = statuses._whys(waiting.gang, "Pending", why)
+        is_up = waiting.here.backend.statuses.scale_up_over_quota
+        ((_, told),) = pod_reasons(waiting.gang, why, is_up)
         assert condition_reason(told) == expected
 
 
