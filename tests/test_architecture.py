@@ -206,6 +206,11 @@ COUNTS: dict[str, Callable[[dict[Path, ast.Module]], Counter[str]]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["constraints.txt", "web/package-lock.json"])
+def test_pinned_versions_come_without_addresses(name: str) -> None:
+    assert "://" not in (ROOT / name).read_text(), "remove what npm adds: `resolved` and `funding`"
+
+
 @pytest.mark.parametrize("kind", COUNTS)
 def test_counts_of_each_package_never_rise(kind: str) -> None:
     trees = syntax_trees()
