@@ -55,7 +55,7 @@ def weight() -> int:
 
 
 def whole_list(count: int) -> tuple[bytes, dict[str, Any]]:
-    """Return the first frame of a pool with so many live workloads, and what it costs the server."""
+    """Return the first frame of a pool with this number of live workloads, and its cost for the server."""
     table = LiveTable()
     began = time.perf_counter()
     for uid in range(count):

@@ -1,4 +1,4 @@
-"""One server and one chromium for all browser tests."""
+"""Start one server and one chromium for all browser tests."""
 
 import importlib.util
 import os

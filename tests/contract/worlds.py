@@ -1,4 +1,4 @@
-"""One node of four devices and two projects of two each, behind each of the three backends.
+"""Worlds of the contract suite: one node of four devices and two projects, behind each of the three backends.
 
 Every world has the same verbs: what a user does (`submit`), what pods do (`finish`, `fail`, slow stops),
 and a crash of the scheduler.

@@ -29,7 +29,7 @@ def weir(plane: ControlPlane) -> Iterator[Weir]:
 
 
 class Round:
-    """One team borrows a full cluster, a budget protects some of its pods, and the owner asks for a gang."""
+    """Have a team borrow a full cluster, protect some of its pods, and let the owner ask for a gang."""
 
     def __init__(self, cluster: Cluster, chance: random.Random) -> None:
         self.cluster = cluster

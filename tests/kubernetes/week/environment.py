@@ -154,7 +154,7 @@ class Environment:
         self.api.patch(path, body, MERGE)
 
     def after(self, steps: int, what: str, act: Any) -> None:
-        """Do something so many steps later; what isn't possible any more then is left out."""
+        """Do something a number of steps later; leave out what is no longer possible then."""
         self.later.append((self.step + steps, what, act))
 
 

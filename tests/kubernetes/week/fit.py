@@ -1,4 +1,4 @@
-"""Where pods fit, worked out from the API objects: an independent and slow answer to the scheduler's question.
+"""Work out from the API objects where pods fit: an independent and slow answer to the scheduler's question.
 
 Rules that aren't modelled here (volumes, spreading, wishes) make a pod *unclear*: nothing is claimed of it.
 """
@@ -61,7 +61,7 @@ def fits(pod: PodView, node: NodeView) -> bool:
 
 
 def place(pods: Sequence[PodView], nodes: Mapping[str, NodeView]) -> dict[str, str] | None:
-    """Return nodes by the names of pods if all fit together; None if no way was found in so many steps."""
+    """Return nodes by the names of pods if all fit together; None if no way was found within the limit of steps."""
     waiting = sorted(pods, key=lambda pod: (-pod.gpus, -pod.cpu_m, pod.name))
     found: dict[str, str] = {}
     steps = [STEPS_MOST]

@@ -19,7 +19,7 @@ NEEDS_ROOM = ("Unschedulable", "QuotaExceeded", "LimitExceeded", "WaitingForEvic
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What doesn't hold now. The same one, seen for too long, is a failure."""
+    """An invariant that doesn't hold now. One that is seen for too long is a failure."""
 
     invariant: str
     about: str

@@ -47,7 +47,7 @@ def job(
     spec: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Object:
-    """Return a Job of so many pods at once; `marks` are annotations of the Job, `spec` fields of its spec."""
+    """Return a Job with this number of pods at once; `marks` are annotations of the Job, `spec` fields of its spec."""
     annotations = dict(pod_marks or {})
     if runs_s is not None:
         annotations[RUNS] = f"{runs_s:.1f}s"

@@ -37,7 +37,7 @@ _GONE_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a run goes, and how patient it is.
+    """Speed and patience of a run.
 
     The API server looks at a namespace again after up to a minute.
     """
@@ -132,7 +132,7 @@ class Week:
     # Steps
 
     def go(self, steps: int, until_s: float = float("inf")) -> Report:
-        """Do so many steps, or as many as there is time for, and let everything settle now and then."""
+        """Do this number of steps, or as many as there is time for, and let everything settle now and then."""
         while self.report.steps < steps and time.monotonic() < until_s and self._may_go_on():
             self.step()
             if self.report.steps % SETTLE_EVERY == 0:

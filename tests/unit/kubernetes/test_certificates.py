@@ -34,7 +34,7 @@ def test_what_is_written_reads_back_and_shows_no_key() -> None:
 
 
 def test_the_only_key_that_is_kept_is_that_of_the_certificate() -> None:
-    """Who reads the Secret can serve as Weir, and can't sign for another name."""
+    """A reader of the Secret can serve as Weir, and can't sign for another name."""
     made = first(NAMES, NOW)
     keys = [base64.b64decode(part) for part in written(made).values() if b"PRIVATE" in base64.b64decode(part)]
     assert keys == [made.key]

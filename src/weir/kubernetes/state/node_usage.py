@@ -19,7 +19,7 @@ from weir.model.resources import PODS
 from weir.model.workloads import WHOLE_MILLI, Request
 
 Amounts = tuple[tuple[str, int], ...]
-"""What a pod holds by resource, itself as one of `pods` included, devices not."""
+"""Amounts by resource that a pod uses: with one of `pods`, without devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ForeignUsage:
     amounts: Amounts
     devices: int = 0
     marks: tuple[str, ...] = ()
-    attached: Amounts = ()  # volumes, where their driver takes only so many
+    attached: Amounts = ()  # volumes of drivers with a limit by node
 
     @property
     def takes(self) -> Amounts:

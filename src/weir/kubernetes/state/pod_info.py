@@ -31,7 +31,7 @@ class PodInfo:
     pod_request: PodRequest
     priority: int | None  # as its class says; None: that of its type
     submitted_s: float
-    orphan: bool = False  # an owner that ought to be there isn't
+    orphan: bool = False  # its owner doesn't exist
     wait: str = ""  # why it isn't ready to be placed, in a sentence
     wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
 

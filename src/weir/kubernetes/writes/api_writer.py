@@ -46,7 +46,7 @@ class Pace:
     in_flight: int = 128  # at most; fewer while the server answers late
     others_in_flight: int = 8  # of these, of each other urgency than pods: a busy server slows them down
     beside_pods: int = 4  # of these, while pods are under way: to the server they cost as much as pods do
-    few: int = 32  # so many pods under way are no burst: why they are evicted is said before
+    few: int = 32  # up to this number of pods is no burst: the reason of an eviction is written first
     events_per_s: float = 50.0
     events_waiting: int = 5000
     first_s: float = 0.2  # the first wait before a write is tried again

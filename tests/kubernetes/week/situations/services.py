@@ -6,7 +6,7 @@ from tools.controlplane.api import Object
 
 LEND = {"weir.dev/preemptible": "true"}
 KEPT_STEPS = 40
-"""Services are deleted after so many steps, so that a long run isn't full of them."""
+"""Services are deleted after this number of steps, so that a long run isn't full of them."""
 
 
 def path(found: Object) -> str:
