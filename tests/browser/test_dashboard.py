@@ -219,6 +219,31 @@ def test_quota_is_previewed_and_saved(opened: Callable[..., Any], server: Servin
     server.put("projects", "language", quota={"gpu": 1})
 
 
+def test_node_is_drained_and_undrained_and_a_priority_is_changed(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(screen="nodes")
+    with running(server, "moves", project="vision") as uid:
+        page.get_by_role("button", name="Drain").click()
+        form = page.get_by_role("form")
+        form.get_by_text("1 workload would stop").wait_for()
+        form.get_by_role("link", name="moves").wait_for()
+        form.get_by_label("Reason").fill("<b>new kernel</b>")
+        form.get_by_role("button", name="Yes, drain").click()
+        page.get_by_text("<b>new kernel</b>").wait_for()
+        server.until("moves", "pending")
+        go(page, server, f"workload/{uid}")
+        page.get_by_text("1 is drained").wait_for()
+        page.get_by_role("button", name="Change priority").click()
+        page.get_by_label("Priority").fill("77")
+        page.get_by_role("button", name="Set").click()
+        page.get_by_text("priority 77").wait_for()
+        go(page, server, "nodes")
+        page.get_by_role("button", name="Undrain").click()
+        page.get_by_role("button", name="Drain", exact=True).wait_for()
+        server.until("moves", "running")
+
+
 def test_member_sees_and_does_what_rest_allows_them(
     opened: Callable[..., Any], server: ServingOnPort
 ) -> None:

@@ -57,6 +57,19 @@ class TokenRotated(Entry):
     expires: Span | None = None
 
 
+class PriorityAsked(Entry):
+    """Another priority for a workload."""
+
+    priority: Priority
+
+
+class DrainAsked(Entry):
+    """Request to drain a node. `keep_running` lets its workloads run on until they end."""
+
+    reason: Annotated[str, Field(max_length=200)] = ""
+    keep_running: bool = False
+
+
 class SecretAsked(Entry):
     """Value of a secret."""
 

@@ -48,6 +48,9 @@ TOPICS = (
             Command(
                 "resume", "weir.cli.lifecycle:resume", "Let suspended workloads start again.", "workloads"
             ),
+            Command(
+                "priority", "weir.cli.lifecycle:priority", "Change the priority of a workload.", "workloads"
+            ),
             Command("rerun", "weir.cli.lifecycle:rerun", "Submit ended workloads again.", "ended"),
         ),
     ),
@@ -64,7 +67,7 @@ TOPICS = (
             Command("status", "weir.cli.nodes:status", "Show a summary of the pool."),
             Command("dashboard", "weir.cli.dashboard:dashboard", "Open the pool in a browser."),
             Command("top", "weir.cli.nodes:top", "Show the usage of projects and GPUs."),
-            Command("nodes", "weir.cli.nodes:nodes", "List the nodes."),
+            Command("nodes", "weir.cli.nodes:app", "List the nodes, drain and undrain one."),
             Command("checkpoints", "weir.cli.checkpoints:checkpoints", "List checkpoint directories."),
             Command("events", "weir.cli.events:events", "Show events and their causes.", "workloads"),
             Command("report", "weir.cli.report:app", "Report the usage by project, person or node."),

@@ -42,6 +42,24 @@ def resume(*names: str) -> int:
     return _each(names, lambda pool, name: pool.resume(name), lambda row: f"{row.name} is queued again.")
 
 
+def priority(name: str, priority: int, /) -> int:
+    """Change the priority of a workload that isn't over. Its preemptibility stays.
+
+    Parameters
+    ----------
+    name
+        The workload.
+    priority
+        The new priority, up to your highest in its project.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        row = pool.set_priority(name, priority)
+    print(f"{row.name} has priority {row.priority} now.")
+    return 0
+
+
 def rerun(*names: str) -> int:
     """Submit ended workloads again, unchanged.
 

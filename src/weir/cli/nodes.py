@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from cyclopts import App
+
 from weir.cli.columns import Column, pairs, table
 from weir.cli.formatting import NOTHING, counted, number, percent, since, size
 from weir.cli.outputs import OutputOption, WatchOption, print_plain, show
@@ -13,6 +15,7 @@ from weir.cli.watch import append, changed, is_terminal, repaint
 if TYPE_CHECKING:
     from weir.api.answers import DeviceRow, NodeRow, PoolStatus, QueueRow
 
+app = App(name="nodes", help="List the nodes with their allocation, drain and undrain one.")
 Row = TypeVar("Row")
 _MEASURED = ("USE", "OTHERS", "STATE")
 _BAR_WIDTH = 20
@@ -81,6 +84,7 @@ def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Ro
     ]
 
 
+@app.default
 def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
     """List the nodes with their allocation and the utilization of their GPUs.
 
@@ -105,6 +109,54 @@ def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
             return append(changed(pool.nodes, lambda row: row.name), NODES, output)
         rows = pool.nodes()
     show(rows, known(NODES, rows), output, none="The pool has no machine.")
+    return 0
+
+
+@app.command
+def drain(name: str, /, *, reason: str = "", keep_running: bool = False, yes: bool = False) -> int:
+    """Start nothing on a node, and stop its workloads: they wait, with the run they saved.
+
+    Parameters
+    ----------
+    name
+        The node.
+    reason
+        Why, for people whose workloads wait.
+    keep_running
+        Let its workloads run on until they end.
+    yes
+        Stop them; without it, their names are printed and nothing changes.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        stopped = [] if keep_running else pool.node_workloads(name)
+        if stopped and not yes:
+            for row in stopped:
+                print(f"{row.name} of {row.project} ({row.user}) would stop: {number(row.devices)} GPUs")
+            print(
+                f"Nothing has changed. --yes stops {counted(len(stopped), 'workload')}; --keep-running waits."
+            )
+            return 1
+        pool.drain(name, reason=reason, keep_running=keep_running)
+    print(f"{name} is drained; `weir nodes undrain {name}` lets workloads start on it again.")
+    return 0
+
+
+@app.command
+def undrain(name: str, /) -> int:
+    """Let workloads start on a drained node again.
+
+    Parameters
+    ----------
+    name
+        The node.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        pool.undrain(name)
+    print(f"Workloads start on {name} again.")
     return 0
 
 

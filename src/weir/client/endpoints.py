@@ -118,6 +118,14 @@ class Endpoints:
         """Submit an ended workload again, unchanged."""
         return _act(name, "rerun")
 
+    @endpoint
+    def set_priority(self, name: str, priority: int) -> Call[model.WorkloadRow]:
+        """Change the priority of a workload that isn't over."""
+        from weir.api.workload_list import WorkloadRow
+
+        path = f"/workloads/{_part(name)}/priority"
+        return Call("POST", path, form(WorkloadRow), body={"priority": priority})
+
     # The quota tree
 
     @row_list
@@ -194,6 +202,28 @@ class Endpoints:
         from weir.api.answers import NodePage
 
         return Call("GET", "/nodes", form(NodePage), _ALL)
+
+    @row_list
+    def node_workloads(self, name: str) -> Call[RowPage[model.WorkloadRow]]:
+        """Return the workloads that hold something on a node."""
+        from weir.api.workload_list import WorkloadPage
+
+        return Call("GET", f"/nodes/{_part(name)}/workloads", form(WorkloadPage))
+
+    @endpoint
+    def drain(self, name: str, *, reason: str = "", keep_running: bool = False) -> Call[model.NodeRow]:
+        """Start nothing on a node, and stop its workloads unless they may run on until they end."""
+        from weir.api.answers import NodeRow
+
+        body = {"reason": reason, "keep_running": keep_running}
+        return Call("POST", f"/nodes/{_part(name)}/drain", form(NodeRow), body=body)
+
+    @endpoint
+    def undrain(self, name: str) -> Call[model.NodeRow]:
+        """Let workloads start on a node again."""
+        from weir.api.answers import NodeRow
+
+        return Call("POST", f"/nodes/{_part(name)}/undrain", form(NodeRow), body={})
 
     @endpoint
     def events_page(

@@ -23,6 +23,7 @@ from weir.control.port import (
     GateChanged,
     LifecycleCause,
     LifecycleRule,
+    NodeDrained,
     PodExit,
     PodExited,
     PodRunning,
@@ -59,7 +60,7 @@ from weir.state.events import (
     WorkloadSubmitted,
     WorkloadSuspended,
 )
-from weir.state.jobs import Job
+from weir.state.jobs import Job, Phase
 
 
 class WorkloadLifecycle:
@@ -97,6 +98,7 @@ class WorkloadLifecycle:
             PodExited: self._exited,
             UtilizationSampled: self._use_seen,
             CancelRequested: self._withdrawn,
+            NodeDrained: self._drained,
         }
 
     @property
@@ -249,6 +251,24 @@ class WorkloadLifecycle:
             by = f" by {fact.by}" if fact.by else ""
             cause = LifecycleCause(LifecycleRule.WITHDRAWN, f"{fact.workload} was stopped{by}.")
             self._transitions.end(job, life, cause, fact.at_s)
+
+    def _drained(self, fact: NodeDrained) -> None:
+        """Release the nominations on a node, and stop its workloads: they wait for another place."""
+        at = self._out.cluster.node_at.get(fact.node)
+        if at is None:
+            return
+        pods_of = {job.name: [pod for group in job.pods for pod in group] for job in self._jobs.values()}
+        for name, pods in pods_of.items():
+            if any(pod.nomination is not None and pod.nomination[0] == at for pod in pods):
+                self._transitions.release_nomination(name)
+            job, life = self._jobs[name], self._lives[name]
+            if fact.keeps_running or life.ending is not None:
+                continue
+            if any(pod.node == at and pod.phase is Phase.RUNNING for pod in pods):
+                sentence = f"{name} is stopped: {fact.node} is {fact.sentence.rstrip('.')}."
+                cause = LifecycleCause(LifecycleRule.DRAINED, sentence, {"node": fact.node})
+                self._transitions.note(job, cause.rule, sentence, cause.numbers, self.now_s)
+                self._transitions.stop_all(job, cause, self.now_s)
 
     def _queues_set(self, fact: QueuesSet) -> None:
         self._out.happen(fact)

@@ -67,6 +67,7 @@ class LifecycleRule(StrEnum):
     LIFETIME = "lifetime"
     WITHDRAWN = "withdrawn"
     SUSPENDED = "suspended"
+    DRAINED = "drained"
 
 
 @record()
@@ -163,6 +164,16 @@ class GateChanged:
 
 
 @record()
+class NodeDrained:
+    """A node is drained: its workloads are stopped and wait, unless they may run on until they end."""
+
+    node: str
+    at_s: float
+    sentence: str
+    keeps_running: bool = False
+
+
+@record()
 class WorkloadFinished:
     """A workload is over, as the owner of its pods reports. Its pods hold nothing any more."""
 
@@ -193,6 +204,7 @@ Fact = (
     | PodExited
     | UtilizationSampled
     | CancelRequested
+    | NodeDrained
     | WorkloadFinished
 )
 

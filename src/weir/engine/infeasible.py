@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.engine.feasibility import refused_by
-from weir.model.nodes import Node
+from weir.model.nodes import DRAINED, Node
 from weir.model.policy import AffinityPolicy
 from weir.model.resources import CPU, GPU, MEMORY, PODS, written
 from weir.model.workloads import Request
@@ -99,6 +99,8 @@ def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:
 
 def _phrase(cause: str, request: Request) -> str:
     """Return the cause as a predicate of nodes: `too small (100Gi of memory)`."""
+    if cause == f"taint {DRAINED}":
+        return "drained"
     if cause.startswith("taint "):
         return f"closed by {cause}, which it doesn't tolerate"
     want = _amounts(request).get(cause)

@@ -8,7 +8,6 @@ unreadable records affects only its own workload.
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from weir.control.clock import Clock
@@ -17,6 +16,7 @@ from weir.control.port import (
     Effect,
     EndWorkload,
     Fact,
+    NodeDrained,
     PodExit,
     PodExited,
     ReleaseNomination,
@@ -30,6 +30,7 @@ from weir.local.fd_watcher import FdWatcher
 from weir.local.fork_client import ForkClient
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
+from weir.local.local_node import LocalNode
 from weir.local.machine import Machine
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
@@ -38,7 +39,7 @@ from weir.local.start_spec import conclude_earlier_start, write_start_spec
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StateDir
 from weir.local.supervisor_watch import SupervisorWatch
-from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
+from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadChanged, WorkloadSubmitted
 
 LOG_MOST = 1 << 30
 """Default limit of the output kept of each start, in bytes."""
@@ -72,7 +73,7 @@ class LocalBackend:
     ) -> None:
         self.home = StateDir(home)
         self.home.occupy()
-        self.machine = machine
+        self.node = LocalNode(machine)
         self._log_most = log_most
         self._journal = journal
         self._clock = clock or Clock()
@@ -166,6 +167,15 @@ class LocalBackend:
             self._inbox.append(WorkloadSubmitted(kept.workload, kept.submitted_at_s))
         self._wake()
 
+    def changed(self, kept: WorkloadRecord, at_s: float) -> None:
+        """Take over the new specification of a workload: its priority changed."""
+        with self._lock:
+            known = self._workloads.get(kept.workload.name)
+            if known is not None and known.launch.uid == kept.launch.uid:
+                known.workload = kept.workload
+                self._inbox.append(WorkloadChanged(kept.workload, at_s))
+        self._wake()
+
     def tell(self, fact: Fact) -> None:
         """Pass another fact to control: queues were set, a workload was suspended or cancelled."""
         with self._lock:
@@ -174,8 +184,12 @@ class LocalBackend:
 
     def foreign(self, devices: tuple[int, ...]) -> None:
         """Set the devices that processes outside the pool use; the pool starts nothing on them."""
-        self.machine = replace(self.machine, node=replace(self.machine.node, foreign_devices=devices))
-        self.tell(NodeSet(self.machine.node))
+        self.tell(self.node.set_foreign(devices))
+
+    def drain(self, drained: NodeDrained | None) -> None:
+        """Start nothing on the node, and stop its workloads unless they may run on; None undoes it."""
+        for fact in self.node.set_drained(drained):
+            self.tell(fact)
 
     def pods(self) -> list[PodSnapshot]:
         """Return all starts of pods that aren't over."""
@@ -198,11 +212,11 @@ class LocalBackend:
         with self._lock:
             self._inbox = []  # the journal or the directories contain all of it
             self._ports.used.clear()  # recovery finds those in use again
-        facts: list[Fact] = [NodeSet(self.machine.node), QueuesSet(self._journal.queues())]
+        facts: list[Fact] = [NodeSet(self.node.machine.node), QueuesSet(self._journal.queues())]
         for kept in self._journal.workloads():
             with self._lock:
                 known = dict(self._running)
-            found = recover(kept, self.home, self.machine, self._ports, known, self._start_times)
+            found = recover(kept, self.home, self.node.machine, self._ports, known, self._start_times)
             facts += found.facts
             with self._lock:
                 self._workloads[kept.workload.name] = found.local_workload
@@ -212,6 +226,8 @@ class LocalBackend:
                 self._noted(pod, kept.launch.uid, note)
             for pod, sentence in found.unreadable:
                 self._refused(pod, kept.launch.uid, sentence)
+        if self.node.drained is not None:
+            facts.append(self.node.drained)
         return facts
 
     def _watch_recovered(self, run: RunningPod) -> None:
@@ -273,7 +289,7 @@ class LocalBackend:
         try:
             groups = write_start_spec(
                 self.home,
-                self.machine,
+                self.node.machine,
                 local_workload,
                 effect,
                 gang_rank,

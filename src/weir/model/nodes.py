@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+DRAINED = "weir/drained"
+"""Key of the taint of a drained node. No toleration covers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Toleration:
 
     def tolerates(self, taint: Taint) -> bool:
         """Return True if this toleration covers `taint`, by the rules of Kubernetes."""
-        if self.effect is not None and self.effect != taint.effect:
+        if taint.key == DRAINED or (self.effect is not None and self.effect != taint.effect):
             return False
         if self.key == "":
             return self.operator == "Exists"

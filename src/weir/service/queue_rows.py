@@ -8,6 +8,7 @@ from typing import Any
 from weir.api.answers import DeviceRow, NodeRow, QueueRow
 from weir.engine.never_runs import Excess
 from weir.engine.quota_overlay import QuotaOverlay, usage_of
+from weir.model.nodes import DRAINED
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.resources import GPU, UNLIMITED, in_thousandths
@@ -196,6 +197,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                 labels=dict(node.labels),
                 pods=sum(pod.phase in _HOLDING for pod in cluster.pods_on[at]),
                 virtual=node.labels.get(VIRTUAL_LABEL) == "true",
+                state=[taint.value for taint in node.taints if taint.key == DRAINED],
             )
         )
     return rows

@@ -144,6 +144,10 @@ class Store:
         """Suspend without waiting, as `suspend`."""
         return self._workloads.change(name, lambda _: {"held": why})
 
+    def set_priority_soon(self, name: str, priority: int) -> "Future[WorkloadRecord]":
+        """Change the priority without waiting; the new record. Fails as `suspend` does."""
+        return self._workloads.set_priority(name, priority)
+
     def resume(self, name: str) -> WorkloadRecord:
         """Resume a workload. Raises NoSuchWorkload, WorkloadOver, NotSuspended."""
         return self.resume_soon(name).result()

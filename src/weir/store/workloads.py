@@ -70,6 +70,24 @@ class WorkloadTable:
 
         return self._database.write(work)
 
+    def set_priority(self, name: str, priority: int) -> "Future[WorkloadRecord]":
+        """Set the priority of a live workload, in its row and in its specification."""
+
+        def work(connection: Connection) -> WorkloadRecord:
+            row = connection.execute(
+                WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
+            ).one_or_none()
+            if row is None:
+                _refuse(connection, name)
+            kept = workload_record(row)
+            workload = replace(kept.workload, priority=priority)
+            where = submissions.c.uid == row.uid
+            connection.execute(update(workloads).where(_columns.uid == row.uid).values(priority=priority))
+            connection.execute(update(submissions).where(where).values(spec=packed(WORKLOAD, workload)))
+            return replace(kept, workload=workload)
+
+        return self._database.write(work)
+
     def newest(self, name: str) -> StoredWorkload | None:
         """Return the newest workload of a name."""
         return self._one(

@@ -23,6 +23,7 @@ from weir.local.server.request_limiter import RequestLimiter
 from weir.local.server.routes import (
     audit_log,
     checkpoints,
+    nodes,
     pool_state,
     queues,
     quota_previews,
@@ -143,6 +144,7 @@ def create_schema_app() -> FastAPI:
         queues,
         quota_previews,
         secrets,
+        nodes,
         pool_state,
         tokens,
         audit_log,

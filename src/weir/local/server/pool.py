@@ -26,9 +26,11 @@ from weir.local.server.control_hooks import PoolControlHooks
 from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.health import Health, Probe, Trouble
+from weir.local.server.node_changes import NodeChanges
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_state import PoolState
+from weir.local.server.priority_changes import change_priority, check_new_priority
 from weir.local.server.problem_details import RequestRefused, read_as
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
@@ -92,11 +94,13 @@ class PoolService(PoolState):
         self.suggesting = SuggestionQueue()
         self.pending_limits = PendingLimits(self.limits, lambda: list(self.view.rows.values()))
         self.queue_changes = QueueChanges(self)
+        self.node_changes = NodeChanges(self, self.control_thread)
         self._stop_listening = store.listen(self._on_stored_events)
 
     def start(self, backend: PoolBackend) -> None:
         """Begin to decide."""
         self.backend = backend
+        self.node_changes.begin()
         self.cancellations.reserve.restore()
         self.checks["watch"] = lambda: backend.trouble
         self.control_thread.start()
@@ -265,6 +269,18 @@ class PoolService(PoolState):
         sentence = f"{person.user} suspends {name}."
         self._add_event(kept.workload, kept.launch.uid, "suspended", sentence, person, at_s=at_s)
         self.backend.tell(WorkloadSuspended(name, True, why))
+        return await self._row_after_step(name, kept.launch.uid)
+
+    async def set_priority(self, name: str, priority: int, person: Person) -> WorkloadRow:
+        """Change the priority of a workload that isn't over."""
+        name = await self._workload_to_change(name, person)
+        line = self.view.workloads.get(name)
+        if line is None:
+            raise RequestRefused(409, f"{name} is over already.")
+        check_new_priority(line.spec, priority, self.inventory, person)
+        kept = await change_priority(self.store, self.backend, name, priority, self.clock())
+        sentence = f"{person.user} sets the priority of {name} to {priority}."
+        self._add_event(kept.workload, kept.launch.uid, "priority", sentence, person, priority=priority)
         return await self._row_after_step(name, kept.launch.uid)
 
     async def resume(self, name: str, person: Person) -> WorkloadRow:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from weir.control.journal import WorkloadRecord
-from weir.control.port import Effect, Fact
+from weir.control.port import Effect, Fact, NodeDrained
 from weir.local.running_pods import PodSnapshot
 
 
@@ -27,6 +27,10 @@ class PoolBackend(Protocol):
         """Add a new workload."""
         ...
 
+    def changed(self, kept: WorkloadRecord, at_s: float) -> None:
+        """Take over the new specification of a workload: its priority changed."""
+        ...
+
     def tell(self, fact: Fact) -> None:
         """Something else is true."""
         ...
@@ -37,6 +41,10 @@ class PoolBackend(Protocol):
 
     def foreign(self, devices: tuple[int, ...]) -> None:
         """Set the devices that processes outside the pool use; the pool starts nothing on them."""
+        ...
+
+    def drain(self, drained: NodeDrained | None) -> None:
+        """Start nothing on the node, and stop its workloads unless they may run on; None undoes it."""
         ...
 
     def is_quiet(self, workload: str) -> bool:

@@ -44,6 +44,7 @@ from weir.state.events import (
     PodKey,
     PodStopped,
     PodStopping,
+    WorkloadChanged,
     WorkloadEnded,
     WorkloadSuspended,
 )
@@ -71,6 +72,7 @@ class PoolView:
             WorkloadSuspended: self._held,
             WorkloadEnded: self._ended,
             Checkpointed: self._saved,
+            WorkloadChanged: self._changed,
         }
 
     # Queries
@@ -328,6 +330,11 @@ class PoolView:
         if line is not None:
             line.held = (event.reason or "suspended") if event.held else None
             self.reasons.pop(event.workload, None)
+
+    def _changed(self, event: WorkloadChanged) -> None:
+        line = self._line(event.workload.name)
+        if line is not None:
+            line.spec = event.workload
 
     def _ended(self, event: WorkloadEnded) -> None:
         line = self._line(event.workload)

@@ -162,7 +162,7 @@ async def test_use_is_looked_at_and_told(stands: Standing) -> None:
     await stands.submit("sh", "-c", "while :; do :; done", name="busy")
     await stands.until("busy", "running")
     uses = UtilizationTask(
-        stands.pool, UtilizationSampler(backend.machine, backend.pods), lambda: True, lambda _: None
+        stands.pool, UtilizationSampler(backend.node.machine, backend.pods), lambda: True, lambda _: None
     )
 
     def is_used() -> bool:

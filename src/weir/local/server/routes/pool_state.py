@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Query, Response
 
 from weir import __version__
-from weir.api.answers import EventPage, NodePage, PoolStatus, UsageReport
+from weir.api.answers import EventPage, PoolStatus, UsageReport
 from weir.local.server.auth import require_admin
 from weir.local.server.event_log import event_row
 from weir.local.server.problem_details import RequestRefused
@@ -44,15 +44,6 @@ async def status(pool: ThePool, _who: Who) -> Response:
         trouble=pool.trouble,
     )
     return said(pool.on_wall_clock(found))
-
-
-@routes.get("/nodes", response_model=NodePage, responses=problems(422))
-async def nodes(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
-    """Return nodes and their devices, with their users."""
-    rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
-    begin = position(after) or 0
-    more = str(begin + limit) if begin + limit < len(rows) else None
-    return said(NodePage(total=len(rows), next=more, items=rows[begin : begin + limit]))
 
 
 @routes.get("/events", response_model=EventPage, responses=problems(422))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from weir.api.answers import EventRow, Status, Type, WhyAnswer, WorkloadDetail, WorkloadPage, WorkloadRow
-from weir.api.submissions import Submission
+from weir.api.submissions import PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.engine.pending_reasons import pending_reason
 from weir.local.server.admission import highest_priority
@@ -291,6 +291,19 @@ async def rerun(name: str, pool: ThePool, who: Who) -> Response:
     """Submit an ended workload again, under the same name."""
     kept, row = await pool.rerun(name, who)
     return said(pool.on_wall_clock(_detail_of_new(kept, row)), 201)
+
+
+@routes.post(
+    "/{name}/priority",
+    response_model=WorkloadRow,
+    responses=problems(403, 404, 409, *BODY_REFUSALS),
+    openapi_extra=takes(PriorityAsked, "The priority."),
+)
+async def set_priority(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Change the priority of a workload, up to the highest of the person in its project."""
+    asked = await read_body(request, lambda body: read_as(PriorityAsked, body, "The priority"))
+    note(request, priority=asked.priority)
+    return said(pool.on_wall_clock(await pool.set_priority(name, asked.priority, who)))
 
 
 # Output

@@ -1,0 +1,36 @@
+"""The machine as control knows it: with its devices in use by others, and drained or not."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from weir.control.port import Fact, NodeDrained
+from weir.local.machine import Machine
+from weir.model.nodes import DRAINED, Taint
+from weir.state.events import NodeSet
+
+
+class LocalNode:
+    """A machine and its drained state; any thread may change it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.drained: NodeDrained | None = None
+        self._lock = threading.Lock()
+
+    def set_foreign(self, devices: tuple[int, ...]) -> Fact:
+        """Set the devices that processes outside the pool use."""
+        return self._changed(foreign_devices=devices)
+
+    def set_drained(self, drained: NodeDrained | None) -> Sequence[Fact]:
+        """Drain the node; None undoes it."""
+        taints = () if drained is None else (Taint(DRAINED, drained.sentence),)
+        self.drained = drained
+        changed = self._changed(taints=taints)
+        return (changed,) if drained is None else (changed, drained)
+
+    def _changed(self, **changes: Any) -> NodeSet:
+        with self._lock:
+            self.machine = replace(self.machine, node=replace(self.machine.node, **changes))
+            return NodeSet(self.machine.node)
