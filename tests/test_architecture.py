@@ -98,8 +98,6 @@ BANNED = re.compile(
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 ALLOWED_COUNTS: dict[str, dict[str, int]] = {
-    "import cycles": {"kubernetes": 2},
-    "files over 400 lines": {"kubernetes": 1},
     "functions over 60 lines": {"cli": 5},
 }
 """Present counts by package: lower a number when its count falls, and never raise one. Others are 0."""

@@ -25,10 +25,9 @@ from weir.kubernetes.api.changes import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.effect_writes import EffectWrites, workload_of_effect
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
-from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.state.unreadable import UnreadableObject
 from weir.kubernetes.writes.condition_reasons import UNREADABLE_POD
 from weir.kubernetes.writes.event_bodies import unreadable_event
@@ -308,7 +307,7 @@ class KubernetesBackend:
             self._submit(writes)
 
     def _is_busy(self, now_s: float) -> bool:
-        return self._effects.binding > FEW or self.cluster_state.moving(now_s) > FEW
+        return self._effects.binding > FEW or self.cluster_state.orders.moving(now_s) > FEW
 
     @property
     def binding(self) -> int:

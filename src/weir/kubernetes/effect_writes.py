@@ -15,9 +15,9 @@ from weir.control.port import (
 )
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_facts import forget_facts
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
-from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, TrackedPod
+from weir.kubernetes.state.pod_allocation import GPUS_KEY, START_KEY
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
 from weir.kubernetes.writes.final_conditions import ended
 from weir.kubernetes.writes.operations import (
@@ -103,14 +103,14 @@ class EffectWrites:
             gang.set_nomination(None)
             self._state.registry.forget_nomination(gang)
             yield from self._statuses.keep(gang, {"nomination": None}, now_s)
-        ours = self._state.assume(tracked, place, effect.start, now_s)
+        ours = self._state.orders.start_assumed(tracked, place, effect.start, now_s)
         words = {START_KEY: str(effect.start)}
         if place.devices:
             words[GPUS_KEY] = ",".join(map(str, place.devices))
         about = (tracked, effect.start, ours)
         before = _too_few(tracked, place) or self._before(tracked, place.node)
         if isinstance(before, str):
-            self._state.refused(tracked, effect.start, before, now_s)
+            self._state.orders.start_refused(tracked, effect.start, before, now_s)
             self._wake()
         else:
             self.binding += 1
@@ -130,7 +130,7 @@ class EffectWrites:
         if gang is None or tracked is None or not tracked.holds or tracked.told != effect.start:
             return
         by_plan = isinstance(effect.cause, EvictionCause)
-        self._state.stops(tracked, now_s, by_plan=by_plan)
+        self._state.orders.stop_ordered(tracked, now_s, by_plan=by_plan)
         self._statuses.stops(gang, effect, now_s)
         self._state.registry.changed[gang] = None
         because = preempted(gang, tracked, effect)
@@ -166,10 +166,10 @@ class EffectWrites:
                     EmitEvent(regarding_pod(gang, tracked), "Scheduled", note, action="Binding")
                 )
             elif isinstance(outcome, WriteUnknown):
-                self._state.doubt(tracked, start, now_s)
+                self._state.orders.start_doubted(tracked, start, now_s)
             elif isinstance(outcome, WriteRefused | WriteNotSent):
                 again = isinstance(outcome, WriteNotSent)
-                self._state.refused(tracked, start, outcome.sentence, now_s, again=again)
+                self._state.orders.start_refused(tracked, start, outcome.sentence, now_s, again=again)
         elif isinstance(outcome, WriteDone):
             self._state.budgets.accepted(tracked)
         elif isinstance(outcome, WriteDelayed):
@@ -182,9 +182,9 @@ class EffectWrites:
     def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
         """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
         if not isinstance(write, Evict) or write.insists or tracked.gang is None:
-            self._state.not_stopped(tracked, now_s)
+            self._state.orders.stop_failed(tracked, now_s)
             return
-        self._state.stop_refused(tracked, write.needed_by or None, sentence, now_s)
+        self._state.orders.stop_refused(tracked, write.needed_by or None, sentence, now_s)
         self._statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
 
 

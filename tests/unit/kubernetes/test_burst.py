@@ -177,14 +177,14 @@ def test_what_control_remembers_is_told_with_the_rest_of_the_status() -> None:
 @pytest.mark.parametrize("ends", [True, False])
 def test_pods_that_hang_are_no_burst_for_long(ends: bool) -> None:
     here = crowd(MANY)
-    assert here.backend.cluster_state.moving(here.now_s) == MANY
+    assert here.backend.cluster_state.orders.moving(here.now_s) == MANY
     if ends:
         for at in range(MANY):
             here.gone(f"j{at}-0")
         here.step()
     else:
         here.now_s += 31.0
-    assert here.backend.cluster_state.moving(here.now_s) == 0
+    assert here.backend.cluster_state.orders.moving(here.now_s) == 0
 
 
 def test_pods_that_are_evicted_are_a_burst_until_they_are_gone() -> None:
@@ -198,15 +198,15 @@ def test_pods_that_are_evicted_are_a_burst_until_they_are_gone() -> None:
     held = {"owner": ("train", "j1"), "on": "n1", "start": 1, "devices": "0", "phase": "Running"}
     here.hear("pods", pod("train-0", **held))  # type: ignore[arg-type]
     here.step()
-    assert here.backend.cluster_state.moving(here.now_s) == 0
+    assert here.backend.cluster_state.orders.moving(here.now_s) == 0
     (evict,) = here.step(after_s=11.0)
     assert isinstance(evict, Evict)
     here.hear("pods", pod("train-0", deleting=True, **held))  # type: ignore[arg-type]
     here.step()
-    assert here.backend.cluster_state.moving(here.now_s) == 1
+    assert here.backend.cluster_state.orders.moving(here.now_s) == 1
     here.gone("train-0")
     here.step()
-    assert here.backend.cluster_state.moving(here.now_s) == 0
+    assert here.backend.cluster_state.orders.moving(here.now_s) == 0
 
 
 @pytest.mark.parametrize(("uid", "there"), [("j1", True), ("another", False)])

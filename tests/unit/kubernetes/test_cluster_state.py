@@ -82,9 +82,9 @@ def test_a_refused_binding_is_tried_again_later() -> None:
     told.step(plan=Plan(binds=[place]))
     tracked = told.cluster_state.registry.named[place.pod.workload].at(place.pod)
     assert tracked is not None
-    told.cluster_state.assume(tracked, place, 1, told.now_s)
+    told.cluster_state.orders.start_assumed(tracked, place, 1, told.now_s)
     assert told.pods() == {"team/train-0": ("RUNNING", "n1")}
-    told.cluster_state.refused(tracked, 1, "The node said no.", told.now_s)
+    told.cluster_state.orders.start_refused(tracked, 1, "The node said no.", told.now_s)
     told.step()
     assert told.pods() == {"team/train-0": ("ABSENT", None)}
     assert told.cluster_state.due_s is not None

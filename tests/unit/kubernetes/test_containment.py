@@ -7,7 +7,7 @@ import pytest
 
 from weir.control.lifecycle import WorkloadLifecycle
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet, ObjectUnreadable
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state import gang_facts
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.writes.operations import Bind, EmitEvent
 
@@ -22,14 +22,14 @@ def begun() -> Scene:
     return made
 
 
-def _breaks(monkeypatch: pytest.MonkeyPatch, where: type, method: str, on: str) -> None:
+def _breaks(monkeypatch: pytest.MonkeyPatch, where: Any, method: str, on: str) -> None:
     """Have a method fail for whatever is called `bad`."""
     proper = getattr(where, method)
 
-    def fails(self: Any, *given: Any, **more: Any) -> Any:
-        if on in repr([getattr(each, "name", each) for each in (self, *given)]):
+    def fails(*given: Any, **more: Any) -> Any:
+        if on in repr([getattr(each, "name", each) for each in given]):
             raise RuntimeError("a fault of ours")
-        return proper(self, *given, **more)
+        return proper(*given, **more)
 
     monkeypatch.setattr(where, method, fails)
 
@@ -81,7 +81,7 @@ def test_a_pod_that_breaks_its_reading_is_told_to_people_and_read_again_when_it_
 
 def test_a_workload_that_breaks_the_telling_is_left_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     here = begun()
-    _breaks(monkeypatch, Gang, "absent", "team/pod-bad")
+    _breaks(monkeypatch, gang_facts, "absent_pods", "team/pod-bad")
     here.hear("pods", pod("bad", on="n1", gpus=3, phase="Running"), pod("good", namespace="others"))
     assert [each.name for each in here.step()] == ["good"]
     here.step()

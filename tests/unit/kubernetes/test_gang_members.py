@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from weir.kubernetes.api.objects import KubePod, OwnerReference
+from weir.kubernetes.state.gang_workload import workload_of
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.object_names import NAME_MOST, object_name
 from weir.kubernetes.state.pod_info import GangKey
@@ -79,7 +80,7 @@ def test_a_member_that_another_scheduler_placed_counts_as_present() -> None:
     told.step()
     assert why(told) is None
     assert gang(told).needed == 2
-    assert gang(told).workload().min_pods == 2
+    assert workload_of(gang(told)).min_pods == 2
     assert numbers(told) == ("16", "1/3")
     told.gone("pods", "team/mpi-launcher", "u-mpi-launcher")
     told.step()
@@ -102,7 +103,7 @@ def test_the_order_of_owners_and_members_does_not_matter(order: tuple[int, ...])
     assert set(told.control.cluster.jobs) == {"team/mpijob-mpi"}
     assert why(told) is None
     assert gang(told).members.placed == {"launcher": 1}
-    assert gang(told).workload().min_pods == 2
+    assert workload_of(gang(told)).min_pods == 2
 
 
 def test_members_of_other_schedulers_are_known_after_control_begins_anew() -> None:
@@ -256,7 +257,7 @@ def test_a_kind_that_comes_after_its_pods_leaves_no_empty_group() -> None:
     told.see("owners", PYTORCH)
     told.step()
     assert why(told, "pytorchjob-train") is None
-    groups = gang(told, "pytorchjob-train").workload().groups
+    groups = workload_of(gang(told, "pytorchjob-train")).groups
     assert sorted((group.name, group.count, group.min) for group in groups) == [
         ("master", 1, 1),
         ("worker", 3, 3),
@@ -277,7 +278,7 @@ def test_what_runs_when_its_owner_becomes_known_is_counted_once() -> None:
     told.see("owners", PYTORCH)
     told.step()
     assert numbers(told, "pytorchjob-train") == ("8", "4/4")
-    assert len(gang(told, "pytorchjob-train").workload().groups) == 2
+    assert len(workload_of(gang(told, "pytorchjob-train")).groups) == 2
 
 
 def test_a_pod_whose_owners_come_late_leaves_no_workload_behind() -> None:

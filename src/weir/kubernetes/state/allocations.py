@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from weir.control.port import WorkloadProgress
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.crd.objects import StoredAllocation, StoredLifecycle
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import PodUsage
-from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, AllocationOrigin, PodAllocation, TrackedPod
+from weir.kubernetes.state.pod_allocation import GPUS_KEY, START_KEY, AllocationOrigin, PodAllocation
 from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST, DEVICES_MOST
 from weir.model.workloads import WHOLE_MILLI
 

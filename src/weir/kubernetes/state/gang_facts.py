@@ -15,6 +15,7 @@ from weir.control.port import (
     WorkloadFinished,
     WorkloadProgress,
 )
+from weir.kubernetes.state.gang_workload import absent_pods, closed_gate, workload_of
 from weir.kubernetes.state.gangs import Gang
 from weir.state.events import (
     Checkpointed,
@@ -42,7 +43,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
         return facts
     if gang.head is None or gang.project is None:
         return facts
-    workload, absent = gang.workload(), gang.absent(is_node)
+    workload, absent = workload_of(gang), absent_pods(gang, is_node)
     if gang.told is None:
         facts.append(WorkloadSubmitted(workload, now_s, gang.life.ran_s, absent))
         gang.told_gate = None
@@ -50,7 +51,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
         facts.append(WorkloadChanged(workload, now_s, absent))
     gang.told, gang.told_absent = workload, absent
     facts += _stored_facts(gang, now_s, is_node)
-    gate = gang.gate(len(absent))
+    gate = closed_gate(gang, len(absent))
     if gate != gang.told_gate:
         facts.append(GateChanged(gang.name, gate is not None, gate or ""))
         gang.told_gate = gate

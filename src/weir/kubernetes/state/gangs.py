@@ -4,8 +4,8 @@ A pod takes the lowest slot of its group that has none, and keeps it. A slot wit
 placed is absent: control neither waits for it nor counts it. `gang_facts` tells control of it.
 """
 
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from weir.control.port import (
     EndWorkload,
@@ -17,12 +17,12 @@ from weir.control.port import (
 from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
 from weir.kubernetes.state.job_backoff import JobBackoff
 from weir.kubernetes.state.object_names import object_name
+from weir.kubernetes.state.pod_allocation import AllocationOrigin, PodAllocation
 from weir.kubernetes.state.pod_info import GangKey, PodInfo
-from weir.kubernetes.state.tracked_pod import PodGroupSlots, TrackedPod
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
-    PodGroup,
+    Request,
     TopologyRequest,
     Workload,
 )
@@ -32,9 +32,108 @@ from weir.state.events import (
     WorkloadOutcome,
 )
 
-LOWEST_PRIORITY = -(1 << 31)
-"""Of a workload that bound itself past its quota: its own project may stop it for any other."""
 _ENDS = {"Succeeded": WorkloadOutcome.SUCCEEDED, "Failed": WorkloadOutcome.FAILED}
+
+
+class TrackedPod:
+    """A pod that is to be placed by us. Where it is holds once it is bound, or assumed to be."""
+
+    __slots__ = (
+        "assumed",
+        "at_s",
+        "back_at_s",
+        "back_s",
+        "bound",
+        "claimed",
+        "created_s",
+        "deleting",
+        "devices",
+        "doubted_s",
+        "evicted",
+        "gang",
+        "group",
+        "index",
+        "info",
+        "key",
+        "name",
+        "node",
+        "origin",
+        "over",
+        "phase",
+        "ready",
+        "settled",
+        "start",
+        "told",
+        "told_stopping",
+        "uid",
+        "unreadable",
+        "written_start",
+    )
+
+    def __init__(self, key: str, uid: str, name: str, created_s: float) -> None:
+        self.key = key
+        self.uid = uid
+        self.name = name
+        self.created_s = created_s
+        self.phase = "Pending"
+        self.ready = False
+        self.over = ""  # how it ended, once it has
+        self.deleting = False
+        self.bound = False  # the API says so
+        self.assumed = False  # we have said so
+        self.evicted = False  # we have asked for it
+        self.node = ""
+        self.devices: tuple[int, ...] = ()
+        self.claimed: PodAllocation | None = None  # by its annotations, when it was first seen bound
+        self.settled = False  # its devices and its start hold
+        self.origin: AllocationOrigin | None = None  # of its devices
+        self.unreadable = ""  # why it can't be read
+        self.start = 0
+        self.written_start = (
+            0  # the start that is written with its binding; control may know it by another since
+        )
+        self.at_s = 0.0
+        self.told = 0  # the start that control takes to be alive
+        self.told_stopping = False
+        self.doubted_s = 0.0  # when it is taken not to have been bound, if nobody knows
+        self.back_s = 0.0  # how long it was kept back last, and until when
+        self.back_at_s = 0.0
+        self.info: PodInfo | None = None
+        self.gang: Gang | None = None
+        self.group = self.index = -1
+
+    @property
+    def holds(self) -> bool:
+        """True if it has a node."""
+        return self.bound or self.assumed
+
+    @property
+    def stopping(self) -> bool:
+        """True if it is leaving its node."""
+        return self.deleting or self.evicted
+
+    @property
+    def wait(self) -> str:
+        """Sentence why it isn't ready to be placed; empty if it is."""
+        if self.deleting:
+            return "It is being deleted."
+        if self.back_at_s:
+            return "Its last binding was refused, and it is tried again in a moment."
+        return "" if self.info is None else self.info.wait
+
+
+@dataclass(slots=True)
+class PodGroupSlots:
+    """Pods that are alike. Slots without a pod are None."""
+
+    role: str
+    request: Request
+    slots: list[TrackedPod | None] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it has no pod."""
+        return not any(self.slots)
 
 
 class Gang:
@@ -243,114 +342,6 @@ class Gang:
         assert self.head is not None
         stated = self.head.annotations.preemptible
         return self.priority < PREEMPTIBLE_BELOW if stated is None else stated
-
-    def workload(self) -> Workload:
-        """Return the workload for the engine."""
-        assert self.head is not None
-        head = self.head
-        derived, annotations = head.derived, head.annotations
-        needed = derived.needed(annotations.min_pods, len(self.succeeded) + self.members.succeeded)
-        self.whole = max(1, needed.min_pods)
-        needed = self.members.left_of(needed)
-        self.needed = max(1, needed.min_pods)
-        self._trim()
-        counts = [max(1, len(group.slots)) for group in self.groups]
-        minima = self._minima(needed.minima, counts)
-        limits = (annotations.max_runtime_s, head.pod_request.max_runtime_s)
-        return Workload(
-            name=self.name,
-            project=self.project or "",
-            groups=tuple(
-                PodGroup(self.group_name(at), group.request, count, least)
-                for at, (group, count, least) in enumerate(zip(self.groups, counts, minima, strict=True))
-            ),
-            min_pods=min(self.needed, sum(counts)),
-            submitted_s=head.submitted_s,
-            type=annotations.type or derived.type,
-            priority=LOWEST_PRIORITY if self.overrun and self.self_bound else self.priority,
-            preemptible=(self.is_preemptible and (self.lapsed or not self.protected)) or self.overrun,
-            overrun=self.overrun and self.self_bound,
-            protected=self.protected and not (self.overrun or self.lapsed),
-            lapsed=self.lapsed and not self.overrun,
-            max_runtime_s=min((each for each in limits if each), default=None),
-            topology=self.topology,
-            grace_s=head.pod_request.grace_s,
-            can_preempt=all(
-                tracked.info is None or tracked.info.pod_request.can_preempt for tracked in self.pods()
-            ),
-        )
-
-    def group_name(self, at: int) -> str:
-        """Its role, and a number where several groups have it."""
-        role = self.groups[at].role or "pods"
-        alike = sum(1 for group in self.groups[:at] if (group.role or "pods") == role)
-        return f"{role}-{alike + 1}" if alike else role
-
-    def _trim(self) -> None:
-        """Slots at the end that have no pod go, as far as the gang doesn't need them."""
-        spare = sum(len(group.slots) for group in self.groups) - self.needed
-        for group in reversed(self.groups):
-            while spare > 0 and group.slots and group.slots[-1] is None:
-                group.slots.pop()
-                spare -= 1
-        while len(self.groups) > 1 and not self.groups[-1].slots:
-            self.groups.pop()
-
-    def _minima(self, by_role: Mapping[str, int], counts: list[int]) -> list[int]:
-        """Return the minimum of each group, where a role's pods are of several groups."""
-        left = dict(by_role)
-        minima = []
-        for group, count in zip(self.groups, counts, strict=True):
-            least = min(left.get(group.role, 0), count)
-            left[group.role] = left.get(group.role, 0) - least
-            minima.append(least)
-        return minima
-
-    def absent(self, is_node: Container[str]) -> frozenset[PodKey]:
-        """Return the slots without a pod that runs or could be placed."""
-        name = self.name
-        over = self.is_over() is not None
-        return frozenset(
-            PodKey(name, at, index)
-            for at, group in enumerate(self.groups)
-            for index in range(max(1, len(group.slots)))
-            if index >= len(group.slots)
-            or (tracked := group.slots[index]) is None
-            or (tracked.node not in is_node if tracked.holds else over or tracked.wait)
-        )
-
-    def gate(self, absent: int) -> str | None:
-        """Return why it isn't ready to be started, in a sentence; None if it is."""
-        if self.is_over() is not None:
-            return "It is over."
-        assert self.head is not None
-        if self.head.derived.suspended:
-            return "It is suspended."
-        ready = sum(max(1, len(group.slots)) for group in self.groups) - absent
-        if ready >= self.needed:
-            return None
-        return self._shortage(ready)
-
-    def _shortage(self, ready: int) -> str:
-        """Return why too few pods can be placed, in a sentence."""
-        waits = self.waits_first()
-        if waits is not None and self.whole == 1:
-            return waits.wait
-        ready += sum(self.members.placed.values())
-        placed = f"{ready} of {self.whole} pods are ready to be placed"
-        if waits is not None:
-            return f"{placed}; {waits.name}: {waits.wait}"
-        if self.members.next_pending is not None:
-            name, scheduler = self.members.next_pending
-            return f"{placed}; {name}: It waits for the scheduler {scheduler}."
-        there = self.count + self.members.count
-        awaits = f" {self.awaits}" if self.awaits and not self.count else ""
-        return f"{there} of {self.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
-
-    def waits_first(self) -> TrackedPod | None:
-        """Return the pod that is named where some of its pods aren't ready to be placed."""
-        waiting = (each for each in self.pods() if not each.holds and each.wait)
-        return min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
 
     @property
     def is_short(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.tracked_pod import AllocationOrigin
+from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, MEMORY, PODS
 from weir.model.workloads import WHOLE_MILLI

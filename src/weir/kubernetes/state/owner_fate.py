@@ -5,8 +5,11 @@ pods, controllers restart. The owner knows: its deletion, its conditions, and ho
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.owners import Owners
 from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, OwnerTemplate, WorkloadKinds
 from weir.state.events import WorkloadOutcome
@@ -14,6 +17,9 @@ from weir.state.events import WorkloadOutcome
 Body = Mapping[str, Any]
 _DEPTH_MAX = 8
 """Levels of owners that are followed downwards."""
+
+NEVER_WAS_S = -1.0
+"""In place of the time since when a workload has no pods: they were those of another workload."""
 
 
 class OwnerFate(NamedTuple):
@@ -66,3 +72,24 @@ def _descendants(uid: str, below: Callable[[str], Iterable[Body]]) -> list[Body]
         found += bodies
         level = [str(body["metadata"].get("uid", "")) for body in bodies]
     return found
+
+
+def see_owner(gang: Gang, owners: Owners, *, is_late: bool) -> None:
+    """Find out whether a workload without pods is over."""
+    if gang.empty_since_s == NEVER_WAS_S:
+        gang.left = True
+        return
+    key = gang.key
+    fate = None
+    if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":
+        fate = owner_fate(key, owners.body(key.uid), owners.kinds, owners.below)
+    if fate is None:
+        suspended = gang.head is not None and gang.head.derived.suspended
+        gang.left = gang.newer or key.kind == "Pod" or (is_late and not suspended)
+        return
+    if gang.head is not None and fate.exists:
+        derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended)
+        gang.head = replace(gang.head, derived=derived)
+    waits = fate.exists and (fate.expects_pods or fate.suspended)
+    gang.left = gang.newer or not fate.exists or (is_late and not waits)
+    gang.awaits = gang.backoff.sentence(owners.body(key.uid), gang.needed) if fate.expects_pods else ""

@@ -11,8 +11,7 @@ from typing import Literal
 from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.tracked_pod import TrackedPod
+from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.translate.gates import GATED
 from weir.kubernetes.writes.condition_reasons import UNSCHEDULABLE, condition_reason
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write

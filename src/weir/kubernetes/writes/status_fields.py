@@ -7,8 +7,9 @@ import msgspec
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.tracked_pod import AllocationOrigin, TrackedPod
+from weir.kubernetes.state.gang_workload import first_waiting
+from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.writes.condition_reasons import RETRYING
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words, cut, moment
@@ -34,7 +35,7 @@ def gate_why(gang: Gang) -> str:
     assert gang.head is not None
     if gang.head.derived.suspended:
         return "suspended"
-    waits = gang.waits_first()
+    waits = first_waiting(gang)
     if waits is None:
         return ReasonCode.NOT_READY
     return waits.info.wait_why or RETRYING if waits.info is not None else RETRYING

@@ -14,6 +14,7 @@ import msgspec
 from weir.api.answers import Explanation
 from weir.control.port import StopPod
 from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gang_workload import closed_gate
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.unreadable import QUARANTINED
 from weir.kubernetes.translate.gates import REFUSED
@@ -362,7 +363,7 @@ class StatusWriter:
             return self._reasons.get(gang.name, gated) if any(pending(gang)) else None
         if phase != "Pending":
             return self._stops.get(gang) if phase == "Stopping" else None
-        gate = gang.told_gate or (gang.gate(0) if gang.adopted else None)
+        gate = gang.told_gate or (closed_gate(gang, 0) if gang.adopted else None)
         if gate:
             return Explanation(why=gate_why(gang), sentence=gate)
         return self._reasons.get(gang.name) or self._stops.get(gang)

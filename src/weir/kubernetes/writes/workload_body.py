@@ -10,6 +10,7 @@ from weir.kubernetes.crd.schemas import API_VERSION, OwnerReferenceSpec
 from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_requests import absent_requests, counts_without_replaced, groups_in_use
+from weir.kubernetes.state.gang_workload import workload_of
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.writes.operations import UpsertWorkload
@@ -95,7 +96,7 @@ def phase_of(gang: Gang) -> str:
 def spec_body(gang: Gang, done: WrittenStatus) -> Words:
     """Return the spec of a workload's object; `done.counts` is brought up to date."""
     key = gang.key
-    workload = gang.told or gang.workload()
+    workload = gang.told or workload_of(gang)
     counts = counts_without_replaced(gang, workload.groups, done.counts)
     done.counts = counts
     groups = tuple(

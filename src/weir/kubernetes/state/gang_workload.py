@@ -1,0 +1,126 @@
+"""The workload of a gang, as the engine gets it: groups, minima, and whether it is ready to be started."""
+
+from collections.abc import Container, Mapping
+
+from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.model.workloads import PodGroup, Workload
+from weir.state.events import PodKey
+
+LOWEST_PRIORITY = -(1 << 31)
+"""Of a workload that bound itself past its quota: its own project may stop it for any other."""
+
+
+def workload_of(gang: Gang) -> Workload:
+    """Return the workload for the engine."""
+    assert gang.head is not None
+    head = gang.head
+    derived, annotations = head.derived, head.annotations
+    needed = derived.needed(annotations.min_pods, len(gang.succeeded) + gang.members.succeeded)
+    gang.whole = max(1, needed.min_pods)
+    needed = gang.members.left_of(needed)
+    gang.needed = max(1, needed.min_pods)
+    _trim(gang)
+    counts = [max(1, len(group.slots)) for group in gang.groups]
+    minima = _minima(gang, needed.minima, counts)
+    limits = (annotations.max_runtime_s, head.pod_request.max_runtime_s)
+    return Workload(
+        name=gang.name,
+        project=gang.project or "",
+        groups=tuple(
+            PodGroup(_group_name(gang, at), group.request, count, least)
+            for at, (group, count, least) in enumerate(zip(gang.groups, counts, minima, strict=True))
+        ),
+        min_pods=min(gang.needed, sum(counts)),
+        submitted_s=head.submitted_s,
+        type=annotations.type or derived.type,
+        priority=LOWEST_PRIORITY if gang.overrun and gang.self_bound else gang.priority,
+        preemptible=(gang.is_preemptible and (gang.lapsed or not gang.protected)) or gang.overrun,
+        overrun=gang.overrun and gang.self_bound,
+        protected=gang.protected and not (gang.overrun or gang.lapsed),
+        lapsed=gang.lapsed and not gang.overrun,
+        max_runtime_s=min((each for each in limits if each), default=None),
+        topology=gang.topology,
+        grace_s=head.pod_request.grace_s,
+        can_preempt=all(
+            tracked.info is None or tracked.info.pod_request.can_preempt for tracked in gang.pods()
+        ),
+    )
+
+
+def _group_name(gang: Gang, at: int) -> str:
+    """Return the role of a group, and a number where several groups have it."""
+    role = gang.groups[at].role or "pods"
+    alike = sum(1 for group in gang.groups[:at] if (group.role or "pods") == role)
+    return f"{role}-{alike + 1}" if alike else role
+
+
+def _trim(gang: Gang) -> None:
+    """Remove slots without a pod from the end, except those that the gang needs."""
+    spare = sum(len(group.slots) for group in gang.groups) - gang.needed
+    for group in reversed(gang.groups):
+        while spare > 0 and group.slots and group.slots[-1] is None:
+            group.slots.pop()
+            spare -= 1
+    while len(gang.groups) > 1 and not gang.groups[-1].slots:
+        gang.groups.pop()
+
+
+def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int]) -> list[int]:
+    """Return the minimum of each group, where a role's pods are of several groups."""
+    left = dict(by_role)
+    minima = []
+    for group, count in zip(gang.groups, counts, strict=True):
+        least = min(left.get(group.role, 0), count)
+        left[group.role] = left.get(group.role, 0) - least
+        minima.append(least)
+    return minima
+
+
+def absent_pods(gang: Gang, is_node: Container[str]) -> frozenset[PodKey]:
+    """Return the slots without a pod that runs or could be placed."""
+    name = gang.name
+    over = gang.is_over() is not None
+    return frozenset(
+        PodKey(name, at, index)
+        for at, group in enumerate(gang.groups)
+        for index in range(max(1, len(group.slots)))
+        if index >= len(group.slots)
+        or (tracked := group.slots[index]) is None
+        or (tracked.node not in is_node if tracked.holds else over or tracked.wait)
+    )
+
+
+def closed_gate(gang: Gang, absent: int) -> str | None:
+    """Return why it isn't ready to be started, in a sentence; None if it is."""
+    if gang.is_over() is not None:
+        return "It is over."
+    assert gang.head is not None
+    if gang.head.derived.suspended:
+        return "It is suspended."
+    ready = sum(max(1, len(group.slots)) for group in gang.groups) - absent
+    if ready >= gang.needed:
+        return None
+    return _shortage(gang, ready)
+
+
+def _shortage(gang: Gang, ready: int) -> str:
+    """Return why too few pods can be placed, in a sentence."""
+    waits = first_waiting(gang)
+    if waits is not None and gang.whole == 1:
+        return waits.wait
+    ready += sum(gang.members.placed.values())
+    placed = f"{ready} of {gang.whole} pods are ready to be placed"
+    if waits is not None:
+        return f"{placed}; {waits.name}: {waits.wait}"
+    if gang.members.next_pending is not None:
+        name, scheduler = gang.members.next_pending
+        return f"{placed}; {name}: It waits for the scheduler {scheduler}."
+    there = gang.count + gang.members.count
+    awaits = f" {gang.awaits}" if gang.awaits and not gang.count else ""
+    return f"{there} of {gang.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
+
+
+def first_waiting(gang: Gang) -> TrackedPod | None:
+    """Return the pod that is named where some of its pods aren't ready to be placed."""
+    waiting = (each for each in gang.pods() if not each.holds and each.wait)
+    return min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)

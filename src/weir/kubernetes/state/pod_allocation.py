@@ -1,0 +1,44 @@
+"""A pod that is to be placed by us, and its fellows that ask for the same."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.state.pod_info import seconds_of
+from weir.kubernetes.translate.annotations import PREFIX
+
+GPUS_KEY, START_KEY = f"{PREFIX}gpus", f"{PREFIX}start"
+"""Annotations written with a binding: the devices, and the number of the start."""
+
+
+class AllocationOrigin(Enum):
+    """Source of an allocation: Weir's own decision or record, the annotation of a binding, the pod itself."""
+
+    WEIR = "weir"
+    ANNOTATION = "annotation"
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class PodAllocation:
+    """Node, devices and start number of a bound pod; start 0 if it isn't known."""
+
+    node: str
+    devices: tuple[int, ...]
+    start: int
+
+
+def is_ready(pod: KubePod) -> bool:
+    """Return True if the pod's condition Ready is true."""
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+
+
+def placed_s(pod: KubePod) -> float:
+    """Since when a pod has had its place, if it says so."""
+    at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    return seconds_of(at.last_transition_time) if at is not None and at.status == "True" else 0.0
+
+
+def scheduled_s(pod: KubePod) -> float:
+    """Since when a pod must have had its place."""
+    return placed_s(pod) or seconds_of(pod.status.start_time or pod.metadata.creation_timestamp)

@@ -1,0 +1,139 @@
+"""Starts and stops that control ordered, until their outcomes are known."""
+
+from heapq import heappop
+
+from weir.control.port import PodExit
+from weir.kubernetes.state.budgets import Budgets
+from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.node_usage import PodUsage
+from weir.kubernetes.state.pod_allocation import AllocationOrigin
+from weir.kubernetes.state.pod_tracker import PodTracker
+from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.state.events import Placement, PodKey, StopRefused
+
+DOUBT_S = 30.0
+"""A binding without an answer counts as failed after this time if the pod doesn't show it."""
+MOVES_S = 30.0
+"""A pod that starts or stops for longer hangs: nothing waits for it any more."""
+BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
+
+
+class PodOrders:
+    """Ordered starts and stops of pods."""
+
+    def __init__(
+        self, pods: PodTracker, node_states: NodeStates, registry: WorkloadRegistry, budgets: Budgets
+    ) -> None:
+        self._refusals: list[StopRefused] = []  # control gets them with the next facts
+        self._pods = pods
+        self._node_states = node_states
+        self._registry = registry
+        self._budgets = budgets
+
+    def take_refusals(self) -> list[StopRefused]:
+        """Return the refused evictions that control hasn't got yet, and forget them."""
+        refusals, self._refusals = self._refusals, []
+        return refusals
+
+    def come_due(self) -> None:
+        """Look again at the pods and workloads whose times have come."""
+        while self._pods.due and self._pods.due[0][0] <= self._pods.now_s:
+            _, _, key = heappop(self._pods.due)
+            tracked = self._pods.by_key.get(key)
+            if tracked is not None and tracked.back_at_s and tracked.back_at_s <= self._pods.now_s:
+                tracked.back_at_s = 0.0
+                if tracked.gang is not None:
+                    self._registry.dirty[tracked.gang] = None
+            if tracked is not None and tracked.assumed and 0 < tracked.doubted_s <= self._pods.now_s:
+                self.start_refused(
+                    tracked, tracked.written_start, "It is unknown if the pod was bound.", self._pods.now_s
+                )
+            gang = self._registry.named.get(key)
+            if gang is not None and gang.empty_since_s is not None:
+                self._registry.dirty[gang] = None
+
+    def moving(self, now_s: float) -> int:
+        """Return the number of pods that were just told to start or stop and haven't yet."""
+        moving = self._pods.moving
+        while moving:
+            key = next(iter(moving))
+            if moving[key] > now_s - MOVES_S:
+                break
+            del moving[key]
+        return len(moving)
+
+    def _moves(self, tracked: TrackedPod, now_s: float) -> None:
+        self._pods.moving.pop(tracked.key, None)  # it goes to the end: they stand in order of time
+        self._pods.moving[tracked.key] = now_s
+
+    def stop_ordered(self, tracked: TrackedPod, now_s: float, *, by_plan: bool = True) -> None:
+        """Take in the order to evict a pod, by a plan or for its own sake."""
+        self._budgets.ordered(tracked, by_plan=by_plan)
+        tracked.evicted = tracked.told_stopping = True
+        self._moves(tracked, now_s)
+
+    def start_assumed(self, tracked: TrackedPod, place: Placement, start: int, now_s: float) -> PodUsage:
+        """Assume a pod's placement, because it is about to be bound."""
+        assert tracked.gang is not None
+        assert tracked.info is not None
+        tracked.assumed, tracked.node, tracked.devices = True, place.node, place.devices
+        tracked.written_start = tracked.start = tracked.told = start
+        tracked.settled, tracked.origin = True, AllocationOrigin.WEIR
+        tracked.doubted_s = 0.0
+        tracked.told_stopping, tracked.at_s = False, now_s
+        tracked.gang.starts = max(tracked.gang.starts, start)
+        if tracked.gang.told is not None and not (tracked.gang.told.preemptible or tracked.gang.protected):
+            tracked.gang.granted = True
+        ours = PodUsage(place.node, tracked.info.request, place.devices)
+        self._node_states.ours(tracked.key, ours)
+        self._moves(tracked, now_s)
+        self._registry.changed[tracked.gang] = None
+        return ours
+
+    def start_refused(
+        self, tracked: TrackedPod, start: int, sentence: str, now_s: float, *, again: bool = False
+    ) -> None:
+        """Take in a refused binding. The pod is tried again after a while; `again`: at once."""
+        if not tracked.assumed or tracked.written_start != start or tracked.gang is None:
+            return
+        self._pods.advance(now_s)
+        tracked.gang.exits(tracked, now_s, PodExit.LOST, sentence)
+        tracked.assumed, tracked.node, tracked.devices = False, "", ()
+        tracked.settled, tracked.origin = False, None
+        self._pods.moving.pop(tracked.key, None)
+        self._node_states.ours(tracked.key, None)
+        tracked.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * tracked.back_s))
+        if tracked.back_s:
+            tracked.back_at_s = now_s + tracked.back_s
+            self._pods.look_again(tracked.back_at_s, tracked.key)
+        self._registry.dirty[tracked.gang] = None
+
+    def start_doubted(self, tracked: TrackedPod, start: int, now_s: float) -> None:
+        """Mark a pod whose binding has an unknown outcome: the pod shows it, or the binding is repeated."""
+        if tracked.assumed and tracked.written_start == start:
+            tracked.doubted_s = now_s + DOUBT_S
+            self._pods.look_again(tracked.doubted_s, tracked.key)
+
+    def stop_refused(self, tracked: TrackedPod, by: str | None, sentence: str, now_s: float) -> None:
+        """Take in the refusal of an eviction that a plan made: the pod runs on, and control chooses again."""
+        gang = tracked.gang
+        if not tracked.evicted or tracked.deleting or gang is None:
+            return
+        self._pods.look_again(self._budgets.refused(tracked, now_s), gang.name)
+        tracked.evicted = tracked.told_stopping = False
+        self._pods.moving.pop(tracked.key, None)
+        self._refusals.append(
+            StopRefused(PodKey(gang.name, tracked.group, tracked.index), now_s, sentence, by)
+        )
+        self._registry.dirty[gang] = None
+
+    def stop_failed(self, tracked: TrackedPod, now_s: float) -> None:
+        """Take in that a pod could not be stopped: it runs on, as if it had just been started."""
+        if tracked.evicted and tracked.gang is not None:
+            tracked.evicted = False
+            self._budgets.withdrawn(tracked)
+            self._pods.moving.pop(tracked.key, None)
+            tracked.gang.exits(tracked, now_s, PodExit.LOST, "It could not be told to stop.")
+            tracked.start = tracked.gang.next_start()
+            self._registry.dirty[tracked.gang] = None

@@ -1,0 +1,115 @@
+"""Resolve pods again after something they depend on has changed, and move them to their workloads."""
+
+from operator import attrgetter
+
+from weir.control.port import PodExit
+from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.owner_fate import NEVER_WAS_S
+from weir.kubernetes.state.pod_info import PodInfo
+from weir.kubernetes.state.pod_resolver import PodResolver
+from weir.kubernetes.state.pod_tracker import PodTracker
+from weir.kubernetes.state.unreadable import UnreadableObjects, held_roughly, rough
+from weir.kubernetes.state.workload_registry import WorkloadRegistry
+
+
+class StalePods:
+    """Pods to resolve again."""
+
+    def __init__(
+        self,
+        pods: PodTracker,
+        node_states: NodeStates,
+        resolver: PodResolver,
+        registry: WorkloadRegistry,
+        unreadable: UnreadableObjects,
+    ) -> None:
+        self._pods = pods
+        self._node_states = node_states
+        self._resolver = resolver
+        self._registry = registry
+        self._unreadable = unreadable
+
+    def read(self) -> None:
+        """Resolve pods again, and move them to their workloads."""
+        stale, self._resolver.stale = self._resolver.stale, set()
+        moving: list[tuple[TrackedPod, Gang]] = []
+        for tracked in sorted([self._pods.by_key[key] for key in stale], key=attrgetter("created_s", "key")):
+            try:
+                self._resolve(tracked, moving)
+            except Exception as error:  # noqa: BLE001 - the others have to be read
+                self._set_aside(tracked, error)
+        for left in dict.fromkeys(tracked.gang for tracked, _ in moving if tracked.gang is not None):
+            left.regroup()
+        moving = [(tracked, gang) for tracked, gang in moving if self._moves_out(tracked)]
+        for tracked, gang in moving:  # after all have left, so that they find the groups free that they left
+            self._move_in(tracked, gang)
+
+    def _resolve(self, tracked: TrackedPod, moving: list[tuple[TrackedPod, Gang]]) -> None:
+        key = tracked.key
+        before, info = tracked.info, self._resolver.read(key, bound=tracked.bound, over=bool(tracked.over))
+        info = tracked.info = self._registry.as_bound(tracked, info)
+        gang = self._gang_of(info)
+        if tracked.unreadable:
+            tracked.unreadable = ""
+            self._unreadable.clear("pods", key)
+            self._node_states.foreign(key, None)
+        if tracked.over:
+            if tracked.over == "Succeeded":
+                gang.succeeded.add(key)
+                self._registry.dirty[gang] = None
+            gang.last_over = gang.last_over or tracked.over
+            gang.head = info
+            return
+        if (
+            tracked.gang is not gang
+            or before is None
+            or before.request != info.request
+            or (before.derived.role != info.derived.role)
+        ):
+            moving.append((tracked, gang))
+        gang.head = info  # the one read last: all are read by the same owners
+        self._registry.dirty[gang] = None
+
+    def _set_aside(self, tracked: TrackedPod, error: Exception) -> None:
+        """Set a pod aside that can't be read: it isn't placed, and its devices count as foreign usage."""
+        tracked.unreadable = self._unreadable.note("pods", tracked.key, tracked.uid, error)
+        if tracked.gang is not None:
+            self._pods.leave(tracked, PodExit.LOST)
+        tracked.info, tracked.settled = None, False
+        if tracked.bound and not tracked.over:
+            body = rough(self._resolver.pod(tracked.key).spec, tracked.node, tracked.phase)
+            self._node_states.foreign(tracked.key, held_roughly(body, tracked.node, self._resolver.devices))
+
+    def _moves_out(self, tracked: TrackedPod) -> bool:
+        """Take a pod out of where it doesn't belong any more; return False if it stays."""
+        info, gang = tracked.info, tracked.gang
+        assert info is not None
+        if gang is None:
+            return True
+        group = gang.groups[tracked.group]
+        if gang.key == info.gang and group.role == info.derived.role and group.request == info.request:
+            return False
+        self._registry.dirty[gang] = None
+        if tracked.told:
+            gang.leave(tracked, self._pods.now_s, PodExit.LOST, "It is something else now.")
+            tracked.start = 0
+        else:
+            gang.leave(tracked, self._pods.now_s, PodExit.LOST)
+        if tracked.bound:
+            tracked.settled = False  # its devices have to fit what it requests now
+        self._pods.note_empty(gang)
+        if not gang.count and gang.key != info.gang and not gang.starts:
+            gang.empty_since_s = NEVER_WAS_S  # its owners weren't all known
+        return True
+
+    def _move_in(self, tracked: TrackedPod, to: Gang) -> None:
+        assert tracked.info is not None
+        to.join(tracked, tracked.info)
+        to.empty_since_s, to.left, to.adopted = None, False, False
+
+    def _gang_of(self, info: PodInfo) -> Gang:
+        gang = self._registry.of(info)
+        if not gang.count:
+            self._pods.note_empty(gang)
+        return gang
