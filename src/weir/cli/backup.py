@@ -20,7 +20,7 @@ def backup(file: Path, /, *, database: str | None = None) -> int:
     database
         The database's address, if it isn't the file in the home; $WEIR_DATABASE_URL if left out.
     """
-    from weir.cli.up import database_url
+    from weir.cli.up_options import database_url
     from weir.client.address import home
     from weir.store import StoreFailed
     from weir.store.backup import backup as write
@@ -47,7 +47,7 @@ def restore(file: Path, /, *, database: str | None = None) -> int:
     database
         The database's address, if it isn't the file in the home; $WEIR_DATABASE_URL if left out.
     """
-    from weir.cli.up import database_url
+    from weir.cli.up_options import database_url
     from weir.client.address import home
     from weir.local.server.audit import AuditLog
     from weir.store import StoreFailed

@@ -2,41 +2,27 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from weir import __version__
+from weir.cli import kube_options as check
+from weir.cli.manifest_options import AdmissionOptions, WeirOptions, WeirPodOptions
+
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
-_NAMES = Parameter(consume_multiple=True, negative=())
 _SWITCH = Parameter(negative=())
 
 
 @app.command(name="manifests")
 def manifests(
     *,
-    namespace: Annotated[str, Parameter(name=("--namespace", "-n"))] = "weir-system",
-    image: str | None = None,
-    replicas: Annotated[int, Parameter(validator=Number(gte=1, lte=9))] = 2,
-    scheduler: str = "weir",
-    devices: str | None = None,
-    reachable_from: Annotated[Sequence[str], _NAMES] = (),
-    refuse_node_name: Annotated[bool, _SWITCH] = False,
-    require_scheduler: Annotated[bool, _SWITCH] = False,
-    daemonsets_in: Annotated[Sequence[str], _NAMES] = (),
-    exempt: Annotated[Sequence[str], _NAMES] = (),
-    without_project: str = "ignore",
-    without_project_in: str | None = None,
-    without_project_exempt: Annotated[Sequence[str], _NAMES] = (),
+    weir: WeirOptions = WeirOptions(),
+    admission: AdmissionOptions = AdmissionOptions(),
     priority_classes: Literal["prefixed", "plain", "none"] = "prefixed",
-    pod_priority_class: str = "system-cluster-critical",
-    requests: str = "cpu=500m,memory=512Mi",
-    limits: str = "cpu=4,memory=2Gi",
-    node_selector: str | None = None,
-    tolerate: Annotated[Sequence[str], _NAMES] = (),
-    pull_secret: Annotated[Sequence[str], _NAMES] = (),
+    pods: WeirPodOptions = WeirPodOptions(),
     monitoring: Annotated[bool, _SWITCH] = False,
     shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     overcommit_grace: str = "5m",
@@ -45,47 +31,8 @@ def manifests(
 
     Parameters
     ----------
-    namespace
-        Namespace of Weir.
-    image
-        Container image, preferably as NAME@sha256:DIGEST; weir:VERSION by default.
-    replicas
-        Number of replicas; one leads, the others stand by.
-    scheduler
-        The schedulerName of pods that Weir schedules.
-    devices
-        Resources that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each device as
-        that part of a GPU in quotas. The default is the resources of NVIDIA, AMD and Intel.
-    reachable_from
-        Address ranges and namespaces that Weir's NetworkPolicy lets in; any by default.
-    refuse_node_name
-        Refuse GPU pods that name their node.
-    require_scheduler
-        Refuse GPU pods that name another scheduler.
-    daemonsets_in
-        Refuse GPU pods of DaemonSets in all namespaces but these.
-    exempt
-        Namespaces exempt from the three options above, besides kube-system.
-    without_project
-        GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT.
-    without_project_in
-        Labels of the namespaces for --without-project, as KEY=VALUE separated by commas; all by default.
-    without_project_exempt
-        Namespaces exempt from --without-project, besides those of the system.
     priority_classes
         PriorityClasses for the types of workloads: weir- (weir-train), plain (train), or none.
-    pod_priority_class
-        PriorityClass of Weir's own pods, or none.
-    requests
-        Resource requests of Weir's pods, as NAME=AMOUNT separated by commas.
-    limits
-        Resource limits of Weir's pods, in the same form.
-    node_selector
-        Node labels for Weir's pods, as KEY=VALUE separated by commas.
-    tolerate
-        Taints that Weir's pods tolerate, each as KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT.
-    pull_secret
-        Secrets with the credentials of the image's registry.
     monitoring
         Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
     shared_nodes
@@ -93,52 +40,23 @@ def manifests(
     overcommit_grace
         Time before preemptible pods are stopped on a node whose GPUs are overcommitted.
     """
-    from weir import __version__
-    from weir.cli import kube_options as check
-    from weir.kubernetes.install.admission_policies import OptionalPolicies
-    from weir.kubernetes.install.deployment import PodOptions
     from weir.kubernetes.install.manifests import Installation, as_yaml
     from weir.kubernetes.install.manifests import manifests as objects
     from weir.kubernetes.install.network import source
-    from weir.kubernetes.translate.device_list import read_devices
-    from weir.kubernetes.translate.requests import DeviceResources
 
     try:
-        named = image or f"weir:{__version__}"
-        check.one("--image", check.image, named)
-        optional = OptionalPolicies(
-            refuse_node_name=refuse_node_name,
-            require_scheduler=require_scheduler,
-            daemonset_namespaces=check.each("--daemonsets-in", check.namespace, daemonsets_in),
-            exempt_namespaces=check.each("--exempt", check.namespace, exempt),
-            without_project=check.without_project(
-                without_project, without_project_in, without_project_exempt
-            ),
-        )
-        pods = PodOptions(
-            None
-            if pod_priority_class == "none"
-            else check.one("--pod-priority-class", check.name, pod_priority_class),
-            check.one("--requests", check.amounts, requests),
-            check.one("--limits", check.amounts, limits),
-            {} if node_selector is None else check.one("--node-selector", check.labels, node_selector),
-            [check.one("--tolerate", check.toleration, text) for text in tolerate],
-            check.each("--pull-secret", check.name, pull_secret),
-            shared_nodes,
-            check.one("--overcommit-grace", check.span, overcommit_grace),
-        )
-        counted = DeviceResources() if devices is None else check.one("--devices", read_devices, devices)
+        devices = weir.device_resources
         chosen = Installation(
-            check.one("--namespace", check.namespace, namespace),
-            named,
-            replicas,
-            check.one("--scheduler", check.scheduler, scheduler),
-            counted.resources,
-            counted.weights,
-            check.each("--reachable-from", source, reachable_from),
-            optional,
+            check.one("--namespace", check.namespace, weir.namespace),
+            weir.image_name,
+            weir.replicas,
+            check.one("--scheduler", check.scheduler, weir.scheduler),
+            devices.resources,
+            devices.weights,
+            check.each("--reachable-from", source, weir.reachable_from),
+            admission.policies,
             priority_classes,
-            pods,
+            pods.checked(shared_nodes, overcommit_grace),
             monitoring,
         )
     except ValueError as error:

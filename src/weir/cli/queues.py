@@ -8,14 +8,13 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column, table
 from weir.cli.formatting import amount, lasting, number
 from weir.cli.outputs import OutputOption, WatchOption, show
-from weir.cli.quotas import Kind, highest, put, times, words
+from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
+from weir.cli.quotas import Kind, put
 from weir.cli.watch import append, changed, is_terminal, repaint
 
 if TYPE_CHECKING:
     from weir.api.answers import QueueRow
     from weir.client.api import Pool
-
-Amounts = Annotated[Sequence[str], Parameter(negative=())]
 
 project = App(name="project", help="Create, set, list and delete projects, which hold quotas.")
 department = App(name="department", help="Create, set, list and delete departments, which hold projects.")
@@ -75,18 +74,8 @@ def create_project(
     /,
     *,
     department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
-    gpus: str | None = None,
-    quota: Amounts = (),
-    limit: Amounts = (),
-    weight: Amounts = (),
-    priority: int | None = None,
-    max_priority: int | None = None,
-    max_priority_of: Amounts = (),
-    max_runtime: str | None = None,
-    idle_limit: str | None = None,
-    lifetime: str | None = None,
-    grace: str | None = None,
-    namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = (),
+    quota: QuotaOptions = QuotaOptions(),
+    limits: LimitOptions = LimitOptions(),
 ) -> int:
     """Create a project.
 
@@ -96,43 +85,8 @@ def create_project(
         Name of the queue.
     department
         Parent department.
-    gpus
-        Guaranteed GPUs: the same as --quota gpu=N.
-    quota
-        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
-    limit
-        Upper bound on a resource, in the same form.
-    weight
-        Share of idle capacity relative to its siblings; 0 for none.
-    priority
-        Order in which siblings get idle capacity: higher first.
-    max_priority
-        Highest priority that a member may give to a workload; 125 if not set.
-    max_priority_of
-        Highest priority for one person, such as mia=60. Repeat it for more people.
-    max_runtime
-        End workloads after this run time, such as 24h; 0 for no limit.
-    idle_limit
-        End workloads, after a warning, when their GPUs were idle for this time; 0 for no limit.
-    lifetime
-        End build sessions after this time; 0 for no limit.
-    grace
-        Time that workloads have to stop after notice; 0 for no notice.
-    namespace
-        On a cluster: a namespace of the project. Repeat it for more namespaces.
     """
-    rules = times(max_runtime, idle_limit, lifetime, grace)
-    if max_priority is not None:
-        rules["max_priority"] = max_priority
-    if namespace:
-        rules["namespaces"] = list(namespace)
-    return put(
-        "project",
-        name,
-        department,
-        lambda: words(gpus, quota, limit, weight, priority) | highest(max_priority_of) | rules,
-        new=True,
-    )
+    return put("project", name, department, lambda: quota_fields(quota) | limit_fields(limits), new=True)
 
 
 @project.command(name="set")
@@ -141,18 +95,8 @@ def set_project(
     /,
     *,
     department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
-    gpus: str | None = None,
-    quota: Amounts = (),
-    limit: Amounts = (),
-    weight: Amounts = (),
-    priority: int | None = None,
-    max_priority: int | None = None,
-    max_priority_of: Amounts = (),
-    max_runtime: str | None = None,
-    idle_limit: str | None = None,
-    lifetime: str | None = None,
-    grace: str | None = None,
-    namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = (),
+    quota: QuotaOptions = QuotaOptions(),
+    limits: LimitOptions = LimitOptions(),
 ) -> int:
     """Change a project. Options that are left out change nothing.
 
@@ -162,43 +106,8 @@ def set_project(
         The project.
     department
         Parent department; an empty string for none.
-    gpus
-        Guaranteed GPUs: the same as --quota gpu=N.
-    quota
-        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
-    limit
-        Upper bound on a resource, in the same form; gpu=unlimited removes it.
-    weight
-        Share of idle capacity relative to its siblings; 0 for none.
-    priority
-        Order in which siblings get idle capacity: higher first.
-    max_priority
-        Highest priority that a member may give to a workload; 125 if not set.
-    max_priority_of
-        Highest priority for one person, such as mia=60. Repeat it for more people.
-    max_runtime
-        End workloads after this run time, such as 24h; 0 for no limit.
-    idle_limit
-        End workloads, after a warning, when their GPUs were idle for this time; 0 for no limit.
-    lifetime
-        End build sessions after this time; 0 for no limit.
-    grace
-        Time that workloads have to stop after notice; 0 for no notice.
-    namespace
-        On a cluster: a namespace of the project. Repeat it for more namespaces.
     """
-    rules = times(max_runtime, idle_limit, lifetime, grace)
-    if max_priority is not None:
-        rules["max_priority"] = max_priority
-    if namespace:
-        rules["namespaces"] = list(namespace)
-    return put(
-        "project",
-        name,
-        department,
-        lambda: words(gpus, quota, limit, weight, priority) | highest(max_priority_of) | rules,
-        new=False,
-    )
+    return put("project", name, department, lambda: quota_fields(quota) | limit_fields(limits), new=False)
 
 
 @department.command(name="create")
@@ -207,13 +116,9 @@ def create_department(
     /,
     *,
     parent: str | None = None,
-    gpus: str | None = None,
-    quota: Amounts = (),
-    limit: Amounts = (),
-    weight: Amounts = (),
-    priority: int | None = None,
+    quota: QuotaOptions = QuotaOptions(),
 ) -> int:
-    """Create a department.
+    """Create a department. Without --gpus it is guaranteed the GPUs of its projects together.
 
     Parameters
     ----------
@@ -221,18 +126,8 @@ def create_department(
         Name of the queue.
     parent
         Parent department.
-    gpus
-        Guaranteed GPUs; by default the sum of its projects.
-    quota
-        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
-    limit
-        Upper bound on a resource, in the same form.
-    weight
-        Share of idle capacity relative to its siblings; 0 for none.
-    priority
-        Order in which siblings get idle capacity: higher first.
     """
-    return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=True)
+    return put("department", name, parent, lambda: quota_fields(quota), new=True)
 
 
 @department.command(name="set")
@@ -241,11 +136,7 @@ def set_department(
     /,
     *,
     parent: str | None = None,
-    gpus: str | None = None,
-    quota: Amounts = (),
-    limit: Amounts = (),
-    weight: Amounts = (),
-    priority: int | None = None,
+    quota: QuotaOptions = QuotaOptions(),
 ) -> int:
     """Change a department. Options that are left out change nothing.
 
@@ -255,18 +146,8 @@ def set_department(
         The department.
     parent
         Parent department; an empty string for none.
-    gpus
-        Guaranteed GPUs.
-    quota
-        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
-    limit
-        Upper bound on a resource, in the same form; gpu=unlimited removes it.
-    weight
-        Share of idle capacity relative to its siblings; 0 for none.
-    priority
-        Order in which siblings get idle capacity: higher first.
     """
-    return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=False)
+    return put("department", name, parent, lambda: quota_fields(quota), new=False)
 
 
 @project.command(name="list")

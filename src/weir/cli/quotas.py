@@ -1,7 +1,7 @@
-"""Options of departments and projects, converted to fields of scenario files."""
+"""Create and change projects and departments."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from weir.cli.formatting import number
@@ -11,71 +11,6 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 Kind = Literal["project", "department"]
-
-
-def words(
-    gpus: str | None,
-    quota: Sequence[str],
-    limit: Sequence[str],
-    weight: Sequence[str],
-    priority: int | None,
-) -> dict[str, Any]:
-    """Return the options as fields of a scenario file.
-
-    Raises:
-        ValueError: an amount is invalid.
-    """
-    words: dict[str, Any] = {}
-    for key, written in (("quota", quota), ("limit", limit), ("weight", weight)):
-        amounts = dict(_amount(f"--{key}", each) for each in written)
-        if amounts:
-            words[key] = amounts
-    if gpus is not None:
-        words["quota"] = {**words.get("quota", {}), "gpu": gpus}
-    if priority is not None:
-        words["priority"] = priority
-    return words
-
-
-def times(
-    max_runtime: str | None, idle_limit: str | None, lifetime: str | None, grace: str | None
-) -> dict[str, Any]:
-    """Return the given time limits of a project."""
-    stated = {
-        "max_runtime": max_runtime,
-        "idle_limit": idle_limit,
-        "lifetime": lifetime,
-        "stop_grace": grace,
-    }
-    times = {word: value for word, value in stated.items() if value is not None}
-    return {"times": times} if times else {}
-
-
-def highest(written: Sequence[str]) -> dict[str, Any]:
-    """Return the highest priorities of people, from USER=PRIORITY.
-
-    Raises:
-        ValueError: one has another form.
-    """
-    found = {}
-    for each in written:
-        user, _, value = each.rpartition("=")
-        if not user or not value.removeprefix("-").isdecimal():
-            raise ValueError(
-                f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
-            )
-        found[user] = int(value)
-    return {"max_priority_of": found} if found else {}
-
-
-def _amount(option: str, written: str) -> tuple[str, str]:
-    """Split `gpu=4`; a bare `4` means GPUs."""
-    name, parted, value = written.partition("=")
-    if not parted:
-        name, value = "gpu", written
-    if not name or not value:
-        raise ValueError(f"{option} {written!r} is no amount: write one such as gpu=4 or memory=256Gi")
-    return name, value
 
 
 def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
@@ -98,13 +33,13 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in after.items() if value not in ({}, "")}
 
 
-def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, Any]], *, new: bool) -> int:
+def put(kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, Any]], *, new: bool) -> int:
     """Create a new queue, or change an existing one."""
     from weir.cli.connect import connect
     from weir.client.errors import Refused
 
     try:
-        fields = words()
+        fields = read()
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2

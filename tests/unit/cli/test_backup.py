@@ -8,7 +8,7 @@ import pytest
 from tests.unit.client.fake import Fake, Said, page, row
 
 from weir.cli.main import main
-from weir.cli.up import database_url
+from weir.cli.up_options import database_url
 from weir.store import Store
 
 VALUE = "hunter2"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from structlog import get_logger
 
 from weir import __version__
-from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import (
     NOT_VERIFIED,
@@ -24,20 +23,16 @@ from weir.kubernetes.api.credentials import (
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.server_clock import server_clock
 from weir.kubernetes.crd.objects import QuotaObject
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
-from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.scheduler_process import ProcessOptions, SchedulerProcess
-from weir.kubernetes.translate.requests import DeviceResources
-from weir.model.policy import Policy
 from weir.model.scenario import InvalidFile as FileRefused
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
 from weir.service.engine_build import engine_kind
 
 if TYPE_CHECKING:
-    from weir.kubernetes.process.webhook_server import ServingOptions
+    pass
 
 FAILED, WRONG_REQUEST = 1, 2
 _LOG = get_logger(__name__)
@@ -52,41 +47,20 @@ def access_of(options: ProcessOptions) -> Credentials:
 
 
 def run(
+    options: ProcessOptions,
     *,
-    kubeconfig: Path | None = None,
-    context: str | None = None,
-    namespace: str = "",
-    scheduler: str = "weir",
-    devices: DeviceResources | None = None,
-    overcommit_grace_s: float = GRACE_S,
-    shared_nodes: int = 0,
-    opening: "ServingOptions | None" = None,
-    elects: bool = True,
     policy_file: Path | None = None,
     kinds_file: Path | None = None,
-    without_project: WithoutProject = IGNORE,
     log_level: str = "info",
     log_format: logging_setup.Format = "json",
 ) -> int:
     """Schedule a cluster until SIGTERM or SIGINT; the exit code."""
     logging_setup.set_up(log_level, form=log_format)
     try:
-        policy = Policy() if policy_file is None else read_policy(policy_file)
-        kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
-        options = ProcessOptions(
-            kubeconfig,
-            context,
-            namespace,
-            scheduler,
-            elects,
-            policy,
-            kinds,
-            devices or DeviceResources(),
-            opening,
-            overcommit_grace_s,
-            SharedNodeRules(shared_nodes),
-        )
-        options.without_project = without_project
+        if policy_file is not None:
+            options.policy = read_policy(policy_file)
+        if kinds_file is not None:
+            options.kinds = kinds_file.read_text("utf-8")
         asyncio.run(_serve(options))
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)

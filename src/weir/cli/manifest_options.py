@@ -1,0 +1,124 @@
+"""Options of `weir kube manifests`, checked: a person applies the output without reading it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from weir import __version__
+from weir.cli import kube_options as check
+
+if TYPE_CHECKING:
+    from weir.kubernetes.install.admission_policies import OptionalPolicies
+    from weir.kubernetes.install.deployment import PodOptions
+    from weir.kubernetes.translate.requests import DeviceResources
+
+_NAMES = Parameter(consume_multiple=True, negative=())
+_SWITCH = Parameter(negative=())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WeirOptions:
+    """Namespace, image and reach of Weir in a cluster."""
+
+    namespace: Annotated[str, Parameter(name=("--namespace", "-n"))] = "weir-system"
+    """Namespace of Weir."""
+    image: str | None = None
+    """Container image, preferably as NAME@sha256:DIGEST; weir:VERSION by default."""
+    replicas: Annotated[int, Parameter(validator=Number(gte=1, lte=9))] = 2
+    """Number of replicas; one leads, the others stand by."""
+    scheduler: str = "weir"
+    """The schedulerName of pods that Weir schedules."""
+    devices: str | None = None
+    """Resources that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each device as that
+    part of a GPU in quotas. The default is the resources of NVIDIA, AMD and Intel."""
+    reachable_from: Annotated[Sequence[str], _NAMES] = ()
+    """Address ranges and namespaces that Weir's NetworkPolicy lets in; any by default."""
+
+    @property
+    def image_name(self) -> str:
+        """Return the image to run."""
+        return check.one("--image", check.image, self.image or f"weir:{__version__}")
+
+    @property
+    def device_resources(self) -> "DeviceResources":
+        """Return the resources that are GPUs."""
+        from weir.kubernetes.translate.device_list import read_devices
+        from weir.kubernetes.translate.requests import DeviceResources
+
+        return (
+            DeviceResources() if self.devices is None else check.one("--devices", read_devices, self.devices)
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class AdmissionOptions:
+    """GPU pods that the cluster refuses or puts into a queue."""
+
+    refuse_node_name: Annotated[bool, _SWITCH] = False
+    """Refuse GPU pods that name their node."""
+    require_scheduler: Annotated[bool, _SWITCH] = False
+    """Refuse GPU pods that name another scheduler."""
+    daemonsets_in: Annotated[Sequence[str], _NAMES] = ()
+    """Refuse GPU pods of DaemonSets in all namespaces but these."""
+    exempt: Annotated[Sequence[str], _NAMES] = ()
+    """Namespaces exempt from the three options above, besides kube-system."""
+    without_project: str = "ignore"
+    """GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT."""
+    without_project_in: str | None = None
+    """Labels of the namespaces for --without-project, as KEY=VALUE separated by commas; all by default."""
+    without_project_exempt: Annotated[Sequence[str], _NAMES] = ()
+    """Namespaces exempt from --without-project, besides those of the system."""
+
+    @property
+    def policies(self) -> "OptionalPolicies":
+        """Return the admission policies."""
+        from weir.kubernetes.install.admission_policies import OptionalPolicies
+
+        rule, labels, exempt = self.without_project, self.without_project_in, self.without_project_exempt
+        return OptionalPolicies(
+            refuse_node_name=self.refuse_node_name,
+            require_scheduler=self.require_scheduler,
+            daemonset_namespaces=check.each("--daemonsets-in", check.namespace, self.daemonsets_in),
+            exempt_namespaces=check.each("--exempt", check.namespace, self.exempt),
+            without_project=check.without_project(rule, labels, exempt),
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WeirPodOptions:
+    """Weir's own pods."""
+
+    pod_priority_class: str = "system-cluster-critical"
+    """PriorityClass of Weir's own pods, or none."""
+    requests: str = "cpu=500m,memory=512Mi"
+    """Resource requests of Weir's pods, as NAME=AMOUNT separated by commas."""
+    limits: str = "cpu=4,memory=2Gi"
+    """Resource limits of Weir's pods, in the same form."""
+    node_selector: str | None = None
+    """Node labels for Weir's pods, as KEY=VALUE separated by commas."""
+    tolerate: Annotated[Sequence[str], _NAMES] = ()
+    """Taints that Weir's pods tolerate, each as KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."""
+    pull_secret: Annotated[Sequence[str], _NAMES] = ()
+    """Secrets with the credentials of the image's registry."""
+
+    def checked(self, shared_nodes: int, overcommit_grace: str) -> "PodOptions":
+        """Return the options of the Deployment."""
+        from weir.kubernetes.install.deployment import PodOptions
+
+        priority, labels = self.pod_priority_class, self.node_selector
+        return PodOptions(
+            None if priority == "none" else check.one("--pod-priority-class", check.name, priority),
+            check.one("--requests", check.amounts, self.requests),
+            check.one("--limits", check.amounts, self.limits),
+            {} if labels is None else check.one("--node-selector", check.labels, labels),
+            [check.one("--tolerate", check.toleration, text) for text in self.tolerate],
+            check.each("--pull-secret", check.name, self.pull_secret),
+            shared_nodes,
+            check.one("--overcommit-grace", check.span, overcommit_grace),
+        )

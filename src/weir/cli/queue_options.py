@@ -1,0 +1,109 @@
+"""Options of `weir project` and `weir department`, as fields of scenario files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+Amounts = Annotated[Sequence[str], Parameter(negative=())]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class QuotaOptions:
+    """Quota of a project or a department."""
+
+    gpus: str | None = None
+    """Guaranteed GPUs: the same as --quota gpu=N."""
+    quota: Amounts = ()
+    """Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources."""
+    limit: Amounts = ()
+    """Upper bound on a resource, in the same form; gpu=unlimited for none."""
+    weight: Amounts = ()
+    """Share of idle capacity relative to its siblings; 0 for none."""
+    priority: int | None = None
+    """Order in which siblings get idle capacity: higher first."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """Limits of the workloads of a project."""
+
+    max_priority: int | None = None
+    """Highest priority that a member may give to a workload; 125 if not set."""
+    max_priority_of: Amounts = ()
+    """Highest priority for one person, such as mia=60. Repeat it for more people."""
+    max_runtime: str | None = None
+    """End workloads after this run time, such as 24h; 0 for no limit."""
+    idle_limit: str | None = None
+    """End workloads, after a warning, when their GPUs were idle for this time; 0 for no limit."""
+    lifetime: str | None = None
+    """End build sessions after this time; 0 for no limit."""
+    grace: str | None = None
+    """Time that workloads have to stop after notice; 0 for no notice."""
+    namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = ()
+    """On a cluster: a namespace of the project. Repeat it for more namespaces."""
+
+
+def quota_fields(options: QuotaOptions) -> dict[str, Any]:
+    """Return the given quota as fields of a scenario file.
+
+    Raises:
+        ValueError: an amount is invalid.
+    """
+    found: dict[str, Any] = {}
+    for key, written in (("quota", options.quota), ("limit", options.limit), ("weight", options.weight)):
+        amounts = dict(_amount(f"--{key}", each) for each in written)
+        if amounts:
+            found[key] = amounts
+    if options.gpus is not None:
+        found["quota"] = {**found.get("quota", {}), "gpu": options.gpus}
+    if options.priority is not None:
+        found["priority"] = options.priority
+    return found
+
+
+def limit_fields(options: LimitOptions) -> dict[str, Any]:
+    """Return the given limits as fields of a scenario file.
+
+    Raises:
+        ValueError: a priority of a person is invalid.
+    """
+    times = {
+        "max_runtime": options.max_runtime,
+        "idle_limit": options.idle_limit,
+        "lifetime": options.lifetime,
+        "stop_grace": options.grace,
+    }
+    stated: dict[str, Any] = {
+        "max_priority_of": _priorities(options.max_priority_of),
+        "times": {word: value for word, value in times.items() if value is not None},
+        "max_priority": options.max_priority,
+        "namespaces": list(options.namespace),
+    }
+    return {key: value for key, value in stated.items() if value not in (None, {}, [])}
+
+
+def _priorities(written: Sequence[str]) -> dict[str, int]:
+    """Return the highest priorities of people, from USER=PRIORITY."""
+    found = {}
+    for each in written:
+        user, _, value = each.rpartition("=")
+        if not user or not value.removeprefix("-").isdecimal():
+            raise ValueError(
+                f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
+            )
+        found[user] = int(value)
+    return found
+
+
+def _amount(option: str, written: str) -> tuple[str, str]:
+    """Split `gpu=4`; a bare `4` means GPUs."""
+    name, parted, value = written.partition("=")
+    if not parted:
+        name, value = "gpu", written
+    if not name or not value:
+        raise ValueError(f"{option} {written!r} is no amount: write one such as gpu=4 or memory=256Gi")
+    return name, value

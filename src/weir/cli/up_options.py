@@ -1,0 +1,220 @@
+"""Options of `weir up`, and what the two processes get of them."""
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+if TYPE_CHECKING:
+    from weir.kubernetes.process.scheduler_process import ProcessOptions
+    from weir.local.server.settings import ServerSettings
+
+_PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]+@")
+DATABASE_URL = "WEIR_DATABASE_URL"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """Options of the scheduler of a cluster."""
+
+    context: str | None = None
+    """Context of the kubeconfig ($KUBECONFIG or ~/.kube/config); the current one by default."""
+    namespace: str | None = None
+    """Namespace of the lease for leader election; by default the namespace of this process."""
+    scheduler: str = "weir"
+    """The schedulerName of the pods that this process schedules."""
+    devices: str | None = None
+    """Resources of the cluster that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each
+    device as that part of a GPU in quotas."""
+    overcommit_grace: str = "5m"
+    """Time before preemptible pods are stopped on a node whose GPUs are overcommitted."""
+    shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    """Maximum number of nodes that Weir reserves for GPU fractions while they need them."""
+    workload_kinds: Path | None = None
+    """File with further workload kinds: objects that create pods."""
+    service: str | None = None
+    """Service by which the API server reaches this process; it turns on webhooks, health and metrics."""
+    client_ca: Path | None = None
+    """File of certificate authorities. A webhook's caller needs a certificate that one of them signed."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NoProjectOptions:
+    """Options for GPU pods in namespaces that no project lists."""
+
+    without_project: str = "ignore"
+    """GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT."""
+    without_project_in: str | None = None
+    """Labels of the namespaces for --without-project, as KEY=VALUE separated by commas; all by default."""
+    without_project_exempt: str | None = None
+    """Namespaces exempt from --without-project, separated by commas, besides those of the system."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class StateOptions:
+    """Options of the devices, limits and database of a machine's pool."""
+
+    virtual_gpus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=1024))] = None
+    """Number of virtual GPUs to use instead of real ones, for trying Weir out."""
+    limits: Path | None = None
+    """File with limits of the server, such as requests for each person."""
+    database: str | None = None
+    """Database URL instead of the file in the home; $WEIR_DATABASE_URL by default."""
+    database_file: Path | None = None
+    """File with the database URL, so that other users can't see its password in the process list."""
+    begin_again: Annotated[bool, Parameter(negative=())] = False
+    """Use a home and a database that don't belong together as one pool; new numbers begin above both."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PoolOptions:
+    """Options of the output, the records and the pods of a machine's pool."""
+
+    log_max_size: str = "1Gi"
+    """Size of a pod's output to keep (its beginning and its end), such as 1Gi; 0 for all of it."""
+    keep_logs: str = "30d"
+    """Time to keep the output of workloads that are over, such as 30d. Checkpoints stay."""
+    keep_checkpoints: str | None = None
+    """Time to keep checkpoint directories of workloads that are over, such as 90d; unlimited by default."""
+    pids_max: Annotated[int, Parameter(validator=Number(gte=0, lte=4_194_304))] = 16_384
+    """Maximum number of processes and threads of a pod, if the kernel lets Weir limit them; 0 for no
+    limit."""
+    keep_details: str = "30d"
+    """Time to keep commands and environments of workloads that are over, such as 30d."""
+    audit_syslog: Annotated[bool, Parameter(negative=())] = False
+    """Also send the audit log to syslog, where jobs can't change it."""
+    hide_others: Annotated[bool, Parameter(negative=())] = False
+    """Hide workload names of other projects in metrics, and usage by person in reports."""
+
+
+def process_options(
+    cluster: ClusterOptions,
+    without: NoProjectOptions,
+    host: str | None,
+    port: int | None,
+    *,
+    elects: bool,
+) -> "ProcessOptions":
+    """Return the options of the scheduler of a cluster, without its files.
+
+    Raises:
+        ValueError: an option can't be read; the sentence names it.
+    """
+    from weir.cli import kube_options as check
+    from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+    from weir.kubernetes.process.scheduler_process import ProcessOptions
+    from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions
+    from weir.kubernetes.translate.device_list import read_devices
+    from weir.kubernetes.translate.requests import DeviceResources
+
+    exempt = [each for each in (without.without_project_exempt or "").split(",") if each]
+    rule = check.without_project(without.without_project, without.without_project_in, exempt)
+    devices = cluster.devices
+    namespace = cluster.namespace or ""
+    served = None
+    if cluster.service is not None:
+        at = DEFAULT_PORT if port is None else port
+        served = ServingOptions(cluster.service, namespace, host, at, cluster.client_ca)
+    return ProcessOptions(
+        context=cluster.context,
+        namespace=namespace,
+        scheduler=cluster.scheduler,
+        elects=elects,
+        devices=DeviceResources() if devices is None else check.one("--devices", read_devices, devices),
+        opening=served,
+        overcommit_grace_s=_span_s("--overcommit-grace", cluster.overcommit_grace),
+        shared_nodes=SharedNodeRules(cluster.shared_nodes),
+        without_project=rule,
+    )
+
+
+def server_settings(
+    state: StateOptions, pool: PoolOptions, host: str | None, port: int | None
+) -> "ServerSettings":
+    """Return the settings of a machine's pool, without its policy and its log.
+
+    Raises:
+        ValueError: an option can't be read; the sentence names it.
+    """
+    from weir.client.address import home
+    from weir.local.server.retention import RetentionSettings
+    from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
+
+    log_most = _bytes(pool.log_max_size)
+    checkpoints = pool.keep_checkpoints
+    kept = RetentionSettings(
+        _span_s("--keep-logs", pool.keep_logs),
+        checkpoints_s=None if checkpoints is None else _span_s("--keep-checkpoints", checkpoints),
+        details_s=_span_s("--keep-details", pool.keep_details),
+    )
+    return ServerSettings(
+        home=home(),
+        host=DEFAULT_HOST if host is None else host,
+        port=DEFAULT_PORT if port is None else port,
+        virtual_gpus=state.virtual_gpus,
+        limits_file=state.limits,
+        database=database_url(state.database, state.database_file),
+        begin_again=state.begin_again,
+        log_most=log_most,
+        kept=kept,
+        pids_most=pool.pids_max,
+        audit_to_syslog=pool.audit_syslog,
+        hides_others=pool.hide_others,
+    )
+
+
+def database_url(url: str | None, file: Path | None) -> str | None:
+    """Return the database URL from the option, the file or the environment.
+
+    Raises:
+        ValueError: option and file are both given, or the file can't be used.
+    """
+    if url is not None and file is not None:
+        raise ValueError("--database and --database-file both name the database; write one of them")
+    if url is not None and _PASSWORD.match(url):
+        warning = "the password in --database can be read in the list of processes; use --database-file"
+        print(f"weir: {warning}.", file=sys.stderr)
+    if file is None:
+        return url or os.environ.get(DATABASE_URL) or None
+    try:
+        written = file.read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it isn't text"
+        raise ValueError(f"--database-file: {file} can't be read: {reason}") from None
+    if not written or len(written.split()) != 1:
+        raise ValueError(f"--database-file: {file} doesn't hold one address; write the URL on one line")
+    return written
+
+
+def _bytes(written: str) -> int:
+    from weir.local.output import MIN_OUTPUT_BYTES
+    from weir.model.resources import MEMORY, amount
+
+    try:
+        most = amount(MEMORY, written)
+    except ValueError as error:
+        raise ValueError(f"--log-max-size: {error}") from None
+    if 0 < most < MIN_OUTPUT_BYTES:
+        raise ValueError(f"--log-max-size: {written!r} is too little; write 1Mi or more, or 0 for all of it")
+    return most
+
+
+def _span_s(option: str, written: str) -> float:
+    from weir.model.resources import seconds
+
+    try:
+        kept_s = seconds(written)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    if kept_s < 0:
+        raise ValueError(f"{option}: {written!r} is negative; write how long, such as 30d")
+    return kept_s
