@@ -67,8 +67,8 @@ def _objects() -> Iterator[str]:
             f"; with `-o wide` {', '.join(wide)}, too.\n" if wide else ".\n"
         )
         yield "| field | type | meaning |\n|---|---|---|"
-        for part in ("spec", "status"):
-            yield from _fields(part, schema["properties"][part])
+        for part, fields in schema["properties"].items():
+            yield from _fields(part, fields)
 
 
 def _fields(path: str, schema: Mapping[str, Any]) -> Iterator[str]:

@@ -47,7 +47,6 @@ def plane(binaries: Binaries) -> Iterator[ControlPlane]:
     os.environ.setdefault("GOMEMLIMIT", "2GiB")  # and collect as usual from here on
     with ControlPlane(binaries) as running:
         running.grant_all("weir")
-        Cluster(running).keep_parameters()
         yield running
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from tests.kubernetes.kinds import establish
-from tools.controlplane.api import ApiError, Object
+from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import pod
 
-from weir.kubernetes.translate.gpu_sharing import SHARED_NODES_MAP
+from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES
 
 SHARING = "weir.dev/gpu-sharing"
 HALF = {"weir.dev/gpu-fraction": "0.5"}
@@ -107,8 +107,10 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
         assert refusal(cluster, pod(other, "no-gpus", 0, tolerations=tolerations, **PLAIN)) == ""
     assert refusal(cluster, pod(other, "elsewhere", 1, nodeName=whole, **PLAIN)) == ""
 
-    names = f"/api/v1/namespaces/{weir.namespace}/configmaps/{SHARED_NODES_MAP}"
-    assert set(cluster.api.get(names)["data"]) == {shared}
+    names = f"/apis/weir.dev/v1alpha1/sharednodes/{SHARED_NODES}"
+    assert cluster.api.get(names)["spec"]["nodes"] == [shared]
+    with pytest.raises(ApiError, match="written by Weir alone"):
+        cluster.api.patch(names, {"spec": {"nodes": []}})
     cluster.api.delete(names)
     weir.kill()
     assert refusal(cluster, named) == "", "nobody says which nodes are set aside"
@@ -128,3 +130,26 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     )
     cluster.until(lambda: SHARING not in taints(cluster, shared), 120, "the taint to be gone")
     cluster.until(lambda: refusal(cluster, named) == "", 120, "the policy to let whole devices name the node")
+
+
+def test_an_installation_after_an_uninstallation_refuses_whole_devices_on_shared_nodes(
+    cluster: Cluster, plane: ControlPlane
+) -> None:
+    """The API server reads the list of nodes again, although no binding named one for a while."""
+    (node,) = cluster.add_nodes(1, gpus=2)
+    label(cluster, node, "true")
+    within = cluster.namespace()
+    named = pod(within, "named", 1, nodeName=node, **PLAIN)
+    plain = pod(within, "plain", 1, **PLAIN)
+    aside = f"the node {node} is set aside for shares of GPUs"
+    for name in ("first", "second"):
+        with Installed(plane, namespace=cluster.namespace(), name=name, webhooks=False) as weir:
+            cluster.until(
+                lambda: aside in refusal(cluster, named), 120, f"the policy of the {name} installation"
+            )
+            assert refusal(cluster, plain) == ""
+            weir.stop()
+            for each in reversed(weir.objects()):
+                if each["kind"] != "Namespace":
+                    cluster.api.delete(f"{collection(each)}/{each['metadata']['name']}")
+        cluster.until(lambda: refusal(cluster, named) == "", 120, "the policy to be gone")

@@ -207,7 +207,7 @@ RARELY = {
     ("patch", "persistentvolumes"),
     ("patch", "nodes"),  # of a node that is set aside for shares
     ("create", "secrets"),  # its own one, after a deletion
-    ("create", "configmaps"),  # the same
+    ("create", "sharednodes"),  # what a patch of an absent object is authorized by, too
     ("create", "tokenreviews"),  # of whoever asks for metrics
     ("create", "subjectaccessreviews"),
     ("patch", "topologies/status"),

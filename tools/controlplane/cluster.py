@@ -38,12 +38,13 @@ _OTHERS = (
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/storage.k8s.io/v1/csinodes",
-    *(f"{_WEIR}/{kind}" for kind in ("projects", "departments", "topologies", "schedulerconfigs")),
+    *(
+        f"{_WEIR}/{kind}"
+        for kind in ("projects", "departments", "topologies", "schedulerconfigs", "sharednodes")
+    ),
 )
 _PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
-PARAMETERS = "keeps-parameters"
-"""A policy that stays, refuses nothing, and reads a ConfigMap."""
 _ONCE = "once-"
 """How namespaces of one test are named. Nobody comes to them again; removing one takes a hundred requests."""
 _numbers = itertools.count(1)
@@ -55,35 +56,6 @@ class Cluster:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.api: Api = plane.api
-
-    def keep_parameters(self) -> None:
-        """Keep the API server reading ConfigMaps as parameters of policies, whatever a test removes.
-
-        With the last binding that names a ConfigMap it stops reading them until it is started again
-        (kubernetes/kubernetes#130887).
-        """
-        kinds = {
-            "apiGroups": ["none.weir.dev"],
-            "apiVersions": ["*"],
-            "operations": ["*"],
-            "resources": ["*"],
-        }
-        policy = {
-            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
-            "matchConstraints": {"resourceRules": [kinds]},
-            "validations": [{"expression": "true"}],
-        }
-        parameters = {"name": PARAMETERS, "namespace": "default", "parameterNotFoundAction": "Allow"}
-        binding = {"policyName": PARAMETERS, "validationActions": ["Deny"], "paramRef": parameters}
-        for kind, spec in (("", policy), ("Binding", binding)):
-            self.api.apply(
-                {
-                    "apiVersion": "admissionregistration.k8s.io/v1",
-                    "kind": f"ValidatingAdmissionPolicy{kind}",
-                    "metadata": {"name": PARAMETERS},
-                    "spec": spec,
-                }
-            )
 
     def add_nodes(self, count: int, *, gpus: int = 8, **like: Any) -> list[str]:
         """So many nodes alike (see nodes.py), ready; their names."""
@@ -141,11 +113,7 @@ class Cluster:
     def empty(self) -> None:
         """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay."""
         there = stored(self.plane.etcd)
-        for path in _HOOKS:
-            there[_plural(path)] = [each for each in there[_plural(path)] if each[1] != PARAMETERS]
-            if there[_plural(path)]:
-                self.api.delete(f"{path}?fieldSelector=metadata.name%21%3D{PARAMETERS}", grace_s=0)
-        for path in _OWNERS:
+        for path in (*_HOOKS, *_OWNERS):
             self._sweep(path, there)
         if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
             self.until(self._no_pods, 120, "the pods to be gone")

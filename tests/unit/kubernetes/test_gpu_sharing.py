@@ -86,7 +86,7 @@ def test_the_list_of_shared_nodes_is_written_again_after_a_while() -> None:
     assert names.take(1.0) == []
     assert names.due_s == AGAIN_LISTED_S
     (again,) = names.take(AGAIN_LISTED_S)
-    assert list(again.body["data"]) == ["n"]
+    assert again.body["spec"] == {"nodes": ["n"]}
 
 
 def test_a_labelled_node_takes_shares_once_it_is_tainted_and_free_of_whole_devices() -> None:
@@ -226,11 +226,11 @@ def test_the_names_of_nodes_set_aside_are_written_when_they_change_and_by_each_l
     here = told(node("a"), labelled("b", taint=False), bare)
     names = SharedNodeList(here.cluster_state.node_states, "weir-system")
     (write,) = names.take(0.0)
-    assert write.path == "/api/v1/namespaces/weir-system/configmaps/weir-shared-nodes"
-    assert write.body["data"] == {"b": ""}
+    assert write.path == "/apis/weir.dev/v1alpha1/sharednodes/weir-shared-nodes"
+    assert write.body["spec"] == {"nodes": ["b"]}
     assert names.take(0.0) == []
     names.forget()
     assert len(names.take(0.0)) == 1
     here.gone("nodes", "b")
-    assert [each.body["data"] for each in names.take(0.0)] == [{}]
+    assert [each.body["spec"] for each in names.take(0.0)] == [{"nodes": []}]
     assert SharedNodeList(here.cluster_state.node_states, "").take(0.0) == []

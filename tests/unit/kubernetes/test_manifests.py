@@ -33,6 +33,8 @@ def test_each_policy_has_a_binding_that_denies_and_options_are_off(
         assert policies.keys() == bindings.keys()
         assert {*policies} >= {"weir-pod-keys", "weir-pod-shares"}
         assert {*policies} & {*OPTIONS} == {*named}
+        open_ones = {name for name, each in policies.items() if each["spec"]["failurePolicy"] == "Ignore"}
+        assert open_ones == {"weir-shared-nodes"}, "without the kind of its list it mustn't refuse every pod"
         assert all(each["spec"]["policyName"] == name for name, each in bindings.items())
         assert all("Deny" in each["spec"]["validationActions"] for each in bindings.values())
     words = ("--refuse-node-name", "--daemonsets-in", "a", "b", "--exempt", "c")

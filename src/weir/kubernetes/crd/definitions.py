@@ -23,6 +23,9 @@ from weir.kubernetes.crd.schemas import (
     WorkloadStatus,
     camel,
 )
+from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES_KIND
+from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
+from weir.kubernetes.crd.shared_nodes_spec import SharedNodesSpec
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, TimesEntry, TopologyEntry
 
 Schema = dict[str, Any]
@@ -190,6 +193,13 @@ def definitions() -> list[dict[str, Any]]:
             [_column("PHASE", ".status.phase"), _column("MESSAGE", ".status.message")],
         ),
         _definition(
+            SHARED_NODES_KIND,
+            "Nodes set aside for shares of GPUs. Weir writes this object, and an admission policy reads it.",
+            _object(SharedNodesSpec),
+            None,
+            [_column("NODES", ".spec.nodes")],
+        ),
+        _definition(
             "Workload",
             "Pods that start, recover and end together. Weir makes these; to end one, delete its owner.",
             _workload_spec(),
@@ -206,7 +216,7 @@ def _definition(
     kind: str,
     says: str,
     spec: Schema,
-    status: type[BaseModel],
+    status: type[BaseModel] | None,
     columns: list[Schema],
     *,
     scope: str = "Cluster",
@@ -214,8 +224,10 @@ def _definition(
     rules: list[Schema] | None = None,
     status_apart: bool = True,
 ) -> dict[str, Any]:
-    plural = {"Topology": "topologies"}.get(kind, f"{kind.lower()}s")
-    properties: Schema = {"spec": spec, "status": _object(status)}
+    plural = {"Topology": "topologies", SHARED_NODES_KIND: SHARED_NODES}.get(kind, f"{kind.lower()}s")
+    properties: Schema = {"spec": spec}
+    if status is not None:
+        properties["status"] = _object(status)
     whole: Schema = {"description": says, "type": "object", "required": ["spec"], "properties": properties}
     if rules:
         whole["x-kubernetes-validations"] = rules
@@ -225,7 +237,7 @@ def _definition(
         "storage": True,
         "schema": {"openAPIV3Schema": whole},
         "additionalPrinterColumns": [*columns, _column("AGE", ".metadata.creationTimestamp", kind="date")],
-        **({"subresources": {"status": {}}} if status_apart else {}),
+        **({"subresources": {"status": {}}} if status is not None and status_apart else {}),
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

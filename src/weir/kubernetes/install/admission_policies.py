@@ -13,6 +13,9 @@ from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.schemas import GROUP
+from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
+from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES_PLURAL
+from weir.kubernetes.crd.shared_nodes_spec import parameter_kind
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
 from weir.kubernetes.install.policy_expressions import (
     SHARE_KEYS,
@@ -59,9 +62,10 @@ def policies(
     """Return each policy followed by its binding."""
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
-    made += [_finalizers_alone(account), _records(account), _shared_nodes(devices, options)]
+    made += [_finalizers_alone(account), _records(account), _shared_node_list(account)]
+    made += [_shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
-    return [each for policy in made for each in (policy, binding_object(policy, namespace))]
+    return [each for policy in made for each in (policy, binding_object(policy))]
 
 
 # Always
@@ -109,7 +113,7 @@ def _fixed_shares(account: str, scheduler: str) -> Policy:
 def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
     """Refuse pods with whole devices that name a node set aside for shares, or tolerate its taint.
 
-    The names of the nodes are the keys of a ConfigMap that Weir writes.
+    The names of the nodes are in an object that Weir writes.
     """
     wrong = (
         "{pod}.spec.?nodeName.orValue('') in variables.nodes || (variables.nodes.size() > 0 && "
@@ -133,12 +137,12 @@ def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
         "shared-nodes",
         [match_rule("", ["CREATE", "UPDATE"], ["pods"])],
         conditions=[_NOT_A_KUBELET],
-        variables=[("nodes", "params.?data.orValue({})"), *words.items()],
+        variables=[("nodes", "params.?spec.?nodes.orValue([])"), *words.items()],
         expression="!variables.is_wrong || variables.was_wrong",
         message="A pod with whole GPUs can't use a node that is set aside for shares.",
         told=f"object.spec.?nodeName.orValue('') != '' ? {named} : {tolerated}",
         exempt=sorted({"kube-system", *options.exempt_namespaces}),
-        params={"apiVersion": "v1", "kind": "ConfigMap"},
+        params=parameter_kind(),
     )
 
 
@@ -237,6 +241,17 @@ def _records(account: str) -> Policy:
         conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
         expression=f"request.operation == 'UPDATE' && {same}",
         message="Workloads are written by Weir alone: change the object that the Workload's pods belong to.",
+    )
+
+
+def _shared_node_list(account: str) -> Policy:
+    """Refuse the list of shared nodes from every account but Weir's: another policy goes by it."""
+    return policy_object(
+        "shared-node-list",
+        [match_rule(GROUP, ["CREATE", "UPDATE"], [SHARED_NODES_PLURAL]) | {"apiVersions": ["*"]}],
+        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
+        expression="request.operation == 'UPDATE' && object.?spec == oldObject.?spec",
+        message=f"{SHARED_NODES} are written by Weir alone: set a node aside by its label {GPU_SHARING}.",
     )
 
 

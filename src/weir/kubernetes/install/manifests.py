@@ -16,6 +16,8 @@ from weir.kubernetes.admission.webhook_configuration import NAME, registrations
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
 from weir.kubernetes.crd.schemas import GROUP
+from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
+from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
 from weir.kubernetes.install.deployment import PodOptions, deployment
 from weir.kubernetes.install.flow_control import lease_flow
@@ -24,7 +26,6 @@ from weir.kubernetes.install.parts import LABELS, RESTRICTED, Thing, thing, with
 from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
 from weir.kubernetes.install.project_leads import people
 from weir.kubernetes.translate.device_list import devices_written
-from weir.kubernetes.translate.gpu_sharing import SHARED_NODES_MAP
 from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.kubernetes.translate.requests import DeviceResources
 
@@ -61,9 +62,8 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
         *definitions(),
         *priority_classes(of.priority_classes),
         *access(of, kinds or load_kinds()),
-        *people((*_OWN, CONFIGS), account_name(of.namespace)),
+        *people((*_OWN, CONFIGS, SHARED_NODES), account_name(of.namespace)),
         lease_flow(of.namespace),
-        within(of.namespace, "v1", "ConfigMap", SHARED_NODES_MAP),
         *_settings_for_all(of),
         within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
         *deployment(
@@ -137,7 +137,7 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
                 **LABELS,
                 **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
             },
-            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS)],
+            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES)],
         ),
     ]
 
@@ -176,6 +176,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may("patch", GROUP, *(f"{each}/status" for each in (*_OWN[:3], CONFIGS))),
         _may("patch", GROUP, "projects", "departments"),  # the finalizer; a policy allows nothing else
         _may(f"{look} create patch", GROUP, "workloads"),
+        _may("create patch", GROUP, SHARED_NODES, names=[SHARED_NODES_NAME]),
         # its port
         _may(
             "get patch",
@@ -205,9 +206,8 @@ def _rules_at_home() -> list[Thing]:
         _may("create", "coordination.k8s.io", "leases"),
         _may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
         _may("get update", "", "secrets", names=[SECRET]),
-        _may("patch", "", "configmaps", names=[SHARED_NODES_MAP]),
-        # its own ones again after they were deleted; RBAC knows no names of new objects
-        _may("create", "", "secrets", "configmaps"),
+        # its own one again after it was deleted; RBAC knows no names of new objects
+        _may("create", "", "secrets"),
     ]
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME, is_device
+from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.translate.annotations import PREFIX
-from weir.kubernetes.translate.gpu_sharing import SHARED_NODES_MAP
 
 Policy = dict[str, Any]
 
@@ -89,7 +89,11 @@ def policy_object(
     params: Mapping[str, str] | None = None,
     labels: Sequence[tuple[str, str]] = (),
 ) -> Policy:
-    """Return a policy: what it matches, when it applies, and what must hold."""
+    """Return a policy: what it matches, when it applies, and what must hold.
+
+    A policy with parameters allows everything while the API server doesn't know their kind. It would refuse
+    every pod of the cluster otherwise, those without GPUs too.
+    """
     constraints: dict[str, Any] = {"resourceRules": rules}
     if exempt:
         left_out = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
@@ -100,7 +104,7 @@ def policy_object(
     if told:
         validation["messageExpression"] = told
     spec: dict[str, Any] = {
-        "failurePolicy": "Fail",
+        "failurePolicy": "Fail" if params is None else "Ignore",
         "matchConstraints": constraints,
         "matchConditions": [{"name": key, "expression": rule} for key, rule in conditions],
         "variables": [{"name": key, "expression": rule} for key, rule in variables],
@@ -111,13 +115,12 @@ def policy_object(
     return _api_object("ValidatingAdmissionPolicy", f"{NAME}-{name}", spec)
 
 
-def binding_object(policy: Policy, namespace: str) -> Policy:
+def binding_object(policy: Policy) -> Policy:
     """Return the binding that enforces a policy."""
     name = policy["metadata"]["name"]
     spec: dict[str, Any] = {"policyName": name, "validationActions": ["Deny", "Audit"]}
     if "paramKind" in policy["spec"]:
-        found = {"name": SHARED_NODES_MAP, "namespace": namespace}
-        spec["paramRef"] = {**found, "parameterNotFoundAction": "Allow"}
+        spec["paramRef"] = {"name": SHARED_NODES_NAME, "parameterNotFoundAction": "Allow"}
     return _api_object("ValidatingAdmissionPolicyBinding", name, spec)
 
 

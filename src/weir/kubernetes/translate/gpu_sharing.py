@@ -12,8 +12,6 @@ from weir.model.workloads import NodeAffinityRule, NodeExpression, Request
 
 GPU_SHARING = "weir.dev/gpu-sharing"
 """Key of the label and of the taint. In Weir's own books the label's value is one of the two states below."""
-SHARED_NODES_MAP = "weir-shared-nodes"
-"""ConfigMap in Weir's namespace with the names of the nodes that are set aside, for the admission policy."""
 SET_ASIDE = "true"
 """Value of the taint, and of the label if people wrote it. As a state: the node takes shares."""
 BY_POLICY = "auto"

@@ -1,17 +1,14 @@
-"""The names of the nodes set aside for shares, in a ConfigMap that the admission policy reads.
+"""The names of the nodes set aside for shares, in an object that the admission policy reads.
 
 The policy could read the nodes themselves, but the API server converts each of them for each new pod. That
 takes half a second where some hundred nodes are set aside.
 """
 
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.crd.shared_nodes_spec import KIND, NAME, NODES_MAX, PLURAL
 from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.translate.gpu_sharing import SHARED_NODES_MAP
 from weir.kubernetes.writes.operations import ApplyObject
-
-NODES_MAX = 10_000
-"""A ConfigMap holds a mebibyte."""
-
 
 AGAIN_S = 60.0
 """The names are written again after this time: the object may have been deleted or changed."""
@@ -45,9 +42,9 @@ class SharedNodeList:
             return []
         self._written, self._written_s = names, now_s
         body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": SHARED_NODES_MAP, "namespace": self._namespace},
-            "data": dict.fromkeys(names, ""),
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": NAME},
+            "spec": {"nodes": names},
         }
-        return [ApplyObject(path_of("v1", "configmaps", self._namespace, SHARED_NODES_MAP), body)]
+        return [ApplyObject(path_of(API_VERSION, PLURAL, name=NAME), body)]
