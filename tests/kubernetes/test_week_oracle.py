@@ -167,6 +167,16 @@ def test_a_gate_and_a_missing_pod_are_reasons() -> None:
     assert not small.wrong()
 
 
+def test_a_pod_on_a_node_that_is_gone_is_missing() -> None:
+    small = Small()
+    gang = small.put("jobs", job("a", "gang", 1, pods=2))
+    small.pod("a", "gang-0", 1, "n0", owner=gang)
+    small.pod("a", "gang-1", 1, reason="GangIncomplete", owner=gang)
+    assert "true cause (GangIncomplete)" in small.wrong()
+    del small.copy["nodes"]["", "n0"]
+    assert "true cause (GangIncomplete)" not in small.wrong()
+
+
 def test_a_pod_that_waits_has_a_condition_and_its_event() -> None:
     small = Small(nodes=0)
     silent = small.pod("a", "silent", 1)

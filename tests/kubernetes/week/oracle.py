@@ -63,8 +63,12 @@ class Waiting:
 
     @property
     def is_incomplete(self) -> bool:
-        """Return True if fewer pods exist than the gang needs."""
-        there = sum(pod.phase in ("Pending", "Running") and not pod.deleting for pod in self.gang.pods)
+        """Return True if fewer pods exist than the gang needs.
+
+        A pod on a node that is gone is lost, until the garbage collector of pods removes it some time later.
+        """
+        alive = [pod for pod in self.gang.pods if pod.phase in ("Pending", "Running") and not pod.deleting]
+        there = sum(not pod.node or pod.node in self.snapshot.nodes for pod in alive)
         return there < self.gang.needs
 
     @property

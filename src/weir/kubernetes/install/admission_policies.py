@@ -245,7 +245,7 @@ def _records(account: str) -> Policy:
 
 
 def _shared_node_list(account: str) -> Policy:
-    """Refuse the list of shared nodes from every account but Weir's: another policy goes by it."""
+    """Refuse the list of shared nodes from every account but Weir's: another policy reads it."""
     return policy_object(
         "shared-node-list",
         [match_rule(GROUP, ["CREATE", "UPDATE"], [SHARED_NODES_PLURAL]) | {"apiVersions": ["*"]}],
