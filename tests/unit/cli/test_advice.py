@@ -4,16 +4,16 @@ import pytest
 
 from weir.api.answers import Suggestion
 from weir.cli.cluster.advice import Owner, advised
-from weir.cli.cluster.objects import OwnerView
+from weir.kubernetes.crd.objects import OwnerFields
 
 CLASSES = {90: "urgent"}
 MADE_AGAIN = "its pods can't be changed: delete the Job and make it again with"
 
 
 def how(change: dict[str, object], kind: str = "Job", version: str = "batch/v1", *said: str) -> str | None:
-    owner = Owner("team", OwnerView(version, kind, "it", "u1"), said)
+    owner = Owner("team", OwnerFields("u1", version, kind, "train"), said)
     suggestion = Suggestion(sentence="", change=change)
-    return advised(suggestion, "team/job-it", owner, "amd.com/gpu", CLASSES).how
+    return advised(suggestion, "team/job-train", owner, "amd.com/gpu", CLASSES).how
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ def how(change: dict[str, object], kind: str = "Job", version: str = "batch/v1",
         ({"memory": "4Gi"}, f"{MADE_AGAIN} memory: 4Gi in the requests of its containers"),
         ({"priority": 90}, f"{MADE_AGAIN} priorityClassName: urgent"),
         ({"priority": 91}, ""),
-        ({"pods": 3}, "kubectl annotate -n team job it weir.dev/min-pods=3 --overwrite"),
-        ({"preemptible": True}, "kubectl annotate -n team job it weir.dev/preemptible=true --overwrite"),
+        ({"pods": 3}, "kubectl annotate -n team job train weir.dev/min-pods=3 --overwrite"),
+        ({"preemptible": True}, "kubectl annotate -n team job train weir.dev/preemptible=true --overwrite"),
         (
             {"topology": {"name": "net", "preferred": "rack"}},
-            "kubectl annotate -n team job it weir.dev/topology=net:preferred=rack --overwrite",
+            "kubectl annotate -n team job train weir.dev/topology=net:preferred=rack --overwrite",
         ),
-        ({"suspended": False}, "weir resume team/job-it"),
+        ({"suspended": False}, "weir resume team/job-train"),
         ({"ended": "other"}, ""),
     ],
 )
@@ -43,10 +43,10 @@ def test_of_a_job(change: dict[str, object], words: str) -> None:
 
 def test_of_a_kind_whose_pods_can_be_changed() -> None:
     assert how({"gpus": 4}, "Deployment", "apps/v1") == (
-        "kubectl edit -n team deployment it: amd.com/gpu: 4 in the limits of its containers"
+        "kubectl edit -n team deployment train: amd.com/gpu: 4 in the limits of its containers"
     )
     assert how({"pods": 2}, "PyTorchJob", "kubeflow.org/v1") == (
-        "kubectl annotate -n team pytorchjob.kubeflow.org it weir.dev/min-pods=2 --overwrite"
+        "kubectl annotate -n team pytorchjob.kubeflow.org train weir.dev/min-pods=2 --overwrite"
     )
     assert how({"suspended": False}, "JobSet", "jobset.x-k8s.io/v1alpha2") == ""
 

@@ -6,7 +6,7 @@ import pytest
 
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import (
-    OwnerUid,
+    OwnerFields,
     StoredAllocation,
     StoredLifecycle,
     StoredSpec,
@@ -52,7 +52,7 @@ def record(
     name: str, uid: str, *allocations: StoredAllocation, namespace: str = "team", starts: int = 9
 ) -> WorkloadObject:
     status = StoredStatus(phase="Running", allocations=list(allocations), life=StoredLifecycle(starts=starts))
-    return WorkloadObject(Metadata(name, namespace=namespace), StoredSpec(OwnerUid(uid)), status)
+    return WorkloadObject(Metadata(name, namespace=namespace), StoredSpec(OwnerFields(uid)), status)
 
 
 def held(here: Scene) -> dict[str, tuple[str, tuple[int, ...]]]:

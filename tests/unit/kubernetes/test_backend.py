@@ -12,7 +12,7 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import KubeAffinity, LabelSelector, Metadata, PodAffinity, PodAffinityTerm
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import (
-    OwnerUid,
+    OwnerFields,
     StoredLifecycle,
     StoredNomination,
     StoredPlacement,
@@ -224,7 +224,7 @@ def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
     # another Weir reads it back
     after = scene(max_runtime="10s")
     kept = StoredStatus(phase="Stopped", reason=StoredReason("max_runtime"))
-    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), kept)
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), kept)
     after.hear("workloads", thing)
     assert after.step() == []
     assert not after.control.cluster.jobs
@@ -240,7 +240,7 @@ def test_an_eviction_that_cannot_be_is_taken_back() -> None:
     here.backend.told(evict, WriteDelayed("Its disruption budget allows none now."))
     here.step()
     assert not any(isinstance(each, EmitEvent) for each in here.told())  # its object isn't there yet
-    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), StoredSpec(OwnerUid("j1")))
+    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), StoredSpec(OwnerFields("j1")))
     here.hear("workloads", thing)
     here.step()
     (event,) = (each for each in here.told() if isinstance(each, EmitEvent))
@@ -258,7 +258,7 @@ def test_promised_room_is_found_again_by_the_names_of_pods() -> None:
     )
     here.hear(
         "workloads",
-        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), status),
+        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), status),
     )
     binds = here.step()
     assert {bind.name: bind.annotations["weir.dev/gpus"] for bind in binds} == {
@@ -323,7 +323,7 @@ def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
             phase="Pending", nomination=StoredNomination([StoredPlacement("n1", "train-0", [2])], [])
         )
         meta = Metadata("job-train", namespace="team")
-        here.hear("workloads", WorkloadObject(meta, StoredSpec(OwnerUid("j1")), status))
+        here.hear("workloads", WorkloadObject(meta, StoredSpec(OwnerFields("j1")), status))
         here.step()
         assert ("team/job-train" in here.control.cluster.nominated) is deleting
 
@@ -342,7 +342,7 @@ def test_a_nomination_ends_with_what_is_told_of_its_workload() -> None:
     )
     here.hear(
         "workloads",
-        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), status),
+        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), status),
     )
     here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=2))
     here.step()
@@ -380,7 +380,7 @@ def test_since_when_a_gang_is_short_of_pods_outlives_the_leader(kept: bool) -> N
     here.hear("projects", project("team"))
     since = "2026-01-01T00:04:40Z" if kept else None
     status = StoredStatus(phase="Running", short_since=since)
-    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), status)
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), status)
     here.hear("workloads", thing)
     here.hear("owners", job("train", "j1", 4, min_pods="4"))
     for at in range(3):

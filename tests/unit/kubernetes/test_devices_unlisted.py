@@ -6,7 +6,13 @@ import pytest
 
 from weir.kubernetes.api.objects import KubeNode, KubePod
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.crd.objects import OwnerUid, StoredAllocation, StoredSpec, StoredStatus, WorkloadObject
+from weir.kubernetes.crd.objects import (
+    OwnerFields,
+    StoredAllocation,
+    StoredSpec,
+    StoredStatus,
+    WorkloadObject,
+)
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.workloads import WHOLE_MILLI
@@ -44,7 +50,7 @@ def recorded(name: str, here: Scene) -> None:
     kept = StoredAllocation(
         uid=f"u-{name}", node="n1", devices=[6, 7], start=1, share=WHOLE_MILLI, preemptible=True
     )
-    owner = OwnerUid(uid=f"u-{name}")
+    owner = OwnerFields(uid=f"u-{name}")
     thing = WorkloadObject(
         metadata=pod(f"pod-{name}").metadata,
         spec=StoredSpec(owner=owner, project="team"),

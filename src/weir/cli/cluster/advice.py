@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from weir.api.answers import Suggestion
-from weir.cli.cluster.objects import OwnerView
+from weir.kubernetes.crd.objects import OwnerFields
 
 _FIXED_TEMPLATES = ("Job", "Pod")
 """Kinds whose pods can't be changed once they are made."""
@@ -18,7 +18,7 @@ class Owner:
     """The owner of a workload's pods, and settings of the pods."""
 
     namespace: str
-    owner: OwnerView
+    owner: OwnerFields
     pod_annotations: Collection[str] = ()
 
     @property

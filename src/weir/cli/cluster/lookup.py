@@ -10,8 +10,9 @@ from weir.cli.cluster.objects import ListedWorkload
 from weir.cli.cluster.rows import name_of
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
-from weir.kubernetes.api.objects import ApiObject
+from weir.kubernetes.api.objects import ApiObject, KubePod
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import OwnerFields
 from weir.kubernetes.crd.schemas import API_VERSION
 
 JOBS = "batch/v1"
@@ -79,17 +80,17 @@ class Lookup:
             found = await self.find(path_of(api_version, resource, namespace, bare), ApiObject)
             if found is not None:
                 labels = found.metadata.labels
-                owner = objects.OwnerView(api_version, kind, bare, found.metadata.uid)
-                spec = objects.SpecView(
+                owner = OwnerFields(found.metadata.uid, api_version, kind, bare)
+                spec = objects.ListedSpec(
                     owner, labels.get("weir.dev/project", ""), labels.get("weir.dev/type", "train")
                 )
                 return ListedWorkload(msgspec.structs.replace(found.metadata, name=f"{prefix}{bare}"), spec)
         return None
 
-    async def pods_of(self, workload: ListedWorkload) -> list[objects.ListedPod]:
+    async def pods_of(self, workload: ListedWorkload) -> list[KubePod]:
         """Return the pods of a workload: its owner's, and those of objects that the owner creates."""
         namespace, owner = workload.metadata.namespace, workload.spec.owner
-        pods = await self._api.list_all(path_of("v1", "pods", namespace), objects.ListedPod)
+        pods = await self._api.list_all(path_of("v1", "pods", namespace), KubePod)
         uids = {owner.uid}
         if owner.kind != "Job":
             for api_version, resource in (("apps/v1", "replicasets"), (JOBS, "jobs")):
@@ -105,9 +106,9 @@ class Lookup:
             if pod.metadata.uid in uids or uids & objects.owner_uids(pod.metadata.owner_references)
         ]
 
-    async def _between(self, api_version: str, resource: str, namespace: str) -> list[objects.BareView]:
+    async def _between(self, api_version: str, resource: str, namespace: str) -> list[ApiObject]:
         try:
-            return await self._api.list_all(path_of(api_version, resource, namespace), objects.BareView)
+            return await self._api.list_all(path_of(api_version, resource, namespace), ApiObject)
         except ApiRefused:
             return []
 

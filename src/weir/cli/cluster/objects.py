@@ -5,77 +5,41 @@ from typing import Any
 from msgspec import Struct, field
 
 from weir.kubernetes.api.objects import ApiStruct, Metadata, OwnerReference
+from weir.kubernetes.crd.objects import StoredReason, StoredSpec, StoredStatus
 
 
-class OwnerView(ApiStruct):
-    """The owner of a workload's pods."""
+class ListedReason(StoredReason):
+    """The reason of a pending workload, or how it ended, with its numbers."""
 
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class SpecView(ApiStruct):
-    """A workload's spec."""
-
-    owner: OwnerView = field(default_factory=OwnerView)
-    project: str = ""
-    type: str = "train"
-    priority: int = 50
-    preemptible: bool = True
-    max_runtime: str | None = None
-
-
-class ReasonView(ApiStruct):
-    """The reason of a pending workload, or how it ended."""
-
-    why: str = ""
-    sentence: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-class EvictionView(ApiStruct):
-    """The last eviction of its pods for another workload."""
+class ListedSpec(StoredSpec):
+    """A workload's spec, with what only people read."""
 
-    at: str | None = None
-    rule: str = ""
-    sentence: str = ""
-    by: str | None = None
+    max_runtime: str | None = None
 
 
-class LifetimeView(ApiStruct):
-    """The stored lifecycle of a workload."""
-
-    ran_seconds: float = 0.0
-    restarts: int = 0
-
-
-class StatusView(ApiStruct):
-    """A workload's status."""
+class ListedStatus(StoredStatus):
+    """A workload's status, with what only people read."""
 
     phase: str = "Pending"
     pods: int = 0
     pods_running: int = 0
     gpus: str = "0"
     nodes: list[str] = field(default_factory=list)
-    reason: ReasonView | None = None
-    last_eviction: EvictionView | None = None
-    since: str | None = None
-    submitted_at: str | None = None
+    reason: ListedReason | None = None
     started_at: str | None = None
-    ended_at: str | None = None
     checkpointed_at: str | None = None
     suspended: bool = False
-    life: LifetimeView | None = None
 
 
 class ListedWorkload(ApiStruct):
     """A Workload."""
 
     metadata: Metadata
-    spec: SpecView = field(default_factory=SpecView)
-    status: StatusView = field(default_factory=StatusView)
+    spec: ListedSpec = field(default_factory=ListedSpec)
+    status: ListedStatus = field(default_factory=ListedStatus)
 
 
 class QueueStatusView(ApiStruct):
@@ -96,35 +60,6 @@ class ListedQueue(ApiStruct):
     metadata: Metadata
     spec: dict[str, Any] = field(default_factory=dict)
     status: QueueStatusView = field(default_factory=QueueStatusView)
-
-
-class PodSpecView(ApiStruct):
-    """The node and the scheduler of a pod."""
-
-    node_name: str = ""
-    scheduler_name: str = ""
-
-
-class PodStatusView(ApiStruct):
-    """The status of a pod."""
-
-    phase: str = "Pending"
-    start_time: str | None = None
-    reason: str = ""
-
-
-class ListedPod(ApiStruct):
-    """A pod."""
-
-    metadata: Metadata
-    spec: PodSpecView = field(default_factory=PodSpecView)
-    status: PodStatusView = field(default_factory=PodStatusView)
-
-
-class BareView(ApiStruct):
-    """An object of which only the owners are read."""
-
-    metadata: Metadata
 
 
 class RegardingView(ApiStruct):
@@ -150,25 +85,6 @@ class ConfigMapView(Struct):
     """A ConfigMap."""
 
     data: dict[str, str] = field(default_factory=dict)
-
-
-class LeaseSpecView(ApiStruct):
-    """The holder of a lease."""
-
-    acquire_time: str | None = None
-
-
-class LeaseView(ApiStruct):
-    """A lease."""
-
-    spec: LeaseSpecView = field(default_factory=LeaseSpecView)
-
-
-class PriorityClassView(ApiStruct):
-    """A PriorityClass."""
-
-    metadata: Metadata
-    value: int = 0
 
 
 def owner_uids(references: list[OwnerReference]) -> set[str]:

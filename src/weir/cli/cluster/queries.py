@@ -33,7 +33,8 @@ from weir.cli.cluster.queue_objects import list_queues
 from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, workload_row
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import ApiRefused
-from weir.kubernetes.api.objects import ApiObject
+from weir.kubernetes.api.leader_election import Lease
+from weir.kubernetes.api.objects import ApiObject, KubePod, PriorityClass
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.model.resources import seconds
@@ -121,9 +122,7 @@ class ClusterQueries:
             queues=queues,
         )
 
-    async def _other_scheduler(
-        self, workload: ListedWorkload, pods: Sequence[objects.ListedPod]
-    ) -> WhyAnswer | None:
+    async def _other_scheduler(self, workload: ListedWorkload, pods: Sequence[KubePod]) -> WhyAnswer | None:
         """Return the answer for pods of another scheduler; None for those of Weir or without a scheduler."""
         if workload.status.phase != "Pending" or workload.status.reason is not None:
             return None
@@ -144,7 +143,7 @@ class ClusterQueries:
     async def _classes(self) -> dict[int, str]:
         """Return the names of usable PriorityClasses by value; the first one of equal value."""
         path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        found = await self._api.list_all(path, objects.PriorityClassView)
+        found = await self._api.list_all(path, PriorityClass)
         names = sorted((each.value, each.metadata.name) for each in found)
         return {value: name for value, name in reversed(names) if not name.startswith(_SYSTEM_CLASSES)}
 
@@ -177,9 +176,7 @@ class ClusterQueries:
         except ValidationError as error:
             raise wrong(str(error)) from None
         namespace = await self._lookup.namespace_of(submission.project)
-        classes = await self._api.list_all(
-            "/apis/scheduling.k8s.io/v1/priorityclasses", objects.PriorityClassView
-        )
+        classes = await self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
         names = {each.value: each.metadata.name for each in classes}
         installed = await read_installation(self._api, self._home)
         job = job_of(submission, words, self._image, names, installed)
@@ -216,9 +213,7 @@ class ClusterQueries:
         """Return a summary of the cluster."""
         inspection, lease = await asyncio.gather(
             self._inspection(),
-            self._lookup.find(
-                path_of("coordination.k8s.io/v1", "leases", self._home, "weir"), objects.LeaseView
-            ),
+            self._lookup.find(path_of("coordination.k8s.io/v1", "leases", self._home, "weir"), Lease),
         )
         started_s = None if lease is None else at_s(lease.spec.acquire_time)
         return inspection.status(__version__, started_s or time.time())

@@ -7,14 +7,16 @@ from datetime import datetime
 from typing import Any, get_args
 
 from weir.api.answers import EventRow, EvictionRow, Explanation, PodRow, QueueRow, Status, Type, WorkloadRow
-from weir.cli.cluster.objects import EventView, ListedPod, ListedQueue, ListedWorkload
+from weir.cli.cluster.objects import EventView, ListedQueue, ListedWorkload
+from weir.kubernetes.api.objects import KubePod
 from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
 
 _STATUSES: Mapping[str, Status] = {word.capitalize(): word for word in get_args(Status)}
 _TYPES: tuple[Type, ...] = get_args(Type)
 _PODS: Mapping[str, Status] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 _TIMES = {"maxRuntime": "max_runtime", "idleLimit": "idle_limit", "stopGrace": "stop_grace"}
+_PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
 LEADER, WORKLOAD = "weir.dev/weir", "Workload"
 
 
@@ -48,8 +50,8 @@ def workload_row(thing: ListedWorkload) -> WorkloadRow:
         user="",
         type=next((each for each in _TYPES if each == spec.type), "train"),
         status=_STATUSES.get(status.phase, "pending"),
-        priority=spec.priority,
-        preemptible=spec.preemptible,
+        priority=_PRIORITY if spec.priority is None else spec.priority,
+        preemptible=spec.preemptible is not False,
         devices=float(quantity(status.gpus)),
         pods=status.pods,
         pods_running=status.pods_running,
@@ -72,7 +74,7 @@ def _evicted(thing: ListedWorkload) -> EvictionRow | None:
     return EvictionRow(at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by)
 
 
-def pod_rows(thing: ListedWorkload, pods: Iterable[ListedPod]) -> list[PodRow]:
+def pod_rows(thing: ListedWorkload, pods: Iterable[KubePod]) -> list[PodRow]:
     """Return the rows of a workload's pods, by name."""
     rows = []
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):

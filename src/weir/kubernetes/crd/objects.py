@@ -25,7 +25,7 @@ class QuotaObject(ApiStruct):
     status: dict[str, Any] = field(default_factory=dict)
 
 
-class OwnerUid(ApiStruct):
+class OwnerFields(ApiStruct):
     """Owner of a workload's pods."""
 
     uid: str = ""
@@ -38,7 +38,7 @@ class OwnerUid(ApiStruct):
 class StoredSpec(ApiStruct):
     """Fields of a workload's spec that Weir reads back."""
 
-    owner: OwnerUid = field(default_factory=OwnerUid)
+    owner: OwnerFields = field(default_factory=OwnerFields)
     project: str = ""
     type: str = ""
     priority: int | None = None

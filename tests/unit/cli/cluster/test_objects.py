@@ -114,14 +114,14 @@ def workload(**status: Any) -> ListedWorkload:
 def test_a_workload_is_a_row() -> None:
     bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, ListedWorkload))
     assert (bare.name, bare.status, bare.devices) == ("ns/job-a", "pending", 0.0)
-    reason = {"why": "insufficient_capacity", "sentence": "no room now", "numbers": {"n": 1}}
+    reason = {"why": "insufficient_capacity", "sentence": "no capacity now", "numbers": {"n": 1}}
     row = workload_row(
         workload(phase="Pending", gpus="1.5", pods=3, podsRunning=1, reason=reason, startedAt=AT)
     )
     assert (row.status, row.devices, row.pods, row.pods_running, row.priority) == ("pending", 1.5, 3, 1, 60)
     assert row.started_s == row.submitted_s == 1769860800.0
     assert row.reason is not None
-    assert row.reason.sentence == "no room now"
+    assert row.reason.sentence == "no capacity now"
     assert workload_row(workload(phase="Refused")).status == "pending"
     suspended = workload_row(workload(phase="Pending", suspended=True))
     assert suspended.reason is not None
