@@ -4,12 +4,15 @@ import importlib.util
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.local.server.server_process import Serving
+from tests.unit.store.fixtures import opened as opened_store
+from tests.unit.store.week import record_week
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "src/weir/local/server/dashboard/page/index.html"
@@ -65,7 +68,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingOnPort]:
             pytest.fail(said)
         pytest.skip(said)
     os.environ.setdefault("PYTHONPATH", "src")
-    found = ServingOnPort(tmp_path_factory.mktemp("browser") / "home", 4)
+    home = tmp_path_factory.mktemp("browser") / "home"
+    with opened_store(home) as store:
+        record_week(store, time.time() - 60)
+    found = ServingOnPort(home, 4)
     try:
         found.put("projects", "vision", quota={"gpu": 3})
         found.put("projects", "language", quota={"gpu": 1})

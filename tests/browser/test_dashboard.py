@@ -1,7 +1,11 @@
 """The dashboard in a real browser, against a real `weir up`."""
 
+import csv
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -242,6 +246,43 @@ def test_node_is_drained_and_undrained_and_a_priority_is_changed(
         page.get_by_role("button", name="Undrain").click()
         page.get_by_role("button", name="Drain", exact=True).wait_for()
         server.until("moves", "running")
+
+
+def test_history_shows_what_rest_and_the_command_line_say(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    for by in ("project", "user"):
+        page = opened(screen=f"history?by={by}&since=30d")
+        table = page.get_by_role("region", name=f"History by {by}")
+        table.wait_for()
+        with page.expect_download() as saving:
+            page.get_by_role("button", name="Save as CSV").click()
+        shown = list(csv.DictReader(saving.value.path().read_text().splitlines()))
+        rest = server.get(f"/api/v1/history?by={by}&since=30d")
+        report = run_weir(server, "report", "history", "--since", "30d", "--by", by, "--output", "json")
+        printed = json.loads(report)
+        assert rest["total"]["evicted"] == sum(rule["count"] for rule in rest["rules"]) > 0
+        assert rest["total"]["to_quota"]["count"] > 0
+        keys = [row[by] for row in shown]
+        assert keys == [row["key"] for row in rest["rows"]] == [row["key"] for row in printed["rows"]]
+        for key, row in zip(keys, shown, strict=True):
+            of_rest = next(each for each in rest["rows"] if each["key"] == key)
+            of_cli = next(each for each in printed["rows"] if each["key"] == key)
+            for name in ("waits", "to_quota", "evicted", "lost_gpu_s", "idle_gpu_s"):
+                assert of_rest[name] == of_cli[name]
+            assert float(row["lost_gpu_s"]) == of_rest["lost_gpu_s"]
+            for name in ("waits", "to_quota"):
+                said = [row[f"{name}_{part}"] for part in ("count", "p50_s", "p90_s")]
+                assert [float(each) if each else None for each in said] == list(of_rest[name].values())
+
+
+def run_weir(server: ServingOnPort, *words: str) -> str:
+    """Return what a command prints."""
+    env = {**os.environ, "WEIR_HOME": str(server.home)}
+    done = subprocess.run(
+        [sys.executable, "-m", "weir", *words], env=env, capture_output=True, text=True, check=True
+    )
+    return done.stdout
 
 
 def test_member_sees_and_does_what_rest_allows_them(

@@ -1,3 +1,4 @@
+import { nearest, path, roundUp, scaleOf } from '../src/logic/chart'
 import { describe, expect, test } from 'vitest'
 import { carryOut, fits, mayActIn } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
@@ -9,7 +10,7 @@ import { lines } from '../src/logic/lines'
 import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
-import { hours, ranked, totalOf } from '../src/logic/usage'
+import { gpusOf, historyCells, money } from '../src/logic/usage'
 import { codeOf, href, parseRoute } from '../src/logic/route'
 import type { Device, PoolEvent, PoolNode, Queue, Row } from '../src/logic/types'
 
@@ -185,12 +186,29 @@ test('lines of pieces', async () => {
   expect(found).toEqual(['ab', 'cü', ''])
 })
 
-test('usage: the largest first, unknown stays unknown', () => {
-  const usage = (key: string, allocated_gpu_s: number, used_gpu_s: number | null) => ({ key, allocated_gpu_s, used_gpu_s, idle_gpu_s: null, over_quota_gpu_s: 0, waiting_s: 1, workloads: 1, ended: 0, preempted: 2 })
-  const rows = [usage('a', 3600, null), usage('b', 7200, 60)]
-  expect(ranked(rows).map((row) => row.key)).toEqual(['b', 'a'])
-  expect(totalOf(rows)).toEqual({ allocated: 10800, used: 60, idle: null, waiting: 2, preempted: 4 })
-  expect([0, 5400, 3600 * 1234.56].map(hours)).toEqual(['0', '1.5', '1,235'])
+test('history: cells of the CSV, mean GPUs of a line, and money', () => {
+  const waits = { count: 2, p50_s: 1, p90_s: 3 }
+  const row = { key: 'a', allocated_gpu_s: 3600, used_gpu_s: null, idle_gpu_s: null, over_quota_gpu_s: 0, waiting_s: 1, workloads: 1, ended: 0, preempted: 2, waits, to_quota: { count: 0, p50_s: null, p90_s: null }, evicted: 1, lost_gpu_s: 9, cost: 2 }
+  const point = { at_s: 0, span_s: 60, allocated_gpu_s: 120, used_gpu_s: 30, over_quota_gpu_s: 0, waiting_s: 0 }
+  const found = { since_s: 0, until_s: 60, by: 'project', currency: null, rows: [row], total: row, rules: [], points: [point] }
+  const [head, cells] = historyCells(found)
+  expect(head!.length).toBe(cells!.length)
+  expect(cells).toEqual(['a', 3600, null, null, 1, 9, 2, 2, 1, 3, 0, null, null])
+  expect(gpusOf(found.points, (each) => each.allocated_gpu_s)).toEqual([{ at_s: 30, value: 2 }])
+  expect([money(null, 'EUR'), money(1234.5, 'EUR')]).toEqual(['–', '1,234.50 EUR'])
+})
+
+test('charts: round scales, gaps, and the nearest point', () => {
+  expect([0, 0.7, 3, 11, 1e6].map(roundUp)).toEqual([1, 1, 5, 20, 1e6])
+  const line = [{ at_s: 0, value: 0 }, { at_s: 5, value: null }, { at_s: 10, value: 4 }, { at_s: 20, value: NaN }]
+  const scale = scaleOf([line])
+  expect(scale).toEqual({ from_s: 0, until_s: 20, low: 0, high: 5 })
+  expect(path(line, scale, 100, 50)).toBe('M0.0 50.0M50.0 10.0')
+  expect(scaleOf([[]]).high).toBe(1)
+  const close = scaleOf([[{ at_s: 0, value: 99 }, { at_s: 1, value: 100 }]])
+  expect(close.low).toBeGreaterThan(90)
+  expect(nearest(line, 8)).toBe(line[2])
+  expect(nearest([], 1)).toBeUndefined()
 })
 
 test('idle holdings: the most GPUs first; evictions name whom they served', () => {

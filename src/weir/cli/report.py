@@ -15,6 +15,7 @@ from weir.cli.terminal import screen
 
 if TYPE_CHECKING:
     from weir.api.answers import UsageReport, UsageRow
+    from weir.api.history import HistoryReport, HistoryRow
 
 app = App(name="report", help="Report who used what over a time.")
 
@@ -80,6 +81,97 @@ def usage(
     else:
         print("\n".join(_table(report)))
     return 0
+
+
+HISTORY: "tuple[Column[HistoryRow], ...]" = (
+    Column("GPU HOURS", lambda row: hours(row.allocated_gpu_s), right=True),
+    Column("USED", lambda row: _of_held(row.used_gpu_s, row), right=True, drop=4),
+    Column("IDLE HOURS", lambda row: hours(row.idle_gpu_s), right=True, drop=3),
+    Column("WAIT P50", lambda row: lasting_if(row.waits.p50_s), right=True, drop=2),
+    Column("WAIT P90", lambda row: lasting_if(row.waits.p90_s), right=True),
+    Column("TO QUOTA P50", lambda row: lasting_if(row.to_quota.p50_s), right=True, drop=6),
+    Column("TO QUOTA P90", lambda row: lasting_if(row.to_quota.p90_s), right=True, drop=1),
+    Column("EVICTED", lambda row: number(row.evicted), right=True),
+    Column("LOST HOURS", lambda row: hours(row.lost_gpu_s), right=True, drop=5),
+    Column("COST", lambda row: "-" if row.cost is None else f"{row.cost:,.2f}", right=True),
+)
+
+
+@app.command
+def history(
+    *,
+    since: str = "7d",
+    until: str | None = None,
+    by: By = "project",
+    output: Annotated[Literal["table", "csv", "json"], Parameter(name=("--output", "-o"))] = "table",
+) -> int:
+    """Report waits, time to quota, evictions by rule, lost GPU hours and cost.
+
+    Parameters
+    ----------
+    since
+        Start: an age such as 7d or 12h, or a date such as 2026-11-01.
+    until
+        End, in the same form; now by default.
+    by
+        Kind of the rows: project, department, user, type or node.
+    output
+        table (hours and percent), csv or json (seconds).
+    """
+    from weir.cli.connect import connect
+
+    try:
+        since_s = at("--since", since)
+        until_s = None if until is None else at("--until", until)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    with connect() as pool:
+        report = pool.history(since_s=since_s, until_s=until_s, by=by)
+    if output == "json":
+        print(as_json(report.model_dump(mode="json"), indent=2))
+    elif output == "csv":
+        _history_csv(report)
+    else:
+        print("\n".join(_history_table(report)))
+    return 0
+
+
+def lasting_if(seconds: float | None) -> str:
+    """Return a duration; a dash for none."""
+    return "-" if seconds is None else lasting(seconds)
+
+
+def _history_csv(report: "HistoryReport") -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    names = ["allocated_gpu_s", "used_gpu_s", "idle_gpu_s", "evicted", "lost_gpu_s", "cost"]
+    times = ["waits", "to_quota"]
+    heads = [f"{name}_{part}" for name in times for part in ("count", "p50_s", "p90_s")]
+    writer.writerow([report.by, *names, *heads])
+    for row in report.rows:
+        found = (getattr(row, name) for name in times)
+        parts = [value for each in found for value in (each.count, each.p50_s, each.p90_s)]
+        writer.writerow([row.key, *(getattr(row, name) for name in names), *parts])
+
+
+def _history_table(report: "HistoryReport") -> list[str]:
+    here = screen()
+    lines = [here.paint(f"{moment(report.since_s)} to {moment(report.until_s)}", "quiet"), ""]
+    if not report.rows:
+        return [*lines, "Nothing was used."]
+    head: Column[HistoryRow] = Column(report.by.upper(), lambda row: row.key or "-", least=10)
+    shown = [column for column in HISTORY if column.head != "COST" or report.currency is not None]
+    rows = [*report.rows, report.total]
+    lines += table(rows, (head, *shown), here)
+    quota = report.total.to_quota
+    if quota.count:
+        times = f"{lasting_if(quota.p50_s)} (P50) and {lasting_if(quota.p90_s)} (P90)"
+        lines += ["", f"Owners got GPUs of their quota back after {times}, {quota.count} times."]
+    for rule in report.rules:
+        lines.append(f"Evicted by {rule.rule}: {rule.count}, {hours(rule.lost_gpu_s)} GPU hours lost.")
+    if report.currency is not None:
+        lines.append(f"Cost in {report.currency}: {report.total.cost or 0.0:,.2f}.")
+    return lines
 
 
 def at(option: str, written: str) -> float:

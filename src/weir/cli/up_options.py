@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -94,6 +95,10 @@ class PoolOptions:
     """Also send the audit log to syslog, where jobs can't change it."""
     hide_others: Annotated[bool, Parameter(negative=())] = False
     """Hide workload names of other projects in metrics, and usage by person in reports."""
+    price: Annotated[Sequence[str], Parameter(negative=())] = ()
+    """Price of an hour of a GPU, such as 2.50, or NVIDIA-H100=2.50 for one model; repeat it for others."""
+    currency: str = "USD"
+    """Currency of the prices."""
 
 
 def process_options(
@@ -146,6 +151,7 @@ def server_settings(
         ValueError: an option can't be read; the sentence names it.
     """
     from weir.client.address import home
+    from weir.local.server.gpu_prices import read_prices
     from weir.local.server.retention import RetentionSettings
     from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 
@@ -169,6 +175,7 @@ def server_settings(
         pids_most=pool.pids_max,
         audit_to_syslog=pool.audit_syslog,
         hides_others=pool.hide_others,
+        prices=read_prices(pool.price, pool.currency),
     )
 
 

@@ -15,6 +15,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterat
 
 if TYPE_CHECKING:
     from weir.api import answers as model
+    from weir.api.history import HistoryReport
     from weir.api.submissions import Submission
     from weir.client.address import Address
     from weir.client.submissions import Amount, SubmissionFields
@@ -245,6 +246,15 @@ class Endpoints:
         from weir.api.answers import UsageReport
 
         return Call("GET", "/usage", form(UsageReport), _params(since=since_s, until=until_s, by=by))
+
+    @endpoint
+    def history(
+        self, *, since_s: float | None = None, until_s: float | None = None, by: By = "project"
+    ) -> Call[HistoryReport]:
+        """Return usage, waits, time to quota, evictions and cost between two times."""
+        from weir.api.history import HistoryReport
+
+        return Call("GET", "/history", form(HistoryReport), _params(since=since_s, until=until_s, by=by))
 
     @endpoint
     def snapshot(self) -> Call[str]:

@@ -15,6 +15,7 @@ from weir.store.errors import (
     StoreRefusal,
     WorkloadOver,
 )
+from weir.store.history_report import Prices
 from weir.store.metering import UsageMeter
 from weir.store.records import (
     DeviceUsageSample,
@@ -40,6 +41,7 @@ __all__ = [
     "NoSuchToken",
     "NoSuchWorkload",
     "NotSuspended",
+    "Prices",
     "QueueInUse",
     "QueueUnsound",
     "RecordPage",

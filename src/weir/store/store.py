@@ -9,12 +9,14 @@ from typing import Literal
 from sqlalchemy import update
 
 from weir.api.answers import UsageReport
+from weir.api.history import HistoryReport
 from weir.api.workload_list import WorkloadRow
 from weir.control.journal import Journal, WorkloadRecord
 from weir.model.queues import Queue
 from weir.store.database import Database
 from weir.store.errors import NotSuspended
 from weir.store.event_history import EventHistory, filters
+from weir.store.history_report import HistoryReports, Prices
 from weir.store.journal import StoreJournal
 from weir.store.queues import QueueTable
 from weir.store.records import (
@@ -74,6 +76,7 @@ class Store:
         self._tokens = TokenTable(self._database)
         self._uses = UsageTables(self._database, kept)
         self._usage = UsageReports(self._database, kept)
+        self._reports = HistoryReports(self._database, kept, self._usage)
 
     def close(self) -> None:
         """Write queued work, and close. Idempotent."""
@@ -307,6 +310,12 @@ class Store:
         If minutes or hours aren't kept any more, the span is widened to the next sums; the report states it.
         """
         return self._usage.report(since_s, until_s, time.time() if now_s is None else now_s, by)
+
+    def history(
+        self, since_s: float, until_s: float, by: By, *, now_s: float, prices: Prices | None = None
+    ) -> HistoryReport:
+        """Return what a period says for decisions: usage, waits, time to quota, evictions and cost."""
+        return self._reports.report(since_s, until_s, now_s, by, prices or Prices())
 
     def chart(
         self,

@@ -55,7 +55,8 @@ def _divide(
     _divide(to_s, end, spans[1:], now_s, retention, found)
 
 
-def _in(table: Table, found: Sequence[Piece]) -> ColumnElement[bool]:
+def in_pieces(table: Table, found: Sequence[Piece]) -> ColumnElement[bool]:
+    """Return the condition that selects the sums of these pieces."""
     return or_(
         *(
             and_(table.c.span_s == span_s, table.c.at_s >= from_s, table.c.at_s < to_s)
@@ -141,7 +142,7 @@ def _line(
 
 def _sums(connection: Connection, found: Sequence[Piece], by: By) -> Iterator[tuple[str, dict[str, Any]]]:
     key = uses.c[by]
-    query = select(key, *(func.sum(uses.c[name]).label(name) for name in _SUMS)).where(_in(uses, found))
+    query = select(key, *(func.sum(uses.c[name]).label(name) for name in _SUMS)).where(in_pieces(uses, found))
     if by == "node":
         query = query.where(key != "")
     for row in connection.execute(query.group_by(key)).mappings():
@@ -166,7 +167,7 @@ def _on_nodes(
     """Return the workloads that held devices on a node, and those of them that ended in the period."""
     ran = (
         select(workload_uses.c.uid, workload_uses.c.node)
-        .where(_in(workload_uses, found))
+        .where(in_pieces(workload_uses, found))
         .group_by(workload_uses.c.uid, workload_uses.c.node)
         .subquery()
     )

@@ -319,7 +319,7 @@ def test_a_pod_that_forks_without_end_is_refused_and_others_go_on(tmp_path: Path
     try:
         if not rig.machine.groups.limits_pids:
             pytest.skip("processes can't be limited here")
-        rig.backend.machine = replace(rig.machine, pids_most=20)
+        rig.backend.node.machine = replace(rig.machine, pids_most=20)
         bomb = python(
             "import os, time",
             "try:",

@@ -1,3 +1,5 @@
+import type { ChartPoint } from './chart'
+
 /** Usage over a time, by one kind of key, as `weir report usage` has it. */
 export interface UsageRow {
   key: string
@@ -11,11 +13,30 @@ export interface UsageRow {
   preempted: number
 }
 
-export interface Usage {
+/** Percentiles of times in seconds; null without any. */
+export interface WaitTimes {
+  count: number
+  p50_s: number | null
+  p90_s: number | null
+}
+
+export interface HistoryRow extends UsageRow {
+  waits: WaitTimes
+  to_quota: WaitTimes
+  evicted: number
+  lost_gpu_s: number
+  cost: number | null
+}
+
+export interface History {
   since_s: number
   until_s: number
   by: string
-  rows: UsageRow[]
+  currency: string | null
+  rows: HistoryRow[]
+  total: HistoryRow
+  rules: { rule: string; count: number; lost_gpu_s: number }[]
+  points: { at_s: number; span_s: number; allocated_gpu_s: number; used_gpu_s: number; over_quota_gpu_s: number; waiting_s: number }[]
 }
 
 export const BYS = ['project', 'department', 'user', 'type', 'node'] as const
@@ -27,25 +48,17 @@ export function hours(gpu_s: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: value < 100 ? 1 : 0 })
 }
 
-export interface UsageTotals {
-  allocated: number
-  used: number | null
-  idle: number | null
-  waiting: number
-  preempted: number
-}
+/** A line of the mean number of GPUs of which this time is. */
+export const gpusOf = (points: History['points'], value: (point: History['points'][number]) => number): ChartPoint[] =>
+  points.map((point) => ({ at_s: point.at_s + point.span_s / 2, value: value(point) / point.span_s }))
 
-export function totalOf(rows: UsageRow[]): UsageTotals {
-  const sum = (value: (row: UsageRow) => number | null) => rows.reduce((all, row) => all + (value(row) ?? 0), 0)
-  const known = (value: (row: UsageRow) => number | null) => (rows.some((row) => value(row) !== null) ? sum(value) : null)
-  return {
-    allocated: sum((row) => row.allocated_gpu_s),
-    used: known((row) => row.used_gpu_s),
-    idle: known((row) => row.idle_gpu_s),
-    waiting: sum((row) => row.waiting_s),
-    preempted: sum((row) => row.preempted),
-  }
-}
+export const money = (value: number | null, currency: string | null): string =>
+  value === null ? '–' : `${value.toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })} ${currency ?? ''}`.trim()
 
-/** The most allocated first. */
-export const ranked = (rows: UsageRow[]): UsageRow[] => [...rows].sort((a, b) => b.allocated_gpu_s - a.allocated_gpu_s || (a.key < b.key ? -1 : 1))
+/** Rows as cells of a CSV, in the units of `weir report history --output csv`. */
+export function historyCells(found: History): unknown[][] {
+  const times = (each: WaitTimes) => [each.count, each.p50_s, each.p90_s]
+  const head = [found.by, 'allocated_gpu_s', 'used_gpu_s', 'idle_gpu_s', 'evicted', 'lost_gpu_s', 'cost',
+    'waits_count', 'waits_p50_s', 'waits_p90_s', 'to_quota_count', 'to_quota_p50_s', 'to_quota_p90_s']
+  return [head, ...found.rows.map((row) => [row.key, row.allocated_gpu_s, row.used_gpu_s, row.idle_gpu_s, row.evicted, row.lost_gpu_s, row.cost, ...times(row.waits), ...times(row.to_quota)])]
+}

@@ -23,6 +23,7 @@ from weir.local.server.request_limiter import RequestLimiter
 from weir.local.server.routes import (
     audit_log,
     checkpoints,
+    history,
     nodes,
     pool_state,
     queues,
@@ -144,6 +145,7 @@ def create_schema_app() -> FastAPI:
         queues,
         quota_previews,
         secrets,
+        history,
         nodes,
         pool_state,
         tokens,

@@ -12,7 +12,7 @@ from weir.control.port import Effect, Fact, LifecycleCause, LifecycleRule, PodEx
 from weir.engine.plan import Plan
 from weir.local.server.pool_view import PoolView
 from weir.local.server.workload_view import WorkloadView
-from weir.model.reasons import as_clause
+from weir.model.reasons import EvictionCause, EvictionRule, as_clause
 from weir.model.resources import span
 from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped
 from weir.store.journal import TELL_OF_END
@@ -23,6 +23,8 @@ _TOLD_OTHERWISE = frozenset(
     (LifecycleRule.WITHDRAWN.value, LifecycleRule.SUSPENDED.value, LifecycleRule.GANG_FAILED.value)
 )
 """Causes that other events already report."""
+RECLAIMS_MAX = 4096
+"""Workloads that reclaim quota, the last ones."""
 ENDING_MOST = 1024
 """Workloads whose reason to end is remembered, the last ones."""
 
@@ -37,6 +39,7 @@ class EventLog:
         self._stops: dict[tuple[str, str], list[StopPod]] = {}
         self._gone: dict[str, PodStopped] = {}
         self._nodes: dict[str, object] = {}
+        self._reclaims: dict[str, dict[str, None]] = {}  # by workload: the projects it reclaims from
         self._ending: dict[int, str] = {}  # by number: the rule that ends it
         self._connected_s = 0.0
         self._now_s = 0.0
@@ -112,7 +115,16 @@ class EventLog:
             if line is not None and not line.pods and line.ended is None:
                 kept = f" with {span(line.ran_s)} of its run kept" if line.ran_s >= 1 else ""
                 sentence = f"{name} has stopped and is pending again{kept}."
-                self._add(line, event.at_s, "stopped", sentence, ran_s=line.ran_s)
+                self._add(
+                    line,
+                    event.at_s,
+                    "stopped",
+                    sentence,
+                    ran_s=line.ran_s,
+                    lost_s=line.lost_s,
+                    gpus=line.devices,
+                    rule=line.stopped_by,
+                )
         self._assigned.clear()
         self._stops.clear()
         self._gone.clear()
@@ -134,10 +146,20 @@ class EventLog:
             devices=devices[:PODS_NAMED_MOST],
             waited_s=max(0.0, assigned[0].at_s - line.waits_since_s),
         )
+        lenders = self._reclaims.pop(line.spec.name, None)
+        if lenders is not None:
+            waited_s = max(0.0, assigned[0].at_s - line.waits_since_s)
+            after = f"after {span(waited_s)}, from {_listed(list(lenders))}"
+            sentence = f"{line.spec.project} got GPUs of its quota back {after}."
+            self._add(line, assigned[0].at_s, "quota_met", sentence, waited_s=waited_s, gpus=line.devices)
 
     def _add_stop(self, line: WorkloadView, stops: Sequence[StopPod]) -> None:
         cause = stops[0].cause
         numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
+        if isinstance(cause, EvictionCause) and cause.rule is EvictionRule.RECLAIM_QUOTA and cause.by:
+            self._reclaims.setdefault(cause.by, {})[line.spec.project] = None
+            while len(self._reclaims) > RECLAIMS_MAX:
+                del self._reclaims[next(iter(self._reclaims))]
         if isinstance(cause, LifecycleCause):
             others = "The other pod is" if len(stops) == 1 else f"{len(stops)} other pods are"
             sentence = f"{others} stopped: {as_clause(cause.sentence)}"

@@ -164,6 +164,7 @@ def _open_pool(
     persistent_clock.keep(home, clock, synced=True)
     pool = PoolService(store, machine.node, policy, stream, home=home, clock=clock, limits=limits)
     pool.hides_others = settings.hides_others
+    pool.prices = settings.prices
     backend = LocalBackend(
         store.journal,
         home,

@@ -25,6 +25,7 @@ from weir.local.server.cancellations import Cancellations
 from weir.local.server.control_hooks import PoolControlHooks
 from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
+from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.health import Health, Probe, Trouble
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.pending_limits import PendingLimits
@@ -81,6 +82,7 @@ class PoolService(PoolState):
         super().__init__(store, node, policy, stream, home=home, clock=clock)
         self.limits = ServerLimits() if limits is None else limits
         self.workers = Workers()
+        self.prices = GpuPrices()
         self.hides_others = False  # hide names of others' work, and usage by person, from members
         stream.on_wall_clock = self.on_wall_clock
         self.secrets = ProjectSecrets(self)

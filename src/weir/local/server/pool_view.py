@@ -319,6 +319,10 @@ class PoolView:
         line.pods.pop(event.pod, None)
         self.starting.discard(event.pod)
         if not line.pods:
+            kept_s = line.ran_s if event.kept_s is None else event.kept_s
+            ran_s = line.ran_s + (0.0 if line.started_s is None else event.at_s - line.started_s)
+            line.stopped_by = "" if line.stopping is None else line.stopping.why
+            line.lost_s = max(0.0, ran_s - kept_s)
             line.started_s = None
             line.waits_since_s = event.at_s
             line.stopping = None

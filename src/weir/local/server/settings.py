@@ -6,6 +6,7 @@ from typing import Literal
 
 from weir.local.backend import LOG_MOST
 from weir.local.machine import PIDS_MOST
+from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.retention import RetentionSettings
 
 DEFAULT_HOST = "127.0.0.1"
@@ -30,6 +31,7 @@ class ServerSettings:
         pids_most: processes and threads of one pod, with control groups; 0 for no limit.
         audit_to_syslog: send lines of the audit log to syslog as well.
         hides_others: leave names of other projects' work and people out of metrics and usage.
+        prices: of an hour of a GPU, by model.
         log_level: of the server's own log, on standard error.
         log_format: of its lines.
     """
@@ -47,5 +49,6 @@ class ServerSettings:
     pids_most: int = PIDS_MOST
     audit_to_syslog: bool = False
     hides_others: bool = False
+    prices: GpuPrices = field(default_factory=GpuPrices)
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"

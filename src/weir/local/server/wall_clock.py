@@ -26,6 +26,7 @@ from weir.api.answers import (
     WorkloadPage,
     WorkloadRow,
 )
+from weir.api.history import HistoryPoint, HistoryReport
 
 Shown = TypeVar("Shown", bound=Answer)
 _OF_WORKLOAD = ("submitted_s", "first_started_s", "started_s", "ended_s")
@@ -38,6 +39,8 @@ _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     Suggestion: ("at_s",),
     PoolStatus: ("started_s",),
     UsageReport: ("since_s", "until_s"),
+    HistoryReport: ("since_s", "until_s"),
+    HistoryPoint: ("at_s",),
     TokenMade: ("expires_s",),
     DashboardLink: ("expires_s",),
     TokenRow: ("created_s", "expires_s", "used_s"),
@@ -48,6 +51,7 @@ _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
     WorkloadDetail: ("pod_rows", "events"),
     WorkloadPage: ("items",),
     EventPage: ("items",),
+    HistoryReport: ("points",),
     WhyAnswer: ("suggestions",),
     TokenPage: ("items",),
     SecretPage: ("items",),

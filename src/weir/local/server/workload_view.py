@@ -41,6 +41,8 @@ class WorkloadView:
     restarts: int = 0
     held: str | None = None
     stopping: Explanation | None = None
+    stopped_by: str = ""  # rule of the last stop of all its pods
+    lost_s: float = 0.0  # run that this stop lost
     evicted: EvictionRow | None = None
     ended: EndWorkload | None = None
 

@@ -206,6 +206,16 @@ async def test_an_evicted_workload_says_for_whom(stands: Standing) -> None:
     assert evicted["rule"] == "reclaim_quota"
     assert (await stands.get("workloads/borrows/why"))["evicted"] == evicted
     assert "default holds 4 GPUs with a quota of 0" in evicted["sentence"]
+    kinds = {"quota_met", "stopped"}
+    page = await stands.until_true(lambda said: kinds <= {event["kind"] for event in said["items"]}, "events")
+    (met,) = (event for event in page["items"] if event["kind"] == "quota_met")
+    assert met["sentence"].startswith("speech got GPUs of its quota back after")
+    report = await stands.until_true(lambda said: said["rules"], "history")
+    rows = {row["key"]: row for row in report["rows"]}
+    assert rows["speech"]["to_quota"]["p90_s"] == met["numbers"]["waited_s"]
+    (rule,) = report["rules"]
+    assert (rule["rule"], rule["count"], rows["default"]["evicted"]) == ("reclaim_quota", 1, 1)
+    assert rule["lost_gpu_s"] == rows["default"]["lost_gpu_s"] > 0
 
 
 async def test_what_runs_or_is_over_waits_for_nothing(stands: Standing) -> None:

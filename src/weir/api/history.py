@@ -1,0 +1,62 @@
+"""Answers about the past, with which people decide: waits, time to quota, evictions, cost."""
+
+from typing import Literal
+
+from weir.api.answers import UsageRow
+from weir.api.workload_list import Answer
+
+By = Literal["project", "department", "user", "type", "node"]
+
+
+class WaitTimes(Answer):
+    """Times in seconds: half of them are at most `p50_s`, nine of ten at most `p90_s`. None without any."""
+
+    count: int = 0
+    p50_s: float | None = None
+    p90_s: float | None = None
+
+
+class HistoryRow(UsageRow):
+    """Usage of one key, and what it waited for, lost and cost.
+
+    `waits`: from submission to the first start, of workloads that first started in the period. `to_quota`:
+    from pending to running, of workloads that took back GPUs of their quota.
+    """
+
+    waits: WaitTimes = WaitTimes()
+    to_quota: WaitTimes = WaitTimes()
+    evicted: int = 0
+    lost_gpu_s: float = 0.0  # run time that evictions lost, since the last checkpoint
+    cost: float | None = None  # None without prices
+
+
+class EvictionRuleRow(Answer):
+    """Evictions by one rule."""
+
+    rule: str
+    count: int
+    lost_gpu_s: float
+
+
+class HistoryPoint(Answer):
+    """GPU time of all projects in the `span_s` seconds from `at_s` on."""
+
+    at_s: float
+    span_s: float
+    allocated_gpu_s: float
+    used_gpu_s: float
+    over_quota_gpu_s: float
+    waiting_s: float
+
+
+class HistoryReport(Answer):
+    """History of a period, by one kind of key. `total` is of all keys together."""
+
+    since_s: float
+    until_s: float
+    by: By
+    currency: str | None = None
+    rows: list[HistoryRow]
+    total: HistoryRow
+    rules: list[EvictionRuleRow]
+    points: list[HistoryPoint]

@@ -1,0 +1,50 @@
+"""Prices of an hour of a GPU, by model, as `weir up --price` sets them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weir.model.nodes import Node
+from weir.store import Prices
+
+ANY = ""
+PRICE_MAX = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPrices:
+    """Prices by GPU model; the price of `ANY` is for every other model."""
+
+    by_model: Mapping[str, float] = field(default_factory=dict)
+    currency: str = "USD"
+
+    def of(self, node: Node) -> Prices:
+        """Return the prices of nodes: those of nodes that are gone count as of any model."""
+        if not self.by_model:
+            return Prices()
+        any_model = self.by_model.get(ANY)
+        own = self.by_model.get(node.gpu_model or ANY, any_model)
+        return Prices(self.currency, lambda name: own if name == node.name else any_model)
+
+
+def read_prices(written: Sequence[str], currency: str) -> GpuPrices:
+    """Return the prices that the options of `weir up` state: `2.50`, or `NVIDIA-H100=2.50` for one model.
+
+    Raises:
+        ValueError: one isn't a price; the message says what to write.
+    """
+    found: dict[str, float] = {}
+    for text in written:
+        model, _, number = text.rpartition("=")
+        try:
+            price = float(number)
+        except ValueError:
+            price = math.nan
+        if not 0 <= price <= PRICE_MAX:
+            raise ValueError(
+                f"--price: {text[:80]!r} is no price: write one such as 2.50, or NVIDIA-H100=2.50"
+            )
+        found[model.strip()] = price
+    if not (currency.isalpha() and len(currency) <= 8):
+        raise ValueError(f"--currency: {currency[:80]!r} is no currency: write one such as EUR")
+    return GpuPrices(found, currency)

@@ -1,0 +1,88 @@
+"""Usage and history over a period."""
+
+import asyncio
+import math
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weir.api.answers import UsageReport
+from weir.api.history import By, HistoryReport
+from weir.local.server.auth import Person, require_admin
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.routes.common import ThePool, Who, problems, said
+from weir.model.resources import seconds
+
+routes = APIRouter(prefix="/api/v1", tags=["history"])
+_WEEK_S = 7 * 86400.0
+_EPOCH_LEAST_S = 1e8
+"""A number from here on is a time since the epoch, a smaller one a span before now."""
+Since = Annotated[str | None, Query(max_length=64, description="7d, or seconds since the epoch.")]
+Until = Annotated[str | None, Query(max_length=64, description="As since; by default now.")]
+SumsBy = Annotated[By, Query(description="Key of the sums.")]
+
+
+@routes.get("/usage", response_model=UsageReport, responses=problems(403, 422))
+async def usage(
+    pool: ThePool,
+    who: Who,
+    since: Since = None,
+    until: Until = None,
+    by: SumsBy = "project",
+) -> Response:
+    """Return allocated, used and idle GPU time, and time spent pending."""
+    now_s, since_s, until_s = _period(pool, who, since, until, by)
+    return said(
+        pool.on_wall_clock(await asyncio.to_thread(pool.store.usage, since_s, until_s, by, now_s=now_s))
+    )
+
+
+@routes.get("/history", response_model=HistoryReport, responses=problems(403, 422))
+async def history(
+    pool: ThePool, who: Who, since: Since = None, until: Until = None, by: SumsBy = "project"
+) -> Response:
+    """Return usage, waits, time to quota, evictions by rule, and cost."""
+    now_s, since_s, until_s = _period(pool, who, since, until, by)
+    found = await asyncio.to_thread(
+        pool.store.history, since_s, until_s, by, now_s=now_s, prices=pool.prices.of(pool.node)
+    )
+    return said(pool.on_wall_clock(found))
+
+
+def _period(
+    pool: PoolService, who: Person, since: str | None, until: str | None, by: By
+) -> tuple[float, float, float]:
+    """Return now, and the period that a request means.
+
+    Raises:
+        Refused: it is no period, or the person may not read its sums.
+    """
+    if by == "user" and pool.hides_others:
+        require_admin(who)
+    now_s, ahead_s = pool.clock(), pool.clock.ahead_s
+    since_s = now_s - _WEEK_S if since is None else _moment("since", since, now_s, ahead_s)
+    until_s = now_s if until is None else _moment("until", until, now_s, ahead_s)
+    if since_s >= until_s:
+        message = "since: isn't before until; write an earlier one"
+        raise RequestRefused(422, message, [{"field": "since", "message": message}])
+    return now_s, since_s, until_s
+
+
+def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
+    """Return a time of the timeline, from an epoch time of the wall clock or a span before now.
+
+    Raises:
+        Refused: it is neither.
+    """
+    try:
+        number: float | None = float(text)
+    except ValueError:
+        number = None
+    try:
+        if number is not None and math.isfinite(number) and number >= _EPOCH_LEAST_S:
+            return min(number - ahead_s, now_s)
+        return max(0.0, now_s - abs(seconds(text if number is None else number)))
+    except ValueError as error:
+        message = f"{name}: {error}"
+        raise RequestRefused(422, message, [{"field": name, "message": message}]) from None
