@@ -59,12 +59,15 @@ def figures(replayed: ReplayResult) -> Row:
     """What every event reports of one replay; `decide_s` is the engine's part of the whole `wall_s`."""
     numbers = replayed.numbers
     entitled = numbers["entitled"]
+    fairness = numbers["fairness"]
     assert isinstance(entitled, dict)
+    assert isinstance(fairness, dict)
     return {
         "jct_mean_s": numbers["jct_mean_s"],
         "delay_mean_s": numbers["delay_mean_s"],
         "delay_p99_s": numbers["delay_p99_s"],
         "entitled_wait_mean_s": entitled["wait_mean_s"],
+        **fairness,
         "preemptions": numbers["preemptions"],
         "lost_gpu_hours": numbers["lost_gpu_hours"],
         "allocation": numbers["allocation"],

@@ -70,13 +70,15 @@ COLUMNS = (
     Metric("GPUs allocated", lambda of: of["allocation"], _percent, False),
     Metric("wait for own quota", lambda of: of["entitled"]["wait_mean_s"], _time),
     Metric("longer than a minute", lambda of: of["entitled"]["over_60s"], number),
+    Metric("off fair shares, by hour", lambda of: of["fairness"]["deviation_by_hour"], _percent),
     Metric("preemptions", lambda of: of["preemptions"], number, None),
     Metric("GPU hours lost", lambda of: of["lost_gpu_hours"], number, None),
 )
 COMPARED = (
     "Means over jobs; the best of each in green. Delay is what a job took beyond its own run time. Wait for "
     "own quota: jobs whose team, with them and all it had queued, was within what it is guaranteed; and how "
-    "many of these waited longer than a minute."
+    "many of these waited longer than a minute. Off fair shares: "
+    "the part of the GPUs that other teams held than those whose fair share they were, after the mean over an hour."
 )
 
 

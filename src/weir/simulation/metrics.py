@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from weir.model.reasons import EvictionRule
+from weir.simulation.fairness import Fairness
 from weir.simulation.interval_means import INTERVALS
 from weir.simulation.job_recorder import HOSTNAME, JobRecord, JobRecorder
 from weir.state.events import WorkloadOutcome
@@ -18,7 +19,7 @@ Json = dict[str, object]
 
 
 def replay_metrics(
-    recorder: JobRecorder, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
+    recorder: JobRecorder, fairness: Fairness, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
 ) -> Json:
     """Return all numbers of a replay that ended at `end_s`."""
     lines = list(recorder.lines.values())
@@ -30,6 +31,7 @@ def replay_metrics(
         "makespan_s": round(ended_s - recorder.first_s, 1),
         "allocation": round(allocation(recorder), 4),
         "entitled": _of_entitled(lines, end_s),
+        "fairness": fairness.numbers(recorder.last_s),
         "preemptions": sum(count for rule, count in stops.items() if rule is not EvictionRule.GANG_BROKEN),
         "evictions_by_rule": {rule.value: count for rule, count in sorted(stops.items())},
         "moves": recorder.moves,

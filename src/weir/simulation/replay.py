@@ -12,6 +12,7 @@ from weir.control.loop import Control, Decide
 from weir.engine.cycle import decide as engine
 from weir.model.policy import Policy
 from weir.model.scenario import Scenario
+from weir.simulation.fairness import Fairness
 from weir.simulation.job_recorder import JobRecorder
 from weir.simulation.job_trace import JobTrace
 from weir.simulation.metrics import Json, replay_metrics
@@ -53,14 +54,18 @@ def replay(
         recorder = JobRecorder(job_traces, scenario.topologies)
         control = Control(world, policy, world.clock, readers=(recorder,), decide=decide)
         recorder.watch(control.cluster)
+        fairness = Fairness(recorder.first_s)
         started = perf_counter()
         gc.freeze()  # the trace: a million objects that needn't be walked again and again
         for steps, _ in enumerate(control_steps(world, control)):
+            fairness.sample(control.cluster, world.now_s)
             if progress is not None and steps % REPORT_EVERY == 0:
                 progress(recorder.ended / max(1, len(job_traces)))
-    recorder.close(world.now_s)
+    for each in (recorder, fairness):
+        each.close(world.now_s)
     numbers = replay_metrics(
         recorder,
+        fairness,
         lost_gpu_s=world.lost_gpu_s,
         end_s=world.now_s,
         wall_s=perf_counter() - started,

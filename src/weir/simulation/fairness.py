@@ -1,0 +1,97 @@
+"""Fairness over time: how far what projects hold is from their fair shares, by hour and by day.
+
+Nobody needs a fair share at every instant, and evictions that keep it so cost GPU-hours. So a deviation
+counts only if it is left after the mean over an hour, or over a day.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from weir.engine.fair_share import FairShares, fair_shares
+from weir.model.workloads import WHOLE_MILLI
+from weir.simulation.interval_means import IntervalMeans
+from weir.state.cluster import Cluster
+from weir.state.shapes import GPU_ROW
+
+HOUR_S = 3600.0
+HOURS_A_DAY = 24
+SAMPLE_S = 300.0
+"""Time between two looks at the shares: they change with every job, and the mean of an hour needs a few."""
+
+
+class Fairness:
+    """Allocated devices and fair shares of each project, as means of each hour."""
+
+    def __init__(self, start_s: float) -> None:
+        self._start_s = start_s
+        self._sampled_s = start_s - SAMPLE_S
+        self._levels: dict[str, tuple[IntervalMeans, IntervalMeans]] = {}  # allocated, share
+        self._now: dict[str, tuple[float, float]] = {}
+
+    def sample(self, cluster: Cluster, now_s: float) -> None:
+        """Note what each project holds and its fair share, unless that was noted a moment ago.
+
+        Several steps happen at one instant: the state after the last of them counts.
+        """
+        if self._sampled_s < now_s < self._sampled_s + SAMPLE_S:
+            return
+        self._sampled_s = now_s
+        ledger = cluster.ledger
+        shares: FairShares = fair_shares(ledger, cluster.totals(), [0.0] * len(ledger.queues), 0.0)
+        for at, queue in enumerate(ledger.queues):
+            if queue.is_project:
+                allocated = ledger.allocated[at][GPU_ROW] / WHOLE_MILLI
+                self._note(queue.name, now_s, (allocated, shares[at][GPU_ROW] / WHOLE_MILLI))
+
+    def _note(self, project: str, now_s: float, levels: tuple[float, float]) -> None:
+        before = self._now.get(project, (0.0, 0.0))
+        if levels != before:
+            if project not in self._levels:
+                self._levels[project] = (
+                    IntervalMeans(self._start_s, HOUR_S),
+                    IntervalMeans(self._start_s, HOUR_S),
+                )
+            self._now[project] = levels
+            for means, old, new in zip(self._levels[project], before, levels, strict=True):
+                means.change(now_s, new - old)
+
+    def close(self, now_s: float) -> None:
+        """Count the levels up to now."""
+        for levels in self._levels.values():
+            for means in levels:
+                means.settle(now_s)
+
+    def numbers(self, until_s: float) -> dict[str, float]:
+        """Return the deviation by hour and by day, up to a time: parts of all fair shares, 0 to 1."""
+        hours = max(1, int((until_s - self._start_s) // HOUR_S))
+        by_hour = {
+            project: (allocated.means(hours), share.means(hours))
+            for project, (allocated, share) in self._levels.items()
+        }
+        by_day = {
+            project: (_days(allocated), _days(share)) for project, (allocated, share) in by_hour.items()
+        }
+        return {"deviation_by_hour": deviation(by_hour), "deviation_by_day": deviation(by_day)}
+
+
+def deviation(levels: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> float:
+    """Return half the absolute differences of allocation and share, as a part of all shares.
+
+    It is the part of the capacity that was held by other projects than those whose share it was. Capacity
+    that nobody could use counts half.
+
+    Args:
+        levels: by project, the means of the intervals: allocated devices, and the fair share of them.
+    """
+    differences = sum(
+        abs(held - due)
+        for allocated, share in levels.values()
+        for held, due in zip(allocated, share, strict=True)
+    )
+    shares = sum(sum(share) for _, share in levels.values())
+    return round(differences / 2 / shares, 4) if shares else 0.0
+
+
+def _days(hours: Sequence[float]) -> list[float]:
+    """Return the means of days; the last may have fewer hours."""
+    days = [hours[at : at + HOURS_A_DAY] for at in range(0, len(hours), HOURS_A_DAY)]
+    return [sum(day) / HOURS_A_DAY for day in days]
