@@ -16,8 +16,10 @@ from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.ineligible_victims import IneligibleVictims, amounts_phrase, names_phrase
 from weir.engine.infeasible import NodeRefusals, sentence_of
 from weir.engine.infeasible_gang import best_domain, domain_name, group_phrase, infeasible_gang
-from weir.engine.preemption_rules import PreemptionRules
+from weir.engine.older_claims import older_claims, older_claims_phrase
+from weir.engine.preemption_rules import PreemptionRules, lowest_priority
 from weir.engine.queue_order import Candidate
+from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay, QuotaRefusal, usage_of
 from weir.engine.quota_shortfall import quota_shortfall
 from weir.engine.topology_levels import missing_topology
@@ -33,6 +35,7 @@ from weir.state.shapes import RequestShape
 _ENDED_BY_NODES = (
     ReasonCode.NO_NODE_MATCHES,
     ReasonCode.INSUFFICIENT_CAPACITY,
+    ReasonCode.OLDER_CLAIM,
     ReasonCode.NO_ELIGIBLE_VICTIMS,
     ReasonCode.GANG_INCOMPLETE,
     ReasonCode.PREEMPTION_CYCLE,
@@ -66,6 +69,7 @@ class _PendingReasonBuilder:
         self._capacity: Capacity = cache.sync(cluster, policy)
         usage = usage_of(cluster, policy, now_s)
         self._overlay = QuotaOverlay(cluster, policy, usage, excess=cache.feasibility.excess)
+        self._checks = QuotaChecks(policy, self._overlay, cache.feasibility)
         self._affinity: tuple[AffinityPolicy, ...] = cache.feasibility.affinity(job)
 
     def reason(self) -> Reason:  # noqa: PLR0911 - one return for each answer
@@ -85,8 +89,7 @@ class _PendingReasonBuilder:
                 f"{job.stopping} of its own pods are still being stopped",
                 {"stopping": job.stopping},
             )
-        at = next(at for at, member in enumerate(job.waiting.members) if member[2] is job)
-        candidate = Candidate(job.waiting, at)
+        candidate = Candidate(job.waiting, job.waiting.position_of(job))
         refusal = self._overlay.refusal(job, candidate.asks)
         if refusal is not None and refusal.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA:
             return with_budgets(job, self._refused(refusal, "quota for non-preemptible work"))
@@ -212,7 +215,19 @@ class _PendingReasonBuilder:
         where += self._together()
         if full and not helped:  # whatever is evicted for its capacity, this remains
             return self._left_out(candidate, fitting, where, numbers)
-        victims = IneligibleVictims(self._cluster, self._policy, self._rules(candidate), self._now_s)
+        return self._no_victims(candidate, where, helped[0] if helped else GPU, numbers) or self._left_out(
+            candidate, fitting, where, numbers
+        )
+
+    def _no_victims(
+        self, candidate: Candidate, where: str, resource: str, numbers: dict[str, object]
+    ) -> Reason | None:
+        """Return why it can't evict what holds the resource; None without a claim on it."""
+        rules = self._rules(candidate)
+        if older := self._older_claims(candidate, rules):
+            claims = older_claims_phrase(self._cluster, candidate, older, numbers)
+            return Reason(ReasonCode.OLDER_CLAIM, f"{where}; {claims}", numbers)
+        victims = IneligibleVictims(self._cluster, self._policy, rules, self._now_s)
         partners = victims.of_preemption_cycle()
         if partners:
             numbers["partners"] = partners
@@ -222,7 +237,6 @@ class _PendingReasonBuilder:
                 f"left as it is for up to {span(until_s)} more, so that they don't stop one another in turn"
             )
             return Reason(ReasonCode.PREEMPTION_CYCLE, sentence, numbers)
-        resource = helped[0] if helped else GPU
         holders = victims.amounts(resource, numbers)
         if holders:
             numbers["held_by"], numbers["resource"] = holders, resource
@@ -231,7 +245,7 @@ class _PendingReasonBuilder:
         if victims.any_eligible():
             sentence = f"{where}; eligible victims don't hold enough"
             return Reason(ReasonCode.NO_ELIGIBLE_VICTIMS, sentence, numbers)
-        return self._left_out(candidate, fitting, where, numbers)
+        return None
 
     def _together(self) -> str:
         """Return the topology domain that all of it has to share, as the end of a sentence."""
@@ -335,11 +349,21 @@ class _PendingReasonBuilder:
     def is_over_quota(self) -> bool:
         """Return True if its next step passes a quota above it, so that it only uses what others leave."""
         of = self._job.waiting
-        return of is not None and not self._overlay.covers(self._job.path, of.step.asks)
+        return of is not None and not self._checks.in_quota(Candidate(of, of.position_of(self._job)))
 
     def _rules(self, candidate: Candidate) -> PreemptionRules:
-        in_quota = self._overlay.covers(self._job.path, candidate.asks)
-        return PreemptionRules(self._overlay, self._policy, candidate, in_quota, self._now_s)
+        owner = self._checks.is_owner(candidate.of, candidate.at)
+        return PreemptionRules(self._overlay, self._policy, candidate, owner, self._now_s)
+
+    def _older_claims(self, candidate: Candidate, rules: PreemptionRules) -> list[Job]:
+        """Return the older workloads whose claims alone keep it from evicting others."""
+        job = self._job
+        has_lower = lowest_priority(self._cluster, self._policy, job.project) < job.priority
+        if rules.any_reclaim or not job.can_preempt or has_lower:
+            return []
+        if not self._overlay.covers(job.path, candidate.asks):
+            return []
+        return older_claims(self._cache.feasibility, candidate)
 
     def _lacking(self, candidate: Candidate) -> list[tuple[str, RequestShape, int]]:
         return [

@@ -63,8 +63,8 @@ class Preemptor:
         for name, at_s in self._cluster.withdrawn.items():
             of = self._cluster.jobs[name].waiting
             if of is not None and self._allocator.now_s - at_s <= self._policy.budgets.retry:
-                at = next(at for at, member in enumerate(of.members) if member[1] == name)
-                candidates.append(self._allocator.candidate(of, at))
+                job = self._cluster.jobs[name]
+                candidates.append(self._allocator.candidate(of, of.position_of(job)))
         if candidates:
             yield from self._preempt_for(candidates)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from weir.engine.allocate import Allocator
 from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, Member
-from weir.engine.preemption_rules import PreemptionRules
+from weir.engine.preemption_rules import PreemptionRules, lowest_priority
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
@@ -82,7 +82,7 @@ class PreemptionEligibility:
         preemptors: list[Member] = []
         movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]] = []
         since_s = gang_since_s = INFINITE
-        lowest = self._lowest_priority(project)
+        lowest = lowest_priority(self._cluster, self._policy, project)
         for of, at in self._unserved(classes):
             job = of.members[at][2]
             if not job.can_preempt:
@@ -100,16 +100,9 @@ class PreemptionEligibility:
         touched = self._cluster.ledger.touched[project]
         return Eligibility(touched, since_s, gang_since_s, preemptors, movers)
 
-    def _lowest_priority(self, project: int) -> float:
-        """Return the lowest priority of running preemptible work of a project; infinite without any."""
-        priorities = self._cluster.priorities.get(project)
-        if not priorities:
-            return INFINITE
-        return -INFINITE if self._policy.aging else min(priorities)
-
     def has_lower(self, of: EquivalenceClass) -> bool:
         """Return True if preemptible work of lower priority runs in its project."""
-        return self._lowest_priority(of.project) < of.first.priority
+        return lowest_priority(self._cluster, self._policy, of.project) < of.first.priority
 
     def _has_claim(self, job: Job) -> bool:
         """Return True if it may reclaim although it isn't in quota."""

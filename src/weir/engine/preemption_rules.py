@@ -3,9 +3,10 @@
 from enum import IntEnum
 
 from weir.engine.queue_order import Candidate
-from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.quota_overlay import INFINITE, QuotaOverlay
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 HOUR_S = 3600.0
@@ -187,6 +188,14 @@ class PreemptionRules:
         """
         own = self._overlay.dominant(self.path[level], self.asks)[0]
         return own > 1 + 1e-9 and own >= self._overlay.dominant(sibling)[0]
+
+
+def lowest_priority(cluster: Cluster, policy: Policy, project: int) -> float:
+    """Return the lowest priority of running preemptible work of a project; infinite without any."""
+    priorities = cluster.priorities.get(project)
+    if not priorities:
+        return INFINITE
+    return -INFINITE if policy.aging else min(priorities)
 
 
 def effective_priority(job: Job, policy: Policy, now_s: float) -> float:

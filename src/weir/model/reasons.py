@@ -12,6 +12,7 @@ class ReasonCode(StrEnum):
     NON_PREEMPTIBLE_OVER_QUOTA = "non_preemptible_over_quota"
     NO_NODE_MATCHES = "no_node_matches"
     INSUFFICIENT_CAPACITY = "insufficient_capacity"
+    OLDER_CLAIM = "older_claim"
     NO_ELIGIBLE_VICTIMS = "no_eligible_victims"
     GANG_INCOMPLETE = "gang_incomplete"
     WAITING_FOR_EVICTION = "waiting_for_eviction"

@@ -77,8 +77,8 @@ COLUMNS = (
 COMPARED = (
     "Means over jobs; the best of each in green. Delay is what a job took beyond its own run time. Wait for "
     "own quota: jobs whose team, with them and all it had queued, was within what it is guaranteed; and how "
-    "many of these waited longer than a minute. Off fair shares: "
-    "the part of the GPUs that other teams held than those whose fair share they were, after the mean over an hour."
+    "many of these waited longer than a minute. Off fair "
+    "shares: the part of the GPUs that went to other teams than those entitled to them, hour by hour."
 )
 
 

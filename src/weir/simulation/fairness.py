@@ -1,7 +1,7 @@
-"""Fairness over time: how far what projects hold is from their fair shares, by hour and by day.
+"""Fairness over time: how far the allocation of projects is from their fair shares, by hour and by day.
 
-Nobody needs a fair share at every instant, and evictions that keep it so cost GPU-hours. So a deviation
-counts only if it is left after the mean over an hour, or over a day.
+A fair share at every instant isn't worth the evictions that it takes. So means over an hour, or over a day,
+are compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Fairness:
         self._now: dict[str, tuple[float, float]] = {}
 
     def sample(self, cluster: Cluster, now_s: float) -> None:
-        """Note what each project holds and its fair share, unless that was noted a moment ago.
+        """Note what each project uses and its fair share, if the last sample is old enough.
 
         Several steps happen at one instant: the state after the last of them counts.
         """
@@ -74,18 +74,18 @@ class Fairness:
 
 
 def deviation(levels: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> float:
-    """Return half the absolute differences of allocation and share, as a part of all shares.
+    """Return half the absolute differences of allocation and share, divided by all shares.
 
-    It is the part of the capacity that was held by other projects than those whose share it was. Capacity
-    that nobody could use counts half.
+    It is the part of the capacity that other projects used than those whose share it was. Capacity that
+    no project could use counts half.
 
     Args:
         levels: by project, the means of the intervals: allocated devices, and the fair share of them.
     """
     differences = sum(
-        abs(held - due)
+        abs(used - fair)
         for allocated, share in levels.values()
-        for held, due in zip(allocated, share, strict=True)
+        for used, fair in zip(allocated, share, strict=True)
     )
     shares = sum(sum(share) for _, share in levels.values())
     return round(differences / 2 / shares, 4) if shares else 0.0

@@ -19,7 +19,13 @@ Json = dict[str, object]
 
 
 def replay_metrics(
-    recorder: JobRecorder, fairness: Fairness, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
+    recorder: JobRecorder,
+    fairness: Fairness,
+    *,
+    lost_gpu_s: float,
+    end_s: float,
+    wall_s: float,
+    peak_memory_mb: float,
 ) -> Json:
     """Return all numbers of a replay that ended at `end_s`."""
     lines = list(recorder.lines.values())

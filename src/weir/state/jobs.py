@@ -366,6 +366,10 @@ class EquivalenceClass:
         submitted_s, name, job = self.members[at]
         return (-float(job.priority), self.step.standing, submitted_s, name)
 
+    def position_of(self, job: "Job") -> int:
+        """Return the position of a member."""
+        return next(at for at, member in enumerate(self.members) if member[2] is job)
+
     def lack_of(self, shape: int) -> int:
         """Return the number of pods of a shape that it requests."""
         return sum([lack for each, lack in self.wants[1] if each == shape])

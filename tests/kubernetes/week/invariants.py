@@ -13,7 +13,14 @@ from tools.controlplane.api import Object
 Metrics = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 GANG_PART = "gang in part"
 NEAR = 0.002
-NEEDS_ROOM = ("Unschedulable", "QuotaExceeded", "LimitExceeded", "WaitingForEviction", "CapacityReserved")
+NEEDS_ROOM = (
+    "Unschedulable",
+    "QuotaExceeded",
+    "LimitExceeded",
+    "WaitingForEviction",
+    "CapacityReserved",
+    "OlderClaim",
+)
 """Conditions of pods whose workload could start but for nodes and quotas."""
 
 

@@ -22,6 +22,7 @@ CAPACITY_RESERVED = (
 PASSING = (
     "WaitingForEviction",
     "CapacityReserved",
+    "OlderClaim",
     "WorkloadEnded",
     "PreemptionCycle",
     "TopologyNotFound",

@@ -10,9 +10,11 @@ from weir.simulation.job_trace import JobTrace
 HOST = "kubernetes.io/hostname"
 
 
-def cluster(nodes: int = 1, gpus: int = 4, teams: tuple[str, ...] = ("a", "b")) -> Scenario:
-    """Nodes in two racks; each team is guaranteed an equal part."""
-    quota = {"gpu": nodes * gpus * 1000 // len(teams)}
+def cluster(
+    nodes: int = 1, gpus: int = 4, teams: tuple[str, ...] = ("a", "b"), *, guaranteed: bool = True
+) -> Scenario:
+    """Nodes in two racks; each team is guaranteed an equal part, or nothing."""
+    quota = {"gpu": nodes * gpus * 1000 // len(teams) if guaranteed else 0}
     return Scenario(
         name="small",
         nodes=tuple(
