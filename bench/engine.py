@@ -9,6 +9,7 @@ Cases, with the goals of the design for the size in brackets:
     cycle    a cycle after 100 mixed events on that full cluster (10,000: 20 ms)
     backlog  the same with a workload of every project waiting, a quarter of the devices borrowed
     parts    the same as backlog, where one workload has half a device
+    reasons  the reasons of all classes of that backlog, a class for every project, after those cycles
     node     a cycle after one node changed on that full cluster
     cannot   "can't run, because" for a gang of 8-device pods on full nodes, nobody to take from (500: 50 ms)
     reclaim  a quarter of all devices for one gang of whole nodes (1,000: 0.5 s)
@@ -35,7 +36,8 @@ import numpy as np
 
 from bench.made import NODE_GPUS, Made, node, project, work
 from bench.tables import show
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.cache import EngineCache
+from weir.engine.pending_reasons import PendingReasonFinder, pending_reason
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
@@ -150,6 +152,20 @@ def parts(nodes: int, policy: Policy) -> Row:
     return busy.measured(busy.events, CYCLES)
 
 
+def reasons(nodes: int, policy: Policy) -> Row:
+    """Every reason after 100 events and the cycle that follows; kept from one to the next where it can be."""
+    busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
+    made, cache, took = busy.made, EngineCache(), []
+    for _ in range(SHOTS):
+        busy.measured(busy.events, 1)
+        began = perf_counter()
+        finder = PendingReasonFinder(made.cluster, policy, made.now_s, cache)
+        for of in made.cluster.waiting.values():
+            assert finder.find(of.first) is not None
+        took.append(perf_counter() - began)
+    return {"workloads": len(made.cluster.waiting), **quantiles(took)}
+
+
 def node_changed(nodes: int, policy: Policy) -> Row:
     """After one node changed."""
     busy = Busy(nodes, policy, borrowed=0.0, waiting=0)
@@ -247,6 +263,7 @@ CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = 
     "cycle": (cycle, 10_000, "ms_p50", 20.0),
     "backlog": (backlog, 10_000, "ms_p50", 20.0),
     "parts": (parts, None, "ms_p50", 0.0),
+    "reasons": (reasons, 10_000, "ms_p50", 4.0),
     "node": (node_changed, None, "ms_p50", 0.0),
     "cannot": (cannot, 500, "ms_p50", 50.0),
     "reclaim": (reclaim, 1000, "ms_p50", 500.0),

@@ -1,8 +1,9 @@
 """Capacity that disruption budgets protect from a workload, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.model.reasons import Reason
@@ -14,30 +15,39 @@ _NAMED_MOST = 4
 REFUSED = "workloads whose eviction was refused a moment ago"
 
 
-class BudgetProtection:
-    """Amounts of one resource held by pods that budgets protect, and the names of those budgets."""
+class Protection(NamedTuple):
+    """Amount of a resource that budgets protect of one workload; without names, its stop was just refused."""
 
-    def __init__(self, disruptions: DisruptionAllowances, row: int) -> None:
-        self._disruptions = disruptions
-        self._row = row
+    units: int
+    names: tuple[str, ...]
+
+
+def protection_of(job: Job, disruptions: DisruptionAllowances, row: int) -> Protection | None:
+    """Return what budgets protect of a running workload of one resource; None if that is nothing."""
+    pods = _protected(job, disruptions)
+    if not pods:
+        return None
+    units = sum(amount for pod in pods for at, amount in pod.amounts if at == row)
+    return Protection(units, tuple(disruptions.blocking(pods)))
+
+
+class BudgetProtection:
+    """Amounts of one resource that budgets protect from one requester, and the names of those budgets."""
+
+    def __init__(self) -> None:
         self.refused = 0
         self._units = 0
         self._by_name: Counter[str] = Counter()
 
-    def add(self, job: Job) -> int:
-        """Add what of a running workload may not be stopped; return that amount."""
-        if not self._disruptions.any:
-            return 0
-        pods = _protected(job, self._disruptions)
-        units = sum(amount for pod in pods for row, amount in pod.amounts if row == self._row)
-        names = self._disruptions.blocking(pods)
-        if not names:
-            self.refused += units
-            return units
-        self._units += units
-        for name in names:
-            self._by_name[name] += units
-        return units
+    def add(self, protections: Iterable[Protection]) -> None:
+        """Add what may not be stopped."""
+        for units, names in protections:
+            if not names:
+                self.refused += units
+                continue
+            self._units += units
+            for name in names:
+                self._by_name[name] += units
 
     @property
     def names(self) -> list[str]:

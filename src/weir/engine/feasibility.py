@@ -123,14 +123,21 @@ def _wish(node: Node, rules: Sequence[NodeAffinityRule], affinity: Sequence[Affi
 def fits(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
     """Return for each of these nodes whether one pod of the shape fits."""
     columns = capacity.columns
-    ok = np.ones(len(nodes), np.bool_)
+    ok = has_devices(capacity, shape, nodes)
     for row, amount in shape.needs:
         ok &= columns.free[row, nodes] >= amount
-    if shape.whole:
-        ok &= capacity.whole[nodes] >= shape.devices
-    elif shape.devices:
-        ok &= _open_devices(capacity, shape, nodes).sum(axis=1) >= shape.devices
     return ok
+
+
+def has_devices(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
+    """Return for each of these nodes whether it has free devices for one pod of the shape."""
+    if shape.whole:
+        enough: Bools = capacity.whole[nodes] >= shape.devices
+        return enough
+    if shape.devices:
+        open_: Bools = _open_devices(capacity, shape, nodes).sum(axis=1) >= shape.devices
+        return open_
+    return np.ones(len(nodes), np.bool_)
 
 
 def fits_on(capacity: Capacity, shape: RequestShape, node: int) -> bool:
@@ -141,9 +148,7 @@ def fits_on(capacity: Capacity, shape: RequestShape, node: int) -> bool:
             return False
     if shape.whole:
         return capacity.whole.item(node) >= shape.devices
-    if shape.devices:
-        return int(_open_devices(capacity, shape, np.array([node])).sum()) >= shape.devices
-    return True
+    return not shape.devices or bool(has_devices(capacity, shape, np.array([node]))[0])
 
 
 def _open_devices(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Bools:

@@ -9,6 +9,7 @@ from weir.engine.never_runs import Excess, NeverRuns
 from weir.engine.pod_affinity import PodAffinityRules
 from weir.engine.topology_levels import TopologyLevel, levels_of, missing_topology
 from weir.model.policy import AffinityPolicy, Policy
+from weir.model.reasons import Reason
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import CapacityColumns, Ints, idle_devices
 from weir.state.cluster import Cluster
@@ -34,6 +35,7 @@ class FeasibilityCache:
         self._pod_rules: PodAffinityRules | None = None
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._of_class: dict[EquivalenceClass, bool] = {}  # the same by class
+        self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # of gangs, by all that it depends on
         self._never_runs = NeverRuns()
         self._empty: tuple[CapacityColumns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[EquivalenceClass, int]]] = {}  # by project, with its version

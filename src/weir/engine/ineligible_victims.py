@@ -1,9 +1,10 @@
 """Running work that a pending workload may not evict, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from weir.engine.budget_protection import MAX_BUDGETS, BudgetProtection
+from weir.engine.budget_protection import MAX_BUDGETS, BudgetProtection, Protection, protection_of
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.infeasible import amount_phrase
 from weir.engine.preemption_rules import PreemptionRules, divergence_level, is_past_min_runtime
@@ -16,27 +17,98 @@ from weir.state.jobs import Job
 _NAMED_MOST = 4
 
 
+@dataclass(slots=True)
+class ProjectHoldings:
+    """Amounts of one resource that running work of a project holds, by what keeps it from eviction.
+
+    Amounts that disruption budgets protect aren't in `fixed`; those of eligible work are only in `protected`.
+    """
+
+    fixed: int = 0  # non-preemptible
+    young: int = 0  # within its minimum run time
+    others: int = 0
+    protected_fixed: list[Protection] = field(default_factory=list)
+    protected: list[Protection] = field(default_factory=list)
+
+
+class RunningHoldings:
+    """Holdings of all projects in one state, counted once for all requesters."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._now_s = now_s
+        self._disruptions = DisruptionAllowances(cluster, policy, now_s)
+        self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
+
+    def of(self, row: int) -> Mapping[int, ProjectHoldings]:
+        """Return the holdings of a resource by project."""
+        found = self._by_row.get(row)
+        if found is None:
+            found = self._by_row[row] = {
+                project: self._count(running.values(), row)
+                for project, running in self._cluster.running.items()
+            }
+        return found
+
+    def _count(self, jobs: Iterable[Job], row: int) -> ProjectHoldings:
+        found = ProjectHoldings()
+        for job in jobs:
+            units = self.units(job, row)
+            if not job.preemptible:
+                protection = self.protection(job, row)
+                found.fixed += units
+                if protection is not None:
+                    found.fixed -= protection.units
+                    found.protected_fixed.append(protection)
+            elif not is_past_min_runtime(job, self._policy, self._now_s):
+                found.young += units
+            else:
+                found.others += units
+                if (protection := self.protection(job, row)) is not None:
+                    found.protected.append(protection)
+        return found
+
+    def units(self, job: Job, row: int) -> int:
+        """Return the amount that the running pods of a workload hold."""
+        return sum([amount for pod in job.running_pods() for at, amount in pod.amounts if at == row])
+
+    def protection(self, job: Job, row: int) -> Protection | None:
+        """Return what budgets protect of a running workload; None if they protect nothing of it."""
+        return protection_of(job, self._disruptions, row) if self._disruptions.any else None
+
+
 class IneligibleVictims:
     """Holders of capacity from the view of one requester."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, rules: PreemptionRules, now_s: float) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        rules: PreemptionRules,
+        now_s: float,
+        holdings: RunningHoldings,
+    ) -> None:
         self._cluster = cluster
         self._policy = policy
         self._rules = rules
         self._job = rules.job
         self._now_s = now_s
+        self._holdings = holdings
 
     def any_eligible(self) -> bool:
         """Return True if the requester may reclaim from any running project."""
-        rules = self._rules
-        if not rules.any_reclaim or not self._job.can_preempt:
+        if not self._rules.any_reclaim or not self._job.can_preempt:
             return False
-        for project, running in self._cluster.running.items():
-            path = self._cluster.ledger.path[project]
-            level = divergence_level(rules.path, path)
-            if running and level < len(rules.path) and rules.rule_from(level, path[level]) is not None:
-                return True
-        return False
+        return any(
+            running and project != self._job.project and self._may_reclaim_from(project)
+            for project, running in self._cluster.running.items()
+        )
+
+    def _may_reclaim_from(self, project: int) -> bool:
+        rules, path = self._rules, self._cluster.ledger.path[project]
+        level = divergence_level(rules.path, path)
+        return level < len(rules.path) and rules.rule_from(level, path[level]) is not None
 
     def of_preemption_cycle(self) -> dict[str, float]:
         """Return victims excluded because they stopped the requester, with the time the exclusion ends."""
@@ -63,33 +135,36 @@ class IneligibleVictims:
         row = self._cluster.rows.known(resource)
         if not self._rules.any_reclaim or row is None or not self._job.can_preempt:
             return {}
-        held: Counter[str] = Counter()
-        protected = BudgetProtection(DisruptionAllowances(self._cluster, self._policy, self._now_s), row)
-        for project, running in self._cluster.running.items():
-            for other in running.values():
-                units = sum(amount for pod in other.running_pods() for at, amount in pod.amounts if at == row)
-                cause = self._cause(other, project)
-                if not cause or (not other.preemptible and other.spec.project != self._job.spec.project):
-                    units -= protected.add(other)
-                held[cause] += units
+        causes: Counter[str] = Counter()
+        protected = BudgetProtection()
+        for project, holdings in self._holdings.of(row).items():
+            name = self._cluster.ledger.queues[project].name
+            if project == self._job.project:
+                self._add_own(project, row, causes, protected)
+                continue
+            causes[f"non-preemptible work of {name}"] += holdings.fixed
+            protected.add(holdings.protected_fixed)
+            if not self._may_reclaim_from(project):
+                causes[f"{name}, which is not over what it may hold"] += holdings.young + holdings.others
+            else:
+                causes[f"work of {name} within its minimum run time"] += holdings.young
+                protected.add(holdings.protected)
         if protected.names:
             numbers["budgets"] = protected.names[:MAX_BUDGETS]
-        amounts = (*protected.holders().items(), *held.items())
-        return {cause: units for cause, units in amounts if units and cause}
+        amounts = (*protected.holders().items(), *causes.items())
+        return {cause: units for cause, units in amounts if units}
 
-    def _cause(self, other: Job, project: int) -> str:
-        """Return why a running workload isn't eligible; empty if it is."""
-        path, name = self._cluster.ledger.path[project], self._cluster.ledger.queues[project].name
-        if not other.preemptible:
-            return f"non-preemptible work of {name}"
-        if project == self._job.project:
-            return "" if other.priority < self._job.priority else "its own project at no lower priority"
-        level = divergence_level(self._rules.path, path)
-        if self._rules.rule_from(level, path[level]) is None:
-            return f"{name}, which is not over what it may hold"
-        if not is_past_min_runtime(other, self._policy, self._now_s):
-            return f"work of {name} within its minimum run time"
-        return ""
+    def _add_own(self, project: int, row: int, causes: Counter[str], protected: BudgetProtection) -> None:
+        """Add what its own project holds: work of lower priority is eligible."""
+        name = self._cluster.ledger.queues[project].name
+        for other in self._cluster.running[project].values():
+            units = self._holdings.units(other, row)
+            if not other.preemptible:
+                causes[f"non-preemptible work of {name}"] += units
+            elif other.priority >= self._job.priority:
+                causes["its own project at no lower priority"] += units
+            elif (protection := self._holdings.protection(other, row)) is not None:
+                protected.add([protection])
 
 
 def amounts_phrase(resource: str, holders: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ from structlog import get_logger
 
 from weir.api.answers import Explanation
 from weir.engine.cache import EngineCache
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.pending_reasons import PendingReasonFinder
 from weir.model.policy import Policy
 from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
@@ -59,23 +59,27 @@ class PendingReasons:
             self._left = [[job for _, _, job in of.members] for of in cluster.waiting.values()]
             self._left += [[job] for job in cluster.nominated.values()]
         changed: list[str] = []
+        finder: PendingReasonFinder | None = None
         while self._left:
             members = [job for job in self._left.pop() if cluster.jobs.get(job.spec.name) is job]
             if members:
-                why = self._found(cluster, policy, members[0], now_s)
-                changed += self._keep(members, why)
+                finder = finder or self._finder(cluster, policy, now_s)
+                changed += self._keep(members, self._found(finder, members[0]))
             if thread_time() - started > TURN_S:
                 break
         took_s = thread_time() - started
         self._next_s = now_s + max(PAUSE_LEAST_S, PAUSE_FACTOR * took_s)
         return changed
 
-    def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Explanation | None:
+    def _finder(self, cluster: Cluster, policy: Policy, now_s: float) -> PendingReasonFinder:
+        if self._cache is None or self._cache[0] is not cluster:
+            self._cache = cluster, EngineCache()
+        return PendingReasonFinder(cluster, policy, now_s, self._cache[1])
+
+    def _found(self, finder: PendingReasonFinder, job: Job) -> Explanation | None:
         """Return why a workload is pending; None if that fails, which must not stop the scheduler."""
         try:
-            if self._cache is None or self._cache[0] is not cluster:
-                self._cache = cluster, EngineCache()
-            return explanation(pending_reason(cluster, policy, job, now_s, self._cache[1]))
+            return explanation(finder.find(job))
         except Exception as error:  # noqa: BLE001 - a reason is only told to people
             self._cache = None
             _LOG.error("reason_not_found", workload=job.name, exc_info=error)
