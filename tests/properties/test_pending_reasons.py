@@ -4,11 +4,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
+from weir.engine.ineligible_victims import RunningHoldings
 from weir.engine.pending_reasons import pending_reason
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Workload
 from weir.state.cluster import Cluster
-from weir.state.jobs import Job
+from weir.state.jobs import Job, Pod
 
 from .budget import examples
 from .exhaustive import fits, floors, in_quota, next_steps, passes_gates
@@ -130,3 +131,24 @@ def test_a_reason_is_the_same_with_a_memo_of_earlier_reasons(world: World) -> No
             assert pending_reason(cluster, policy, job, now_s, cache) == pending_reason(
                 cluster, policy, job, now_s
             )
+
+
+@examples(30)
+@given(worlds(happens=(*QUIET, Does.HOLD, Does.RELEASE)))
+def test_what_projects_hold_is_the_sum_of_their_running_pods(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        cluster, policy = running.cluster, world.policy
+        holdings = RunningHoldings(cluster, policy, running.now_s)
+        for row in range(len(cluster.rows)):
+            for project, found in holdings.of(row).items():
+                jobs = cluster.running[project].values()
+                pods = [(job.preemptible, pod) for job in jobs for pod in job.running_pods()]
+                assert found.fixed == _sum(row, [pod for preemptible, pod in pods if not preemptible])
+                assert found.young + found.others == _sum(
+                    row, [pod for preemptible, pod in pods if preemptible]
+                )
+
+
+def _sum(row: int, pods: list[Pod]) -> int:
+    return sum(amount for pod in pods for at, amount in pod.amounts if at == row)

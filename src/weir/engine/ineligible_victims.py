@@ -1,7 +1,7 @@
 """Running work that a pending workload may not evict, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.engine.budget_protection import MAX_BUDGETS, BudgetProtection, Protection, protection_of
@@ -13,6 +13,7 @@ from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
+from weir.state.reducers.accounting import usage_on
 
 _NAMED_MOST = 4
 
@@ -21,7 +22,7 @@ _NAMED_MOST = 4
 class ProjectHoldings:
     """Amounts of one resource that running work of a project holds, by what keeps it from eviction.
 
-    Amounts that disruption budgets protect aren't in `fixed`; those of eligible work are only in `protected`.
+    Amounts that disruption budgets protect aren't in `fixed`.
     """
 
     fixed: int = 0  # non-preemptible
@@ -46,28 +47,52 @@ class RunningHoldings:
         found = self._by_row.get(row)
         if found is None:
             found = self._by_row[row] = {
-                project: self._count(running.values(), row)
-                for project, running in self._cluster.running.items()
+                project: self._total(project, row) for project in self._cluster.running
             }
+            self._without_nominated(found, row)
+            if self._policy.min_runtime.any or self._disruptions.any:
+                for project, running in self._cluster.running.items():
+                    for job in running.values():
+                        self._note(found[project], job, row)
         return found
 
-    def _count(self, jobs: Iterable[Job], row: int) -> ProjectHoldings:
-        found = ProjectHoldings()
-        for job in jobs:
-            units = self.units(job, row)
-            if not job.preemptible:
-                protection = self.protection(job, row)
-                found.fixed += units
-                if protection is not None:
-                    found.fixed -= protection.units
-                    found.protected_fixed.append(protection)
-            elif not is_past_min_runtime(job, self._policy, self._now_s):
-                found.young += units
+    def _total(self, project: int, row: int) -> ProjectHoldings:
+        ledger = self._cluster.ledger
+        fixed = ledger.fixed[project][row]
+        return ProjectHoldings(fixed, others=ledger.allocated[project][row] - fixed)
+
+    def _without_nominated(self, found: Mapping[int, ProjectHoldings], row: int) -> None:
+        """Take off the capacity that quotas count for pods that don't run yet."""
+        for job in self._cluster.nominated.values():
+            holdings = found.get(job.project)
+            if holdings is None:
+                continue
+            units = sum(
+                amount
+                for group in job.pods
+                for pod in group
+                if pod.nomination is not None
+                for at, amount in usage_on(self._cluster, pod.shape, pod.nomination[0])
+                if at == row
+            )
+            if job.preemptible:
+                holdings.others -= units
             else:
-                found.others += units
-                if (protection := self.protection(job, row)) is not None:
-                    found.protected.append(protection)
-        return found
+                holdings.fixed -= units
+
+    def _note(self, found: ProjectHoldings, job: Job, row: int) -> None:
+        """Tell work within its minimum run time, and what budgets protect, apart."""
+        protection = self.protection(job, row)
+        if not job.preemptible:
+            if protection is not None:
+                found.fixed -= protection.units
+                found.protected_fixed.append(protection)
+        elif not is_past_min_runtime(job, self._policy, self._now_s):
+            units = self.units(job, row)
+            found.young += units
+            found.others -= units
+        elif protection is not None:
+            found.protected.append(protection)
 
     def units(self, job: Job, row: int) -> int:
         """Return the amount that the running pods of a workload hold."""
