@@ -51,9 +51,10 @@ class RunningHoldings:
             }
             self._without_nominated(found, row)
             if self._policy.min_runtime.any or self._disruptions.any:
+                left = DisruptionAllowances(self._cluster, self._policy, self._now_s)
                 for project, running in self._cluster.running.items():
                     for job in running.values():
-                        self._note(found[project], job, row)
+                        self._note(found[project], job, row, left)
         return found
 
     def _total(self, project: int, row: int) -> ProjectHoldings:
@@ -80,9 +81,12 @@ class RunningHoldings:
             else:
                 holdings.fixed -= units
 
-    def _note(self, found: ProjectHoldings, job: Job, row: int) -> None:
-        """Tell work within its minimum run time, and what budgets protect, apart."""
-        protection = self.protection(job, row)
+    def _note(self, found: ProjectHoldings, job: Job, row: int, left: DisruptionAllowances) -> None:
+        """Tell work within its minimum run time, and what budgets protect, apart.
+
+        Evictable work uses up what `left` allows, so that a budget protects what exceeds its allowance.
+        """
+        protection = protection_of(job, left, row) if left.any else None
         if not job.preemptible:
             if protection is not None:
                 found.fixed -= protection.units
@@ -93,6 +97,8 @@ class RunningHoldings:
             found.others -= units
         elif protection is not None:
             found.protected.append(protection)
+        else:
+            left.use(job.running_pods())
 
     def units(self, job: Job, row: int) -> int:
         """Return the amount that the running pods of a workload hold."""

@@ -111,3 +111,24 @@ workloads:
 def test_the_reason_names_the_resource_that_is_short(holds: str, asks: str, sentence: str) -> None:
     scenario = parse_scenario(HELD_MEMORY.format(holds=holds, asks=asks), "world")
     assert play(scenario, 1).pods["waits/0/0"].reason == sentence
+
+
+def test_a_budget_that_allows_too_few_evictions_is_named() -> None:
+    scenario = parse_scenario(
+        """
+cluster: {nodes: [{name: node0, gpus: 4}]}
+projects: [{name: borrows}, {name: owns, quota: {gpu: 4}}]
+budgets: [{name: borrows/half, allowed: 1}]
+workloads:
+- {name: a, project: borrows, pods: [{gpus: 1, budgets: [borrows/half], placed: [{node: node0}]}]}
+- {name: b, project: borrows, pods: [{gpus: 1, budgets: [borrows/half], placed: [{node: node0}]}]}
+- {name: c, project: borrows, pods: [{gpus: 2, placed: [{node: node0}]}]}
+- {name: waits, project: owns, pods: [{gpus: 4}]}
+""",
+        "world",
+    )
+    result = play(scenario, 1)
+    assert result.pods["waits/0/0"].reason == (
+        "node0 has 0 GPUs free, and a pod asks for 4; no eligible victims: "
+        "1 GPU is held by workloads that PodDisruptionBudget borrows/half protects"
+    )
