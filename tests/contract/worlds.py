@@ -247,7 +247,8 @@ class ClusterWorld(World):
     def _deliver(self, resource: str, key: str) -> None:
         made = deepcopy(self._objects[resource][key])  # the backend drops what it doesn't need
         if resource == "workloads":
-            made = msgspec.convert(made, WorkloadObject)
+            stated = {key: value for key, value in made.get("status", {}).items() if value is not None}
+            made = msgspec.convert({**made, "status": stated}, WorkloadObject)  # as the API server does
         take = self.backend.deliver_owners() if resource == "owners" else self.backend.deliver(resource)
         take([ObjectSet(key, made)])
 

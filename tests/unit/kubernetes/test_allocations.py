@@ -6,12 +6,12 @@ import pytest
 
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import (
+    AllocationStatus,
+    LifecycleStatus,
     OwnerFields,
-    StoredAllocation,
-    StoredLifecycle,
-    StoredSpec,
-    StoredStatus,
     WorkloadObject,
+    WorkloadSpec,
+    WorkloadStatus,
 )
 from weir.kubernetes.state.allocations import annotated, life_of
 from weir.kubernetes.writes.operations import Bind, WriteDone
@@ -49,10 +49,12 @@ def begun(*nodes: Any) -> Scene:
 
 
 def record(
-    name: str, uid: str, *allocations: StoredAllocation, namespace: str = "team", starts: int = 9
+    name: str, uid: str, *allocations: AllocationStatus, namespace: str = "team", starts: int = 9
 ) -> WorkloadObject:
-    status = StoredStatus(phase="Running", allocations=list(allocations), life=StoredLifecycle(starts=starts))
-    return WorkloadObject(Metadata(name, namespace=namespace), StoredSpec(OwnerFields(uid)), status)
+    status = WorkloadStatus(
+        phase="Running", allocations=list(allocations), life=LifecycleStatus(starts=starts)
+    )
+    return WorkloadObject(Metadata(name, namespace=namespace), WorkloadSpec(OwnerFields(uid)), status)
 
 
 def held(here: Scene) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -106,7 +108,7 @@ def test_two_pods_that_claim_the_same_devices_get_different_ones() -> None:
 
 def test_the_status_wins_over_the_annotation() -> None:
     here = begun()
-    here.hear("workloads", record("pod-a", "u-a", StoredAllocation("u-a", "n1", [2, 3], start=5)))
+    here.hear("workloads", record("pod-a", "u-a", AllocationStatus("u-a", "n1", [2, 3], start=5)))
     here.hear("pods", pod("a", on="n1", gpus=2, devices="0,1", start=7, phase="Running"))
     here.step()
     assert held(here) == {"pod-a": ("n1", (2, 3))}
@@ -117,7 +119,7 @@ def test_an_annotation_takes_no_device_that_a_status_gives_to_another_pod() -> N
     """Whichever pod is heard of first, and however old it is."""
     for names in (("a", "b"), ("b", "a")):
         here = begun()
-        here.hear("workloads", record("pod-b", "u-b", StoredAllocation("u-b", "n1", [2, 3], start=1)))
+        here.hear("workloads", record("pod-b", "u-b", AllocationStatus("u-b", "n1", [2, 3], start=1)))
         for name in names:
             here.hear("pods", pod(name, on="n1", gpus=2, devices="2,3", start=1, phase="Running"))
         here.step()
@@ -127,16 +129,16 @@ def test_an_annotation_takes_no_device_that_a_status_gives_to_another_pod() -> N
 @pytest.mark.parametrize(
     "kept",
     [
-        StoredAllocation("u-a", "n2", [2, 3], start=1),
-        StoredAllocation("u-a", "n1", [2, 3, 1], start=1),
-        StoredAllocation("u-a", "n1", [3, 3], start=1),
-        StoredAllocation("u-a", "n1", [4, 5], start=1),
-        StoredAllocation("u-a", "n1", [-1, 0], start=1),
-        StoredAllocation("u-other", "n1", [2, 3], start=1),
-        StoredAllocation("u-a", "n1", list(range(5000)), start=1),
+        AllocationStatus("u-a", "n2", [2, 3], start=1),
+        AllocationStatus("u-a", "n1", [2, 3, 1], start=1),
+        AllocationStatus("u-a", "n1", [3, 3], start=1),
+        AllocationStatus("u-a", "n1", [4, 5], start=1),
+        AllocationStatus("u-a", "n1", [-1, 0], start=1),
+        AllocationStatus("u-other", "n1", [2, 3], start=1),
+        AllocationStatus("u-a", "n1", list(range(5000)), start=1),
     ],
 )
-def test_a_record_that_does_not_fit_gives_way_to_the_annotation(kept: StoredAllocation) -> None:
+def test_a_record_that_does_not_fit_gives_way_to_the_annotation(kept: AllocationStatus) -> None:
     here = begun()
     here.hear("workloads", record("pod-a", "u-a", kept))
     here.hear("pods", pod("a", on="n1", gpus=2, devices="1,2", start=1, phase="Running"))
@@ -166,7 +168,7 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
     after = begun()
     after.hear("owners", job("train", "j1", 2))
     told = [
-        StoredAllocation(each["uid"], each["node"], each["devices"], start=each["start"]) for each in kept
+        AllocationStatus(each["uid"], each["node"], each["devices"], start=each["start"]) for each in kept
     ]
     after.hear("workloads", record("job-train", "j1", *told))
     for name in ("train-0", "train-1"):  # both annotations were changed by their user meanwhile
@@ -182,7 +184,7 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
 
 def test_a_restart_survives_a_node_whose_devices_are_away_for_a_moment() -> None:
     here = begun(node("n1", gpus=0), node("n2", gpus=1))
-    here.hear("workloads", record("pod-a", "u-a", StoredAllocation("u-a", "n1", [2, 3], start=1)))
+    here.hear("workloads", record("pod-a", "u-a", AllocationStatus("u-a", "n1", [2, 3], start=1)))
     here.hear("pods", pod("a", on="n1", gpus=2, phase="Running"), pod("mine", namespace="others", gpus=1))
     here.step()
     assert held(here)["pod-mine"] == ("n2", (0,))
@@ -194,11 +196,11 @@ def test_a_restart_survives_a_node_whose_devices_are_away_for_a_moment() -> None
 
 
 def test_a_promise_of_devices_that_the_node_no_longer_has_is_not_kept() -> None:
-    from weir.kubernetes.crd.objects import StoredNomination, StoredPlacement
+    from weir.kubernetes.crd.objects import NominatedPlacement, Nomination
 
     here = begun(node("n1", gpus=2))
     thing = record("pod-a", "u-a")
-    thing.status.nomination = StoredNomination([StoredPlacement("n1", "a", [6, 7])])
+    thing.status.nomination = Nomination([NominatedPlacement("n1", "a", [6, 7])])
     here.hear("workloads", thing)
     here.hear("pods", pod("a", gpus=2))
     assert [each.name for each in here.step()] == ["a"]
@@ -248,7 +250,7 @@ def test_a_node_with_absurd_amounts_is_used_without_them() -> None:
 
 
 def test_what_a_status_remembers_stays_within_its_range() -> None:
-    found = life_of(StoredLifecycle(1 << 62, -1, 1 << 60, float("inf"), -1e300, 3))
+    found = life_of(LifecycleStatus(1 << 62, -1, 1 << 60, float("inf"), -1e300, 3))
     assert (found.starts, found.settled, found.failures, found.ran_s, found.retry_at_s) == (0, 0, 0, 0.0, 0.0)
     assert found.restarts == 3
 
@@ -288,7 +290,7 @@ def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_wi
         (kept,) = status_of(here.told())["allocations"]
         assert (kept["devices"], kept["share"]) == ([0], 600)
         after = begun(node("n1", gpus=1, shared=True))
-        allocation = StoredAllocation("u-a", "n1", kept["devices"], kept["share"], start=kept["start"])
+        allocation = AllocationStatus("u-a", "n1", kept["devices"], kept["share"], start=kept["start"])
         after.hear("workloads", record("pod-a", "u-a", allocation))
         again = _shared("a", later, on="n1", devices="0", start=1, phase="Running")
         again.metadata.annotations["weir.dev/gpu-devices"] = devices

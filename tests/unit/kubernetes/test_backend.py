@@ -12,14 +12,14 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import KubeAffinity, LabelSelector, Metadata, PodAffinity, PodAffinityTerm
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import (
+    LifecycleStatus,
+    NominatedPlacement,
+    Nomination,
     OwnerFields,
-    StoredLifecycle,
-    StoredNomination,
-    StoredPlacement,
-    StoredReason,
-    StoredSpec,
-    StoredStatus,
+    PendingReason,
     WorkloadObject,
+    WorkloadSpec,
+    WorkloadStatus,
 )
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
@@ -223,8 +223,8 @@ def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
     assert (status["phase"], status["reason"]["why"]) == ("Stopped", "max_runtime")
     # another Weir reads it back
     after = scene(max_runtime="10s")
-    kept = StoredStatus(phase="Stopped", reason=StoredReason("max_runtime"))
-    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), kept)
+    kept = WorkloadStatus(phase="Stopped", reason=PendingReason("max_runtime"))
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), WorkloadSpec(OwnerFields("j1")), kept)
     after.hear("workloads", thing)
     assert after.step() == []
     assert not after.control.cluster.jobs
@@ -240,7 +240,7 @@ def test_an_eviction_that_cannot_be_is_taken_back() -> None:
     here.backend.told(evict, WriteDelayed("Its disruption budget allows none now."))
     here.step()
     assert not any(isinstance(each, EmitEvent) for each in here.told())  # its object isn't there yet
-    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), StoredSpec(OwnerFields("j1")))
+    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), WorkloadSpec(OwnerFields("j1")))
     here.hear("workloads", thing)
     here.step()
     (event,) = (each for each in here.told() if isinstance(each, EmitEvent))
@@ -250,15 +250,15 @@ def test_an_eviction_that_cannot_be_is_taken_back() -> None:
 
 def test_promised_room_is_found_again_by_the_names_of_pods() -> None:
     here = scene(pods=2)
-    places = [StoredPlacement("n1", f"train-{at}", [at]) for at in range(2)]
-    status = StoredStatus(
+    places = [NominatedPlacement("n1", f"train-{at}", [at]) for at in range(2)]
+    status = WorkloadStatus(
         phase="Pending",
-        nomination=StoredNomination(places, ["team/other"]),
-        life=StoredLifecycle(7, 7, 0, 30.0, None, 2),
+        nomination=Nomination(places, ["team/other"]),
+        life=LifecycleStatus(7, 7, 0, 30.0, None, 2),
     )
     here.hear(
         "workloads",
-        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), status),
+        WorkloadObject(Metadata("job-train", namespace="team"), WorkloadSpec(OwnerFields("j1")), status),
     )
     binds = here.step()
     assert {bind.name: bind.annotations["weir.dev/gpus"] for bind in binds} == {
@@ -319,11 +319,11 @@ def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
         here.hear("owners", job("holds", "j2"))
         holds = {"owner": ("holds", "j2"), "gpus": 4, "on": "n1", "start": 1, "devices": "0,1,2,3"}
         here.hear("pods", pod("holds-0", phase="Running", deleting=deleting, **holds))  # type: ignore[arg-type]
-        status = StoredStatus(
-            phase="Pending", nomination=StoredNomination([StoredPlacement("n1", "train-0", [2])], [])
+        status = WorkloadStatus(
+            phase="Pending", nomination=Nomination([NominatedPlacement("n1", "train-0", [2])], [])
         )
         meta = Metadata("job-train", namespace="team")
-        here.hear("workloads", WorkloadObject(meta, StoredSpec(OwnerFields("j1")), status))
+        here.hear("workloads", WorkloadObject(meta, WorkloadSpec(OwnerFields("j1")), status))
         here.step()
         assert ("team/job-train" in here.control.cluster.nominated) is deleting
 
@@ -337,12 +337,12 @@ def test_a_nomination_ends_with_what_is_told_of_its_workload() -> None:
     here.hear(
         "pods", pod("holds-0", owner=("holds", "j2"), gpus=2, on="n1", start=1, devices="0,1", deleting=True)
     )
-    status = StoredStatus(
-        phase="Pending", nomination=StoredNomination([StoredPlacement("n1", "train-0", [0, 1])], [])
+    status = WorkloadStatus(
+        phase="Pending", nomination=Nomination([NominatedPlacement("n1", "train-0", [0, 1])], [])
     )
     here.hear(
         "workloads",
-        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), status),
+        WorkloadObject(Metadata("job-train", namespace="team"), WorkloadSpec(OwnerFields("j1")), status),
     )
     here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=2))
     here.step()
@@ -379,8 +379,8 @@ def test_since_when_a_gang_is_short_of_pods_outlives_the_leader(kept: bool) -> N
     here.hear("nodes", node("n1", gpus=3))
     here.hear("projects", project("team"))
     since = "2026-01-01T00:04:40Z" if kept else None
-    status = StoredStatus(phase="Running", short_since=since)
-    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields("j1")), status)
+    status = WorkloadStatus(phase="Running", short_since=since)
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), WorkloadSpec(OwnerFields("j1")), status)
     here.hear("workloads", thing)
     here.hear("owners", job("train", "j1", 4, min_pods="4"))
     for at in range(3):

@@ -8,7 +8,7 @@ import pytest
 from weir.api.answers import Explanation
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import Metadata, ObjectCondition
-from weir.kubernetes.crd.objects import OwnerFields, StoredSpec, WorkloadObject
+from weir.kubernetes.crd.objects import OwnerFields, WorkloadObject, WorkloadSpec
 from weir.kubernetes.writes.operations import Bind, Evict, PatchStatus, UpsertWorkload, WriteDone
 
 from .small_world import job, node, pod, project
@@ -214,7 +214,7 @@ def test_an_object_that_is_there_is_changed_and_not_made_again(uid: str, there: 
     here = Scene()
     here.hear("nodes", node("n1"))
     here.hear("projects", project("team"))
-    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerFields(uid)))
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), WorkloadSpec(OwnerFields(uid)))
     here.hear("workloads", thing)
     here.hear("owners", job("train", "j1"))
     here.hear("pods", pod("train-0", owner=("train", "j1")))
@@ -265,7 +265,7 @@ def test_an_object_that_somebody_deletes_is_written_again_unless_its_pods_go_too
     run(here, 0)
     here.step()
     tell(here, 1.0)
-    there = WorkloadObject(Metadata("job-j0", namespace="team"), StoredSpec(OwnerFields("uid0")))
+    there = WorkloadObject(Metadata("job-j0", namespace="team"), WorkloadSpec(OwnerFields("uid0")))
     here.hear("workloads", there)
     here.step()
     tell(here, 20.0)

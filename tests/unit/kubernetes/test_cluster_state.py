@@ -5,7 +5,7 @@ import pytest
 from weir.control.port import GateChanged, PodExit, PodExited, PodRunning, WorkloadFinished
 from weir.engine.plan import Plan
 from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.crd.objects import OwnerFields, StoredSpec, WorkloadObject
+from weir.kubernetes.crd.objects import OwnerFields, WorkloadObject, WorkloadSpec
 from weir.state.events import NodeSet, Placement, PodKey, WorkloadChanged, WorkloadOutcome, WorkloadSubmitted
 
 from .small_world import BEGAN, KINDS, Told, job, node, pod, project
@@ -137,7 +137,7 @@ def test_a_project_that_is_deleted_goes_with_the_last_of_its_workloads() -> None
 def test_who_begins_after_a_project_was_deleted_counts_what_runs_for_it(object_first: bool) -> None:
     told = Told()
     thing = WorkloadObject(
-        Metadata("job-train", namespace="team"), StoredSpec(owner=OwnerFields("j1"), project="gone")
+        Metadata("job-train", namespace="team"), WorkloadSpec(owner=OwnerFields("j1"), project="gone")
     )
     told.see("nodes", node("n1"))
     told.see("projects", project("other"))

@@ -7,11 +7,11 @@ import pytest
 from weir.kubernetes.api.objects import KubeNode, KubePod
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import (
+    AllocationStatus,
     OwnerFields,
-    StoredAllocation,
-    StoredSpec,
-    StoredStatus,
     WorkloadObject,
+    WorkloadSpec,
+    WorkloadStatus,
 )
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
@@ -47,14 +47,14 @@ def amd_pod(name: str, **more: Any) -> KubePod:
 
 
 def recorded(name: str, here: Scene) -> None:
-    kept = StoredAllocation(
+    kept = AllocationStatus(
         uid=f"u-{name}", node="n1", devices=[6, 7], start=1, share=WHOLE_MILLI, preemptible=True
     )
     owner = OwnerFields(uid=f"u-{name}")
     thing = WorkloadObject(
         metadata=pod(f"pod-{name}").metadata,
-        spec=StoredSpec(owner=owner, project="team"),
-        status=StoredStatus(phase="Running", allocations=[kept]),
+        spec=WorkloadSpec(owner=owner, project="team"),
+        status=WorkloadStatus(phase="Running", allocations=[kept]),
     )
     here.hear("workloads", thing)
 

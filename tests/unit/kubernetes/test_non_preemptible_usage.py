@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weir.kubernetes.crd.objects import StoredAllocation
+from weir.kubernetes.crd.objects import AllocationStatus
 from weir.kubernetes.writes.operations import Bind, Evict, WriteDone
 
 from .small_world import node, pod, project
@@ -73,7 +73,7 @@ def test_what_weir_bound_stays_what_it_is_when_its_quota_shrinks() -> None:
     (kept,) = status_of(here.told())["allocations"]
     assert "selfBound" not in kept
     after = begun(quota=2)
-    allocation = StoredAllocation(
+    allocation = AllocationStatus(
         "u-kept", bind.node, kept["devices"], start=1, preemptible=kept["preemptible"]
     )
     after.hear("workloads", record("pod-kept", "u-kept", allocation))
@@ -90,7 +90,7 @@ def test_a_restart_does_not_launder_a_pod_that_bound_itself() -> None:
     (kept,) = status_of(here.told())["allocations"]
     assert kept["selfBound"] is True
     after = begun()
-    allocation = StoredAllocation("u-self", "n1", kept["devices"], start=kept["start"], self_bound=True)
+    allocation = AllocationStatus("u-self", "n1", kept["devices"], start=kept["start"], self_bound=True)
     after.hear("workloads", record("pod-self", "u-self", allocation))
     after.hear("pods", fixed("self", gpus=8, on="n1", phase="Running"))
     after.step()
@@ -129,7 +129,7 @@ def test_a_borrower_that_says_later_that_it_is_not_preemptible_gives_way_all_the
     here.step()
     assert specs(here) == {"pod-borrows": (True, False)}
     after = begun(quota=2)
-    allocation = StoredAllocation("u-borrows", bind.node, list(range(8)), start=1)
+    allocation = AllocationStatus("u-borrows", bind.node, list(range(8)), start=1)
     after.hear("workloads", record("pod-borrows", "u-borrows", allocation))
     after.hear("pods", fixed("borrows", gpus=8, **said))
     after.step()

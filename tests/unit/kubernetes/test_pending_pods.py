@@ -10,7 +10,7 @@ from weir.api.answers import Explanation
 from weir.control.port import StopPod
 from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.crd.objects import OwnerFields, StoredSpec, WorkloadObject
+from weir.kubernetes.crd.objects import OwnerFields, WorkloadObject, WorkloadSpec
 from weir.kubernetes.writes.condition_reasons import condition_reason
 from weir.kubernetes.writes.event_recorder import STARTS_MOST, EventRecorder
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write
@@ -138,7 +138,7 @@ def test_a_reason_is_written_at_once_and_an_event_of_the_workload_once_it_can_be
     assert _message(conditions[0]).startswith("OverQuota: a pod asks for 8 GPUs")
     events = [each for each in here.writes if isinstance(each, EmitEvent)]
     assert [each.regarding.kind for each in events] == ["Pod"]
-    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), StoredSpec(OwnerFields("j1")))
+    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), WorkloadSpec(OwnerFields("j1")))
     here.hear("workloads", thing)
     here.step()
     (event,) = (each for each in here.told() if isinstance(each, EmitEvent))

@@ -6,13 +6,12 @@ import msgspec
 
 from weir.cli.cluster import objects
 from weir.cli.cluster.errors import refused, wrong
-from weir.cli.cluster.objects import ListedWorkload
 from weir.cli.cluster.rows import name_of
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.api.objects import ApiObject, KubePod
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import OwnerFields
+from weir.kubernetes.crd.objects import OwnerFields, WorkloadObject, WorkloadSpec
 from weir.kubernetes.crd.schemas import API_VERSION
 
 JOBS = "batch/v1"
@@ -47,11 +46,11 @@ class Lookup:
                     raise
         return await self._api.list_all(path_of(api_version, resource, self._within), view)
 
-    async def workloads(self) -> list[ListedWorkload]:
+    async def workloads(self) -> list[WorkloadObject]:
         """Return the Workload objects that may be read."""
-        return await self.list_everywhere(API_VERSION, "workloads", ListedWorkload)
+        return await self.list_everywhere(API_VERSION, "workloads", WorkloadObject)
 
-    async def workload(self, name: str) -> ListedWorkload:
+    async def workload(self, name: str) -> WorkloadObject:
         """Return the workload with a name, or whose owner has it; the namespace may precede it."""
         namespace, _, bare = name.rpartition("/")
         matching = [
@@ -72,7 +71,7 @@ class Lookup:
             raise refused(404, f"There is no workload {name}; `weir list -A` shows which there are.")
         return queued
 
-    async def _just_queued(self, namespace: str, name: str) -> ListedWorkload | None:
+    async def _just_queued(self, namespace: str, name: str) -> WorkloadObject | None:
         """Return a Job or bare pod without a workload: a new one, or one of another scheduler."""
         for api_version, kind, resource in ((JOBS, "Job", "jobs"), ("v1", "Pod", "pods")):
             prefix = f"{kind.lower()}-"
@@ -81,13 +80,13 @@ class Lookup:
             if found is not None:
                 labels = found.metadata.labels
                 owner = OwnerFields(found.metadata.uid, api_version, kind, bare)
-                spec = objects.ListedSpec(
+                spec = WorkloadSpec(
                     owner, labels.get("weir.dev/project", ""), labels.get("weir.dev/type", "train")
                 )
-                return ListedWorkload(msgspec.structs.replace(found.metadata, name=f"{prefix}{bare}"), spec)
+                return WorkloadObject(msgspec.structs.replace(found.metadata, name=f"{prefix}{bare}"), spec)
         return None
 
-    async def pods_of(self, workload: ListedWorkload) -> list[KubePod]:
+    async def pods_of(self, workload: WorkloadObject) -> list[KubePod]:
         """Return the pods of a workload: its owner's, and those of objects that the owner creates."""
         namespace, owner = workload.metadata.namespace, workload.spec.owner
         pods = await self._api.list_all(path_of("v1", "pods", namespace), KubePod)

@@ -5,41 +5,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from weir.kubernetes.api.objects import ApiStruct, Metadata, OwnerReference
-from weir.kubernetes.crd.objects import StoredReason, StoredSpec, StoredStatus
-
-
-class ListedReason(StoredReason):
-    """The reason of a pending workload, or how it ended, with its numbers."""
-
-    numbers: dict[str, Any] = field(default_factory=dict)
-
-
-class ListedSpec(StoredSpec):
-    """A workload's spec, with what only people read."""
-
-    max_runtime: str | None = None
-
-
-class ListedStatus(StoredStatus):
-    """A workload's status, with what only people read."""
-
-    phase: str = "Pending"
-    pods: int = 0
-    pods_running: int = 0
-    gpus: str = "0"
-    nodes: list[str] = field(default_factory=list)
-    reason: ListedReason | None = None
-    started_at: str | None = None
-    checkpointed_at: str | None = None
-    suspended: bool = False
-
-
-class ListedWorkload(ApiStruct):
-    """A Workload."""
-
-    metadata: Metadata
-    spec: ListedSpec = field(default_factory=ListedSpec)
-    status: ListedStatus = field(default_factory=ListedStatus)
 
 
 class QueueStatusView(ApiStruct):

@@ -28,7 +28,6 @@ from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.installation import InstallationView, read_installation
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.lookup import JOBS, Lookup
-from weir.cli.cluster.objects import ListedWorkload
 from weir.cli.cluster.queue_objects import list_queues
 from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, workload_row
 from weir.kubernetes.api.client import ApiClient, Patch
@@ -36,6 +35,7 @@ from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.leader_election import Lease
 from weir.kubernetes.api.objects import ApiObject, KubePod, PriorityClass
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.model.resources import seconds
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
@@ -122,9 +122,9 @@ class ClusterQueries:
             queues=queues,
         )
 
-    async def _other_scheduler(self, workload: ListedWorkload, pods: Sequence[KubePod]) -> WhyAnswer | None:
+    async def _other_scheduler(self, workload: WorkloadObject, pods: Sequence[KubePod]) -> WhyAnswer | None:
         """Return the answer for pods of another scheduler; None for those of Weir or without a scheduler."""
-        if workload.status.phase != "Pending" or workload.status.reason is not None:
+        if workload.status.phase not in ("", "Pending") or workload.status.reason is not None:
             return None
         installed = await read_installation(self._api, self._home)
         others = [pod for pod in pods if pod.spec.scheduler_name not in ("", installed.scheduler)]
@@ -236,7 +236,7 @@ class ClusterQueries:
         limit = int(params.get("limit", "100"))
         return EventPage(total=len(rows), items=rows[:limit])
 
-    async def _events(self, workloads: Sequence[ListedWorkload]) -> list[Any]:
+    async def _events(self, workloads: Sequence[WorkloadObject]) -> list[Any]:
         found = await self._lookup.list_everywhere("events.k8s.io/v1", "events", objects.EventView)
         return event_rows((each for each in found if each.reporting_controller == LEADER), workloads)
 

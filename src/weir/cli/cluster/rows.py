@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, get_args
 
 from weir.api.answers import EventRow, EvictionRow, Explanation, PodRow, QueueRow, Status, Type, WorkloadRow
-from weir.cli.cluster.objects import EventView, ListedQueue, ListedWorkload
+from weir.cli.cluster.objects import EventView, ListedQueue
 from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.crd.objects import WorkloadObject
 from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
 
@@ -25,12 +26,12 @@ def at_s(written: str | None) -> float | None:
     return None if not written else datetime.fromisoformat(written).timestamp()
 
 
-def name_of(thing: ListedWorkload) -> str:
+def name_of(thing: WorkloadObject) -> str:
     """Return the name of a workload: its namespace and its object."""
     return f"{thing.metadata.namespace}/{thing.metadata.name}"
 
 
-def workload_row(thing: ListedWorkload) -> WorkloadRow:
+def workload_row(thing: WorkloadObject) -> WorkloadRow:
     """Return the row of a Workload object."""
     spec, status, made_s = thing.spec, thing.status, at_s(thing.metadata.creation_timestamp) or 0.0
     life = status.life
@@ -41,7 +42,7 @@ def workload_row(thing: ListedWorkload) -> WorkloadRow:
         reason = Explanation(
             why=status.reason.why, sentence=status.reason.sentence, numbers=status.reason.numbers
         )
-    elif status.suspended and status.phase == "Pending":
+    elif status.suspended and status.phase in ("", "Pending"):
         reason = Explanation(why="suspended", sentence="suspended")
     return WorkloadRow(
         uid=int(thing.metadata.uid.replace("-", "")[:15] or "0", 16),
@@ -67,14 +68,14 @@ def workload_row(thing: ListedWorkload) -> WorkloadRow:
     )
 
 
-def _evicted(thing: ListedWorkload) -> EvictionRow | None:
+def _evicted(thing: WorkloadObject) -> EvictionRow | None:
     last = thing.status.last_eviction
     if last is None:
         return None
     return EvictionRow(at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by)
 
 
-def pod_rows(thing: ListedWorkload, pods: Iterable[KubePod]) -> list[PodRow]:
+def pod_rows(thing: WorkloadObject, pods: Iterable[KubePod]) -> list[PodRow]:
     """Return the rows of a workload's pods, by name."""
     rows = []
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
@@ -136,7 +137,7 @@ def _amounts(written: Mapping[str, str]) -> dict[str, float]:
     }
 
 
-def event_rows(events: Iterable[EventView], workloads: Sequence[ListedWorkload]) -> list[EventRow]:
+def event_rows(events: Iterable[EventView], workloads: Sequence[WorkloadObject]) -> list[EventRow]:
     """Return Weir's Events about the given workloads and their pods, oldest first."""
     projects = {name_of(each): each.spec.project for each in workloads}
     owners = {f"{each.metadata.namespace}/{each.spec.owner.name}": name_of(each) for each in workloads}

@@ -8,8 +8,11 @@ translated, and what a type can't say is a rule (CEL) whose sentence says what t
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel
 
+from weir.kubernetes.api.objects import ApiStruct
+from weir.kubernetes.crd.objects import REQUIRED, WorkloadSpec, WorkloadStatus
 from weir.kubernetes.crd.scheduler_settings import SchedulerConfigSpec
 from weir.kubernetes.crd.schemas import (
     GROUP,
@@ -19,14 +22,19 @@ from weir.kubernetes.crd.schemas import (
     QueueStatus,
     SchedulerConfigStatus,
     TopologyStatus,
-    WorkloadSpec,
-    WorkloadStatus,
     camel,
 )
 from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES_KIND
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.crd.shared_nodes_spec import SharedNodesSpec
-from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, TimesEntry, TopologyEntry
+from weir.scenario_io.specs import (
+    DepartmentEntry,
+    PodsEntry,
+    ProjectEntry,
+    TimesEntry,
+    TopologyEntry,
+    TopologyRequestEntry,
+)
 
 Schema = dict[str, Any]
 
@@ -144,6 +152,7 @@ _MEANS = {
     "written": "By which Weir knows this status again.",
 }
 """What people read of a field with kubectl explain."""
+_MEANINGS = {camel(word): means for word, means in _MEANS.items()}
 _OF_GROUPS = (
     "name", "count", "min", "order", "gpus", "devices", "gpuMemory", "gpuModels", "cpu", "memory",
     "resources",
@@ -216,7 +225,7 @@ def _definition(
     kind: str,
     says: str,
     spec: Schema,
-    status: type[BaseModel] | None,
+    status: type[BaseModel | ApiStruct] | None,
     columns: list[Schema],
     *,
     scope: str = "Cluster",
@@ -321,9 +330,10 @@ def _topology_spec() -> Schema:
 
 
 def _workload_spec() -> Schema:
-    spec = _object(WorkloadSpec)
-    group = spec["properties"]["groups"]["items"]
+    spec, group = _object(WorkloadSpec), _object(PodsEntry)
     group["properties"] = {name: group["properties"][name] for name in _OF_GROUPS}
+    spec["properties"]["topology"] = _object(TopologyRequestEntry)
+    spec["properties"]["groups"] = {"type": "array", "items": group, **_meaning("groups")}
     return spec
 
 
@@ -340,8 +350,8 @@ def _spec(*forms: type[BaseModel]) -> Schema:
     return spec
 
 
-def _object(form: type[BaseModel]) -> Schema:
-    whole = form.model_json_schema()
+def _object(form: type[BaseModel | ApiStruct]) -> Schema:
+    whole = form.model_json_schema() if issubclass(form, BaseModel) else msgspec.json.schema(form)
     return _translated(whole, whole.get("$defs", {}), "")
 
 
@@ -367,7 +377,8 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
 
 
 def _meaning(word: str) -> Schema:
-    return {"description": _MEANS[word]} if word in _MEANS else {}
+    means = _MEANINGS.get(camel(word))
+    return {} if means is None else {"description": means}
 
 
 def _said(schema: Mapping[str, Any]) -> Schema:
@@ -389,7 +400,8 @@ def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> 
                 for name, each in properties.items()
             }
         }
-        required = [camel(name) for name in schema.get("required", ())]
+        needed = [name for name, each in properties.items() if REQUIRED in each]
+        required = [camel(name) for name in needed or schema.get("required", ())]
         return found | ({"required": required} if required else {})
     values = schema.get("additionalProperties", True)
     if values is True:

@@ -1,14 +1,30 @@
-"""Weir's own objects as Weir reads them back."""
+"""Weir's own objects as Weir reads them, and the shape of a `Workload`, which Weir alone writes.
 
-from typing import Any
+`definitions` makes the schema of a `Workload` of these. Reading is more lenient than the schema, because not
+every object has been through today's: what the schema alone requires is `Needed`, an enumeration or a bound.
+"""
 
-from msgspec import field
+from typing import Annotated, Any, TypeVar
+
+from msgspec import Meta, field
 
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.translate.annotations import PREFIX
+from weir.scenario_io.scalars import DEVICES_MAX, PODS_MAX
 
 WRITTEN_KEY = f"{PREFIX}written"
 """On a workload, an annotation: by which its spec is known again."""
+PHASES = ["Pending", "Starting", "Running", "Stopping", "Succeeded", "Failed", "Stopped", "Refused"]
+TYPES = ["train", "build", "inference"]
+REQUIRED = "x-weir-required"
+_NEEDED = {REQUIRED: True}
+T = TypeVar("T")
+Needed = Annotated[T, Meta(extra_json_schema=_NEEDED)]
+"""A field that an object has to state."""
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""A time as the API has it, such as 2026-01-31T12:00:00Z."""
+PodCount = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": PODS_MAX})]
+DeviceIndex = Annotated[int, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": DEVICES_MAX})]
 
 
 class QueueMetadata(Metadata):
@@ -26,112 +42,138 @@ class QuotaObject(ApiStruct):
 
 
 class OwnerFields(ApiStruct):
-    """Owner of a workload's pods."""
+    """The object whose pods a workload has."""
 
-    uid: str = ""
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
+    uid: Needed[str] = ""
+    api_version: Needed[str] = ""
+    kind: Needed[str] = ""
+    name: Needed[str] = ""
     gang: str = ""  # where it has several
 
 
-class StoredSpec(ApiStruct):
-    """Fields of a workload's spec that Weir reads back."""
+class WorkloadSpec(ApiStruct):
+    """Request of a workload: written by Weir, read by people."""
 
-    owner: OwnerFields = field(default_factory=OwnerFields)
+    # `definitions` adds the groups and the topology
+
+    owner: Needed[OwnerFields] = field(default_factory=OwnerFields)
     project: str = ""
-    type: str = ""
+    type: Annotated[str, Meta(extra_json_schema={"enum": TYPES})] = ""
     priority: int | None = None
     preemptible: bool | None = None
-    min_pods: int = 1
+    min_pods: PodCount = 1
+    max_runtime: str | None = None
 
 
-class StoredPlacement(ApiStruct):
-    """Capacity reserved for a pod."""
+class NominatedPlacement(ApiStruct):
+    """Capacity reserved for one pod."""
 
-    node: str
-    pod: str = ""
-    devices: list[int] = field(default_factory=list)
+    node: Needed[str]
+    pod: Needed[str] = ""
+    devices: list[DeviceIndex] = field(default_factory=list)
 
 
-class StoredNomination(ApiStruct):
-    """Capacity reserved for a workload."""
+class Nomination(ApiStruct):
+    """Capacity reserved for a workload until its pods run."""
 
-    places: list[StoredPlacement] = field(default_factory=list)
+    places: Needed[list[NominatedPlacement]] = field(default_factory=list)
     freed_by: list[str] = field(default_factory=list)
+    at: Needed[Moment] = ""
 
 
-class StoredLifecycle(ApiStruct):
-    """Lifecycle of a workload, as control recorded it."""
+class LifecycleStatus(ApiStruct):
+    """Lifecycle of a workload, kept so that a restart loses nothing."""
 
     starts: int = 0
     settled: int = 0
     failures: int = 0
     ran_seconds: float = 0.0
-    retry_at_seconds: float | None = None
+    retry_at_seconds: float | None = None  # since the epoch
     restarts: int = 0
 
 
-class StoredReason(ApiStruct):
+class PendingReason(ApiStruct):
     """Reason why a workload is pending, or of its end."""
 
-    why: str = ""
-    sentence: str = ""
+    why: Needed[str] = ""  # a class of reasons; docs/reference/reasons.md has them all
+    sentence: Needed[str] = ""
+    numbers: dict[str, Any] = field(default_factory=dict)
 
 
-class StoredEviction(ApiStruct):
-    """The last time that pods of a workload were stopped for another one."""
+class LastEviction(ApiStruct):
+    """The last time that pods of a workload were stopped for another one, or to repair its gang."""
 
-    at: str = ""
-    rule: str = ""
-    sentence: str = ""
-    by: str | None = None
-
-
-class KeptPause(ApiStruct):
-    """The pods of a Job that failed or were evicted since one succeeded: its controller pauses after them."""
-
-    lost: int = 0
-    stopped: int = 0
-    at: str = ""
+    at: Needed[Moment] = ""
+    rule: Needed[str] = ""  # docs/reference/reasons.md has them all
+    sentence: Needed[str] = ""
+    by: str | None = None  # the workload it was stopped for
 
 
-class StoredAllocation(ApiStruct):
-    """Placement of a bound pod; `self_bound` if Weir didn't choose the node."""
+class Pause(ApiStruct):
+    """Pods of a Job that failed or were evicted since one succeeded: its controller pauses after them."""
 
-    uid: str
-    node: str = ""
-    devices: list[int] = field(default_factory=list)
-    share: int = 0
-    memory: int = 0
+    lost: Needed[int] = 0
+    stopped: Needed[int] = 0  # of them, those that were evicted or deleted
+    at: Needed[Moment] = ""  # of the last one
+
+
+class AllocationStatus(ApiStruct):
+    """Node and devices of a pod that is bound. What Weir decided stands here; the pod bears a copy."""
+
+    uid: Needed[str]
+    node: Needed[str] = ""
+    devices: list[DeviceIndex] = field(default_factory=list)
+    share: int = 0  # thousandths of each device; 0 where a memory is requested
+    memory: int = 0  # bytes of each device; 0 where a share is requested
     start: int = 0
-    self_bound: bool = False
-    preemptible: bool = True
+    self_bound: bool = False  # the pod named its node itself
+    preemptible: bool = True  # as Weir let it run, whatever the pod says since
+    pod: Needed[str] = ""
 
 
-class StoredStatus(ApiStruct):
-    """Fields of a workload's status that Weir reads back."""
+class WorkloadCondition(ApiStruct):
+    """A condition of a workload, as other kinds have them."""
 
-    phase: str = ""
-    since: str | None = None
-    nomination: StoredNomination | None = None
-    life: StoredLifecycle | None = None
-    reason: StoredReason | None = None
-    last_eviction: StoredEviction | None = None
-    ended_at: str | None = None
-    submitted_at: str | None = None
-    pause: KeptPause | None = None
-    short_since: str | None = None
-    allocations: list[StoredAllocation] = field(default_factory=list)
-    written: str = ""
+    type: Needed[str] = ""
+    status: Annotated[str, Meta(extra_json_schema={"enum": ["True", "False", "Unknown"], **_NEEDED})] = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: Moment | None = None
+
+
+class WorkloadStatus(ApiStruct):
+    """Status of a workload."""
+
+    phase: Annotated[str, Meta(extra_json_schema={"enum": PHASES, **_NEEDED})] = ""
+    running: str = "0/0"  # pods that run, of those there are to be
+    pods: PodCount = 0
+    pods_running: PodCount = 0
+    gpus: str = "0"  # of all its pods together
+    nodes: list[str] = field(default_factory=list)
+    reason: PendingReason | None = None
+    last_eviction: LastEviction | None = None
+    pause: Pause | None = None
+    short_since: Moment | None = None  # since when fewer of its pods have a place than it needs
+    since: Moment | None = None  # in this phase
+    submitted_at: Moment | None = None
+    started_at: Moment | None = None  # the current run
+    ended_at: Moment | None = None
+    checkpointed_at: Moment | None = None
+    estimated_start: Moment | None = None
+    suspended: bool = False
+    nomination: Nomination | None = None
+    conditions: list[WorkloadCondition] = field(default_factory=list)
+    allocations: list[AllocationStatus] = field(default_factory=list)
+    life: LifecycleStatus | None = None
+    written: str = ""  # tells what was written last from what is to be written now
 
 
 class WorkloadObject(ApiStruct):
     """A Workload."""
 
     metadata: Metadata
-    spec: StoredSpec = field(default_factory=StoredSpec)
-    status: StoredStatus = field(default_factory=StoredStatus)
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
     written: str = ""  # the digest of its spec
     uid: str = ""  # its metadata isn't kept
 

@@ -1,8 +1,8 @@
 """The shape of Weir's own objects: `Department`, `Project`, `Topology` and `Workload`.
 
-The specs people write are those of scenario files, in the case of Kubernetes (`maxRuntime`), less the
-name and the time of creation, which an object's metadata has. What Weir writes itself (a `Workload`, every
-status) is stated here. `definitions.py` makes the schemas of these; the readers below hold an object
+The specs that people write are those of scenario files, in the case of Kubernetes (`maxRuntime`), without
+the name and the time of creation, which an object's metadata has. Their statuses are stated here, the shape
+of a `Workload` in `objects`. `definitions` makes the schemas of these; the readers below hold an object
 against them once more, because not every object has been through today's schema.
 """
 
@@ -12,22 +12,17 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, Field, ValidationError
 
 from weir.scenario_io.error_messages import add_errors
-from weir.scenario_io.scalars import Device
 from weir.scenario_io.source_map import Mistakes
 from weir.scenario_io.specs import (
-    Count,
     DepartmentEntry,
     Entry,
-    PodsEntry,
     ProjectEntry,
     TopologyEntry,
-    TopologyRequestEntry,
 )
 
 GROUP, VERSION = "weir.dev", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 
-Phase = Literal["Pending", "Starting", "Running", "Stopping", "Succeeded", "Failed", "Stopped", "Refused"]
 QueuePhase = Literal["Ready", "Refused", "Leaving"]
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """A time as the API has it, such as 2026-01-31T12:00:00Z."""
@@ -89,136 +84,6 @@ class TopologyStatus(Entry):
     phase: QueuePhase
     message: str = ""
     observed_generation: int = 0
-
-
-# Workloads
-
-
-class OwnerReferenceSpec(Entry):
-    """The object whose pods these are."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    gang: str | None = None
-
-
-class WorkloadSpec(Entry):
-    """Request of a workload: written by Weir, read by people."""
-
-    owner: OwnerReferenceSpec
-    project: str | None = None
-    type: Literal["train", "build", "inference"] = "train"
-    priority: int = 50
-    preemptible: bool = True
-    min_pods: Count = 1
-    max_runtime: str | None = None
-    topology: TopologyRequestEntry | None = None
-    groups: list[PodsEntry] = Field(default=[])
-
-
-class PendingReason(Entry):
-    """Reason why a workload is pending, or of its end."""
-
-    why: str  # a class of reasons; docs/reference/reasons.md has them all
-    sentence: str
-    numbers: dict[str, Any] = Field(default={})
-
-
-class LastEviction(Entry):
-    """The last time that pods of a workload were stopped for another one, or to repair its gang."""
-
-    at: Moment
-    rule: str  # docs/reference/reasons.md has them all
-    sentence: str
-    by: str | None = None  # the workload it was stopped for
-
-
-class Pause(Entry):
-    """Pods of a Job that failed or were evicted since one succeeded: its controller pauses after them."""
-
-    lost: int
-    stopped: int  # of them, those that were evicted or deleted
-    at: Moment  # of the last one
-
-
-class NominatedPlacement(Entry):
-    """Capacity reserved for one pod."""
-
-    pod: str
-    node: str
-    devices: list[Device] = Field(default=[])
-
-
-class Nomination(Entry):
-    """Capacity reserved for a workload until its pods run."""
-
-    at: Moment
-    places: list[NominatedPlacement]
-    freed_by: list[str] = Field(default=[])
-
-
-class AllocationStatus(Entry):
-    """Node and devices of a pod that is bound. What Weir decided stands here; the pod bears a copy."""
-
-    pod: str
-    uid: str
-    node: str
-    devices: list[Device] = Field(default=[])
-    share: int = 0  # thousandths of each device; 0 where a memory is requested
-    memory: int = 0  # bytes of each device; 0 where a share is requested
-    start: int = 0
-    self_bound: bool = False  # the pod named its node itself
-    preemptible: bool = True  # as Weir let it run, whatever the pod says since
-
-
-class LifecycleStatus(Entry):
-    """Lifecycle of a workload, kept so that a restart loses nothing."""
-
-    starts: int = 0
-    settled: int = 0
-    failures: int = 0
-    ran_seconds: float = 0.0
-    retry_at_seconds: float | None = None  # since the epoch
-    restarts: int = 0
-
-
-class WorkloadCondition(Entry):
-    """A condition of a workload, as other kinds have them."""
-
-    type: str
-    status: Literal["True", "False", "Unknown"]
-    reason: str = ""
-    message: str = ""
-    last_transition_time: Moment | None = None
-
-
-class WorkloadStatus(Entry):
-    """Status of a workload."""
-
-    phase: Phase
-    running: str = "0/0"  # pods that run, of those there are to be
-    pods: Count = 0
-    pods_running: Count = 0
-    gpus: str = "0"  # of all its pods together
-    nodes: list[str] = Field(default=[])
-    reason: PendingReason | None = None
-    last_eviction: LastEviction | None = None
-    pause: Pause | None = None
-    short_since: Moment | None = None  # since when fewer of its pods have a place than it needs
-    since: Moment | None = None  # in this phase
-    submitted_at: Moment | None = None
-    started_at: Moment | None = None  # the current run
-    ended_at: Moment | None = None
-    checkpointed_at: Moment | None = None
-    estimated_start: Moment | None = None
-    suspended: bool = False
-    nomination: Nomination | None = None
-    conditions: list[WorkloadCondition] = Field(default=[])
-    allocations: list[AllocationStatus] = Field(default=[])
-    life: LifecycleStatus | None = None
-    written: str = ""  # tells what was written last from what is to be written now
 
 
 # Objects from shapes, and back

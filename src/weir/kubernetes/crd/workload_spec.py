@@ -2,17 +2,20 @@
 
 from typing import Any
 
-from weir.kubernetes.crd.schemas import OwnerReferenceSpec, camel, plain
+import msgspec
+
+from weir.kubernetes.crd.objects import OwnerFields
+from weir.kubernetes.crd.schemas import camel
 from weir.model.resources import CPU, GPU, MEMORY, written
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
 
 
-def spec_of(workload: Workload, owner: OwnerReferenceSpec) -> dict[str, Any]:
+def spec_of(workload: Workload, owner: OwnerFields) -> dict[str, Any]:
     """Return the spec of a Workload object, for people and for listings."""
     topology = workload.topology
     return _stated(
         {
-            "owner": plain(owner),
+            "owner": _stated({**msgspec.to_builtins(owner), "gang": owner.gang or None}),
             "project": workload.project or None,
             "type": workload.type.value,
             "priority": workload.priority,

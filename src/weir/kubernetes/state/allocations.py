@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weir.control.port import WorkloadProgress
 from weir.kubernetes.api.objects import KubePod
-from weir.kubernetes.crd.objects import StoredAllocation, StoredLifecycle
+from weir.kubernetes.crd.objects import AllocationStatus, LifecycleStatus
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import PodUsage
@@ -42,7 +42,7 @@ def annotated(pod: KubePod) -> PodAllocation | None:
     return PodAllocation(pod.spec.node_name, devices, start)
 
 
-def recorded(kept: StoredAllocation) -> PodAllocation | None:
+def recorded(kept: AllocationStatus) -> PodAllocation | None:
     """Return the allocation in a Workload's status, None if it is malformed."""
     if len(kept.devices) > DEVICES_MOST or not all(0 <= at < DEVICES_MOST for at in kept.devices):
         return None
@@ -50,7 +50,7 @@ def recorded(kept: StoredAllocation) -> PodAllocation | None:
     return PodAllocation(kept.node, tuple(sorted(kept.devices)), start)
 
 
-def is_sound(kept: StoredAllocation) -> bool:
+def is_sound(kept: AllocationStatus) -> bool:
     """Return True if a record says what part of which devices a pod holds."""
     if recorded(kept) is None or not kept.devices:
         return False
@@ -58,7 +58,7 @@ def is_sound(kept: StoredAllocation) -> bool:
     return by_share or (0 < kept.memory <= DEVICE_MEMORY_MOST and not kept.share)
 
 
-def life_of(kept: StoredLifecycle) -> WorkloadProgress:
+def life_of(kept: LifecycleStatus) -> WorkloadProgress:
     """Return what a Workload's status remembers of its runs, every number within its range."""
     retry_s = kept.retry_at_seconds
     return WorkloadProgress(
@@ -103,9 +103,9 @@ class AllocationRecords:
     """The allocations in the status of one Workload, by the uid of the pod."""
 
     owner: str
-    by_pod: Mapping[str, StoredAllocation]
+    by_pod: Mapping[str, AllocationStatus]
 
-    def of(self, owner: str) -> Mapping[str, StoredAllocation]:
+    def of(self, owner: str) -> Mapping[str, AllocationStatus]:
         """Return them if the Workload is of this owner: another one may have had its name."""
         return self.by_pod if owner == self.owner else {}
 
@@ -116,7 +116,7 @@ class _Open:
 
     tracked: TrackedPod
     starts: set[int]  # numbers that other pods of its workload have
-    kept: StoredAllocation | None
+    kept: AllocationStatus | None
 
 
 def settle(gangs: Iterable[Gang], node_states: NodeStates, records: Mapping[str, AllocationRecords]) -> None:
@@ -140,7 +140,7 @@ def settle(gangs: Iterable[Gang], node_states: NodeStates, records: Mapping[str,
         _infer(each.tracked, node_states)
 
 
-def _open_of(gang: Gang, kept: Mapping[str, StoredAllocation]) -> Iterator[_Open]:
+def _open_of(gang: Gang, kept: Mapping[str, AllocationStatus]) -> Iterator[_Open]:
     """Return the bound pods of a workload that aren't settled."""
     left = [tracked for tracked in gang.pods() if tracked.bound and not tracked.settled]
     if left:
@@ -148,7 +148,7 @@ def _open_of(gang: Gang, kept: Mapping[str, StoredAllocation]) -> Iterator[_Open
         yield from (_Open(tracked, starts, kept.get(tracked.uid)) for tracked in left)
 
 
-def _records_of(gang: Gang, records: Mapping[str, AllocationRecords]) -> Mapping[str, StoredAllocation]:
+def _records_of(gang: Gang, records: Mapping[str, AllocationRecords]) -> Mapping[str, AllocationStatus]:
     found = records.get(gang.name)
     return {} if found is None else found.of(gang.key.uid)
 

@@ -139,6 +139,7 @@ class ClusterState:
             thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
             thing.uid = thing.metadata.uid
             thing.metadata = _NAMELESS  # its key says it all
+            thing.status.conditions, thing.status.nodes = [], []  # for people alone
         self.registry.see(key, thing)
         gang = self.registry.named.get(key)
         if gang is not None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from weir.api.answers import Explanation
 from weir.control.port import WorkloadProgress
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import WRITTEN_KEY, WorkloadObject
-from weir.kubernetes.crd.schemas import API_VERSION, OwnerReferenceSpec
+from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject
+from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_requests import absent_requests, counts_without_replaced, groups_in_use
@@ -105,12 +105,12 @@ def spec_body(gang: Gang, done: WrittenStatus) -> Words:
     )
     return spec_of(
         replace(workload, groups=groups_in_use(gang, groups)),
-        OwnerReferenceSpec(
+        OwnerFields(
             api_version=key.api_version,
             kind=key.kind,
             name=key.name,
             uid=key.uid,
-            gang=key.gang or None,
+            gang=key.gang,
         ),
     )
 

@@ -8,9 +8,10 @@ import pytest
 from weir.api.submissions import Submission
 from weir.cli.cluster.installation import InstallationView
 from weir.cli.cluster.job import job_of
-from weir.cli.cluster.objects import EventView, ListedQueue, ListedWorkload
+from weir.cli.cluster.objects import EventView, ListedQueue
 from weir.cli.cluster.rows import event_rows, queue_row, workload_row
 from weir.client.errors import Refused
+from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.translate.requests import DeviceResources
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
@@ -104,15 +105,15 @@ def test_what_a_job_cannot_say(words: dict[str, Any], said: str) -> None:
         job(**words)
 
 
-def workload(**status: Any) -> ListedWorkload:
+def workload(**status: Any) -> WorkloadObject:
     metadata = {"name": "job-a", "namespace": "ns", "uid": "0a1b", "creationTimestamp": AT}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u"}
     spec = {"owner": owner, "project": "vision", "priority": 60}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, ListedWorkload)
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, WorkloadObject)
 
 
 def test_a_workload_is_a_row() -> None:
-    bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, ListedWorkload))
+    bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, WorkloadObject))
     assert (bare.name, bare.status, bare.devices) == ("ns/job-a", "pending", 0.0)
     reason = {"why": "insufficient_capacity", "sentence": "no capacity now", "numbers": {"n": 1}}
     row = workload_row(
