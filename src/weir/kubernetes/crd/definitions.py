@@ -12,6 +12,7 @@ import msgspec
 from pydantic import BaseModel
 
 from weir.kubernetes.api.objects import ApiStruct
+from weir.kubernetes.crd.field_descriptions import DESCRIPTIONS
 from weir.kubernetes.crd.objects import REQUIRED, WorkloadSpec, WorkloadStatus
 from weir.kubernetes.crd.scheduler_settings import SchedulerConfigSpec
 from weir.kubernetes.crd.schemas import (
@@ -88,71 +89,7 @@ _VALUES = {
 """Rules of the values of a mapping, or of the value itself, by the word it stands at."""
 
 
-_MEANS = {
-    "quota": "What is guaranteed, by resource: gpu, gpu.MODEL, cpu, memory, or any other a pod can ask for.",
-    "limit": "What can never be passed, by resource. What isn't named is unlimited.",
-    "weight": "The claim on what others leave, beside the siblings, by resource; 1 where it isn't named.",
-    "priority": "Among siblings, who gets what is left first; of a workload, who goes first in its project.",
-    "parent": "The department this one is in.",
-    "department": "The department the project is in; without one it stands at the root.",
-    "namespaces": "The namespaces whose pods may use it.",
-    "times": "Time rules of its workloads, in place of the policy's; 0 is none.",
-    "max_runtime": "After so long a workload is ended.",
-    "idle_limit": "After so long without use of its GPUs a workload is ended, where use is measured.",
-    "lifetime": "After so long a build session is ended.",
-    "stop_grace": "How long a workload may take to stop, where its pods don't say.",
-    "policy": "What a policy file says; see the manual's page on configuration.",
-    "kinds": "Entries for the table of kinds that make pods, before those that Weir has.",
-    "device_resources": "Resources that are devices, in place of those that the flags name.",
-    "max": "How many nodes; 0: only people set nodes aside.",
-    "wait": "Shares wait for so long before a node is set aside.",
-    "idle": "A node has had no share for so long before it is taken back.",
-    "action": "Leave such pods, refuse them, or queue them under the project.",
-    "namespace_labels": "Labels of the namespaces that the rule holds in; any without them.",
-    "exempt_namespaces": "Namespaces that the rule doesn't hold in, beside those of the system.",
-    "resource": "A resource whose units are devices; it may end in *.",
-    "gpu_weight": "The part of a GPU that each of its devices counts as in quotas, such as 1/7.",
-    "overcommit_grace": "How long more GPUs of a node may be in use than it has before pods are stopped.",
-    "shared_nodes": "Nodes that Weir may set aside for shares of GPUs by itself.",
-    "without_project": "What becomes of GPU pods in namespaces that no project lists.",
-    "scale_up_over_quota": "Whether pods over quota that wait for GPUs ask an autoscaler for nodes.",
-    "in_force": "The last good settings, as JSON; they are in force while the spec is refused.",
-    "conditions": "Accepted: whether the settings are in force.",
-    "max_priority": "The highest priority that counts; a workload with a higher one has this.",
-    "levels": "Node labels, coarse to fine.",
-    "phase": "Where it stands.",
-    "message": "What is wrong with it, or what comes of it.",
-    "demand": "What its workloads hold and ask for, by resource.",
-    "share": "What it may hold as things stand, by resource.",
-    "allocated": "What it holds, by resource.",
-    "running": "Of a queue, workloads that hold something; of a workload, pods that run of those it has.",
-    "pending": "Workloads that wait and could run.",
-    "unschedulable": "Workloads that no node can ever take; they are no demand.",
-    "owner": "The object whose pods these are.",
-    "gang": "Which of the pods of its owner start together, where not all of them do.",
-    "project": "The project whose quota it uses.",
-    "preemptible": "Whether it may be stopped for others.",
-    "min_pods": "Pods it can't do without.",
-    "groups": "Its pods, by what they ask for.",
-    "gpus": "Devices of one pod, or of all pods together.",
-    "reason": "Why it waits, or how it ended.",
-    "why": "The class of the reason.",
-    "sentence": "The reason, for people.",
-    "numbers": "What the sentence says, for programs.",
-    "last_eviction": "When its pods were last stopped for other work, for whom, and by which rule.",
-    "short_since": "Since when fewer of its pods run than it needs: gang_grace counts from here.",
-    "rule": "The rule that allowed the eviction.",
-    "by": "The workload that the eviction freed capacity for.",
-    "since": "When this phase began.",
-    "estimated_start": "When it may start, if it is only a matter of time.",
-    "nomination": "Capacity reserved for it while it is being freed.",
-    "allocations": "Nodes and devices of its pods, as Weir decided; annotations of pods are only a copy.",
-    "self_bound": "The pod named its node itself.",
-    "life": "What Weir has to remember of it.",
-    "written": "By which Weir knows this status again.",
-}
-"""What people read of a field with kubectl explain."""
-_MEANINGS = {camel(word): means for word, means in _MEANS.items()}
+_DESCRIPTIONS = {camel(word): text for word, text in DESCRIPTIONS.items()}
 _OF_GROUPS = (
     "name", "count", "min", "order", "gpus", "devices", "gpuMemory", "gpuModels", "cpu", "memory",
     "resources",
@@ -333,7 +270,7 @@ def _workload_spec() -> Schema:
     spec, group = _object(WorkloadSpec), _object(PodsEntry)
     group["properties"] = {name: group["properties"][name] for name in _OF_GROUPS}
     spec["properties"]["topology"] = _object(TopologyRequestEntry)
-    spec["properties"]["groups"] = {"type": "array", "items": group, **_meaning("groups")}
+    spec["properties"]["groups"] = {"type": "array", "items": group, **_description("groups")}
     return spec
 
 
@@ -376,9 +313,9 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
     return found
 
 
-def _meaning(word: str) -> Schema:
-    means = _MEANINGS.get(camel(word))
-    return {} if means is None else {"description": means}
+def _description(word: str) -> Schema:
+    text = _DESCRIPTIONS.get(camel(word))
+    return {} if text is None else {"description": text}
 
 
 def _said(schema: Mapping[str, Any]) -> Schema:
@@ -396,7 +333,7 @@ def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> 
         properties = schema["properties"]
         found: Schema = {
             "properties": {
-                camel(name): {**_translated(each, shapes, name), **_meaning(name)}
+                camel(name): {**_translated(each, shapes, name), **_description(name)}
                 for name, each in properties.items()
             }
         }
