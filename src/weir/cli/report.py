@@ -3,8 +3,10 @@
 import csv
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, Parameter
 
@@ -16,9 +18,11 @@ from weir.cli.terminal import screen
 if TYPE_CHECKING:
     from weir.api.answers import UsageReport, UsageRow
     from weir.api.history import HistoryReport, HistoryRow
+    from weir.client.api import Pool
 
 app = App(name="report", help="Report who used what over a time.")
 
+Report = TypeVar("Report", bound="UsageReport | HistoryReport")
 By = Literal["project", "department", "user", "type", "node"]
 
 
@@ -43,43 +47,55 @@ def columns(by: str) -> "tuple[Column[UsageRow], ...]":
     )
 
 
-@app.command
-def usage(
-    *,
-    since: str = "7d",
-    until: str | None = None,
-    by: By = "project",
-    output: Annotated[Literal["table", "csv", "json"], Parameter(name=("--output", "-o"))] = "table",
-) -> int:
-    """Report allocated, used and idle device time, and waiting times.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """Time, rows and form of a report."""
 
-    Parameters
-    ----------
-    since
-        Start: an age such as 7d or 12h, or a date such as 2026-11-01.
-    until
-        End, in the same form; now by default.
-    by
-        Kind of the rows: project, department, user, type or node.
-    output
-        table (hours and percent), csv or json (seconds).
-    """
+    since: str = "7d"
+    """Start: an age such as 7d or 12h, or a date such as 2026-11-01."""
+    until: str | None = None
+    """End, in the same form; now by default."""
+    by: By = "project"
+    """Kind of the rows: project, department, user, type or node."""
+    output: Annotated[Literal["table", "csv", "json"], Parameter(name=("--output", "-o"))] = "table"
+    """table (hours and percent), csv or json (seconds)."""
+
+
+@app.command
+def usage(*, options: ReportOptions = ReportOptions()) -> int:
+    """Report allocated, used and idle device time, and waiting times."""
+    return _report(options, lambda pool, asked: pool.usage(**asked), _csv, _table)
+
+
+@app.command
+def history(*, options: ReportOptions = ReportOptions()) -> int:
+    """Report waits, time to quota, evictions by rule, lost GPU hours and cost."""
+    return _report(options, lambda pool, asked: pool.history(**asked), _history_csv, _history_table)
+
+
+def _report(
+    options: ReportOptions,
+    get: "Callable[[Pool, Any], Report]",
+    to_csv: "Callable[[Report], None]",
+    to_table: "Callable[[Report], list[str]]",
+) -> int:
     from weir.cli.connect import connect
 
     try:
-        since_s = at("--since", since)
-        until_s = None if until is None else at("--until", until)
+        since_s = at("--since", options.since)
+        until_s = None if options.until is None else at("--until", options.until)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
     with connect() as pool:
-        report = pool.usage(since_s=since_s, until_s=until_s, by=by)
-    if output == "json":
+        report = get(pool, {"since_s": since_s, "until_s": until_s, "by": options.by})
+    if options.output == "json":
         print(as_json(report.model_dump(mode="json"), indent=2))
-    elif output == "csv":
-        _csv(report)
+    elif options.output == "csv":
+        to_csv(report)
     else:
-        print("\n".join(_table(report)))
+        print("\n".join(to_table(report)))
     return 0
 
 
@@ -95,46 +111,6 @@ HISTORY: "tuple[Column[HistoryRow], ...]" = (
     Column("LOST HOURS", lambda row: hours(row.lost_gpu_s), right=True, drop=5),
     Column("COST", lambda row: "-" if row.cost is None else f"{row.cost:,.2f}", right=True),
 )
-
-
-@app.command
-def history(
-    *,
-    since: str = "7d",
-    until: str | None = None,
-    by: By = "project",
-    output: Annotated[Literal["table", "csv", "json"], Parameter(name=("--output", "-o"))] = "table",
-) -> int:
-    """Report waits, time to quota, evictions by rule, lost GPU hours and cost.
-
-    Parameters
-    ----------
-    since
-        Start: an age such as 7d or 12h, or a date such as 2026-11-01.
-    until
-        End, in the same form; now by default.
-    by
-        Kind of the rows: project, department, user, type or node.
-    output
-        table (hours and percent), csv or json (seconds).
-    """
-    from weir.cli.connect import connect
-
-    try:
-        since_s = at("--since", since)
-        until_s = None if until is None else at("--until", until)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
-    with connect() as pool:
-        report = pool.history(since_s=since_s, until_s=until_s, by=by)
-    if output == "json":
-        print(as_json(report.model_dump(mode="json"), indent=2))
-    elif output == "csv":
-        _history_csv(report)
-    else:
-        print("\n".join(_history_table(report)))
-    return 0
 
 
 def lasting_if(seconds: float | None) -> str:

@@ -8,6 +8,7 @@ unreadable records affects only its own workload.
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 
 from weir.control.clock import Clock
@@ -34,7 +35,7 @@ from weir.local.local_node import LocalNode
 from weir.local.machine import Machine
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
-from weir.local.running_pods import LocalWorkload, PodSnapshot, RunningPod
+from weir.local.running_pods import LocalWorkload, RunningPod
 from weir.local.start_spec import conclude_earlier_start, write_start_spec
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StateDir
@@ -191,10 +192,10 @@ class LocalBackend:
         for fact in self.node.set_drained(drained):
             self.tell(fact)
 
-    def pods(self) -> list[PodSnapshot]:
-        """Return all starts of pods that aren't over."""
+    def pods(self) -> list[RunningPod]:
+        """Return copies of all starts of pods that aren't over: another thread reads them."""
         with self._lock:
-            return [run.now() for run in self._running.values()]
+            return [copy(run) for run in self._running.values()]
 
     def is_quiet(self, workload: str) -> bool:
         """Return True if no process of a workload's pods is left but their supervisors."""

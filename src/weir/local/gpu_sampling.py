@@ -14,7 +14,7 @@ from weir.local import pod_files
 from weir.local.devices import DeviceActivity
 from weir.local.foreign_usage import ForeignProcess, foreign_processes
 from weir.local.machine import Machine
-from weir.local.running_pods import PodSnapshot
+from weir.local.running_pods import RunningPod
 
 _PARENT_AT, _TIMES_AT, _RSS_AT = 1, slice(11, 15), 21
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -39,7 +39,7 @@ class PodReading:
     devices. `by` is the source: "nvml", or "cpu" as a stand-in.
     """
 
-    pod: PodSnapshot
+    pod: RunningPod
     use: float | None
     by: str
     device_memory: int | None
@@ -74,7 +74,7 @@ class UtilizationSampler:
     def __init__(
         self,
         machine: Machine,
-        running: Callable[[], Sequence[PodSnapshot]],
+        running: Callable[[], Sequence[RunningPod]],
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._machine = machine
@@ -99,7 +99,7 @@ class UtilizationSampler:
         foreign = foreign_processes(doing, own, trees.keys()) if doing else ()
         return MachineReading(self._clock(), devices, used, self._machine.virtual, foreign)
 
-    def _use(self, pod: PodSnapshot, tree: _Tree, doing: list[DeviceActivity], now: float) -> PodReading:
+    def _use(self, pod: RunningPod, tree: _Tree, doing: list[DeviceActivity], now: float) -> PodReading:
         last = self._last.get(pod.directory)
         cores = (
             max(0.0, tree.cpu_s - last[1]) / (now - last[0]) if last is not None and now > last[0] else None
@@ -134,7 +134,7 @@ def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceReading:
     return DeviceReading(index, min(1.0, sum(on_it)) if on_it else 0.0, None)
 
 
-def _trees(running: Sequence[PodSnapshot]) -> dict[str, _Tree]:
+def _trees(running: Sequence[RunningPod]) -> dict[str, _Tree]:
     """Return the processes of each pod: all descendants of its supervisor, which adopts orphans."""
     trees = {pod.directory: _Tree() for pod in running}
     supervisors = {}

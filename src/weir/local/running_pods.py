@@ -11,19 +11,6 @@ from weir.model.workloads import Workload
 from weir.state.events import Nominated, Placement, PodKey
 
 
-@dataclass(frozen=True, slots=True)
-class PodSnapshot:
-    """Return the entry of a start for `LocalBackend.pods`."""
-
-    place: Placement
-    uid: int
-    start: int
-    directory: str
-    at_s: float
-    since_s: float | None
-    stopping: bool
-
-
 @dataclass(slots=True, eq=False)
 class RunningPod:
     """A start of a pod that isn't over."""
@@ -45,12 +32,6 @@ class RunningPod:
     noted_at_s: float = -1.0  # when that was, on the monotonic clock
     notes_due: bool = False  # they are read again in a moment
     complained: bool = False  # unreadable messages were reported
-
-    def now(self) -> PodSnapshot:
-        """Return an immutable copy for other readers."""
-        return PodSnapshot(
-            self.place, self.uid, self.start, self.directory, self.at_s, self.since_s, self.stopping
-        )
 
 
 @dataclass(slots=True, eq=False)

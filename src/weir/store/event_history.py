@@ -1,6 +1,7 @@
 """Events: everything that happened, in the order in which it was written down."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -9,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, not_,
 
 from weir.store.codec import as_json, mapping_of
 from weir.store.database import Database, WriteListener
-from weir.store.records import HistoryEvent, RecordPage, StoredEvent
+from weir.store.records import HistoryEvent, RecordPage
 from weir.store.tables import events, workloads
 
 PAGE_MOST = 1000
@@ -18,7 +19,7 @@ _INSERT = insert(events)
 
 _LOG: Any = structlog.get_logger(__name__)
 
-Hear = Callable[[Sequence[StoredEvent]], None]
+Hear = Callable[[Sequence[HistoryEvent]], None]
 
 
 class EventHistory(WriteListener):
@@ -28,7 +29,7 @@ class EventHistory(WriteListener):
         self._database = database
         newest = database.read(lambda connection: connection.execute(select(func.max(events.c.id))).scalar())
         self._committed = newest or 0
-        self._written: list[StoredEvent] = []
+        self._written: list[HistoryEvent] = []
         self._hear: tuple[Hear, ...] = ()
         self._lock = Lock()
         database.listeners.append(self)
@@ -55,7 +56,10 @@ class EventHistory(WriteListener):
         if not happenings:
             return
         first = self._committed + len(self._written) + 1
-        rows = [_numbered(happening, first + at) for at, happening in enumerate(happenings)]
+        rows = [
+            replace(event, id=first + at, sentence=event.sentence[:SENTENCE_MOST])
+            for at, event in enumerate(happenings)
+        ]
         connection.execute(_INSERT, [_row(row) for row in rows])
         self._written += rows
 
@@ -80,14 +84,14 @@ class EventHistory(WriteListener):
 
     def page(
         self, where: Sequence[ColumnElement[bool]], after: int | None, limit: int
-    ) -> RecordPage[StoredEvent]:
+    ) -> RecordPage[HistoryEvent]:
         """Return a page of events, newest first."""
         limit = max(1, min(limit, PAGE_MOST))
         here = select(events).where(*where)
         if after is not None:
             here = here.where(events.c.id < after)
 
-        def read(connection: Connection) -> RecordPage[StoredEvent]:
+        def read(connection: Connection) -> RecordPage[HistoryEvent]:
             rows = connection.execute(here.order_by(events.c.id.desc()).limit(limit + 1)).all()
             total = connection.execute(select(func.count()).select_from(events).where(*where)).scalar_one()
             items = [_of(row) for row in rows[:limit]]
@@ -95,7 +99,7 @@ class EventHistory(WriteListener):
 
         return self._database.read(read)
 
-    def since(self, id_: int, limit: int) -> Sequence[StoredEvent]:
+    def since(self, id_: int, limit: int) -> Sequence[HistoryEvent]:
         """Return the events after a number, oldest first."""
         here = select(events).where(events.c.id > id_).order_by(events.c.id).limit(min(limit, PAGE_MOST))
         return self._database.read(lambda connection: [_of(row) for row in connection.execute(here)])
@@ -126,21 +130,7 @@ def filters(
     return where
 
 
-def _numbered(happening: HistoryEvent, id_: int) -> StoredEvent:
-    return StoredEvent(
-        happening.at_s,
-        happening.kind,
-        happening.sentence[:SENTENCE_MOST],
-        happening.uid,
-        happening.workload,
-        happening.project,
-        happening.pod,
-        happening.numbers,
-        id_,
-    )
-
-
-def _row(event: StoredEvent) -> Mapping[str, Any]:
+def _row(event: HistoryEvent) -> Mapping[str, Any]:
     return {
         "id": event.id,
         "at_s": event.at_s,
@@ -154,8 +144,8 @@ def _row(event: StoredEvent) -> Mapping[str, Any]:
     }
 
 
-def _of(row: Row[Any]) -> StoredEvent:
-    return StoredEvent(
+def _of(row: Row[Any]) -> HistoryEvent:
+    return HistoryEvent(
         row.at_s,
         row.kind,
         row.sentence,

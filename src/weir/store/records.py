@@ -47,7 +47,7 @@ class RecordPage(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvent:
-    """Something to be recorded in the history."""
+    """Something in the history. `id` is 0 until it is recorded; later events have higher ones."""
 
     at_s: float
     kind: str
@@ -57,12 +57,6 @@ class HistoryEvent:
     project: str | None = None
     pod: str | None = None
     numbers: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvent(HistoryEvent):
-    """Something that is in the history, under its number: later ones have higher numbers."""
-
     id: int = 0
 
 

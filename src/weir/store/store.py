@@ -23,7 +23,6 @@ from weir.store.records import (
     HistoryEvent,
     RecordPage,
     Retention,
-    StoredEvent,
     StoredWorkload,
     TokenRecord,
     UsagePoint,
@@ -265,7 +264,7 @@ class Store:
         """
         self._history.record(happenings)
 
-    def listen(self, hear: Callable[[Sequence[StoredEvent]], None]) -> Callable[[], None]:
+    def listen(self, hear: Callable[[Sequence[HistoryEvent]], None]) -> Callable[[], None]:
         """Call this with new events as soon as they are stored, in the order of their numbers, ends too.
 
         `hear` is called on the writer's thread and must be quick; the answer stops it.
@@ -282,7 +281,7 @@ class Store:
         kind: str | None = None,
         after: int | None = None,
         limit: int = 100,
-    ) -> RecordPage[StoredEvent]:
+    ) -> RecordPage[HistoryEvent]:
         """Return a page of events, newest first; `after` is the number of the last one seen.
 
         `projects`: only those of these projects, each from the moment on at which it was made.
@@ -290,7 +289,7 @@ class Store:
         where = filters(workload=workload, uid=uid, project=project, projects=projects, kind=kind)
         return self._history.page(where, after, limit)
 
-    def events_since(self, id_: int, limit: int = 1000) -> Sequence[StoredEvent]:
+    def events_since(self, id_: int, limit: int = 1000) -> Sequence[HistoryEvent]:
         """Return the events with a higher number, oldest first: those that a broken stream has missed."""
         return self._history.since(id_, limit)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from weir.store import HistoryEvent, NameTaken, Store, StoredEvent
+from weir.store import HistoryEvent, NameTaken, Store
 
 from .fixtures import NOW_S, end, submitted
 
@@ -57,7 +57,7 @@ def test_events_are_found_by_what_they_are_about(store: Store) -> None:
 
 def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
     """Ends too; and nothing of what was refused."""
-    heard: list[StoredEvent] = []
+    heard: list[HistoryEvent] = []
     stop = store.listen(heard.extend)
     store.submit(submitted("train"))
     store.record([happening(1)])
@@ -75,9 +75,9 @@ def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
 
 def test_listener_that_fails_disturbs_nobody(store: Store) -> None:
     """What is committed stays committed, once, and the next one hears of it."""
-    heard: list[StoredEvent] = []
+    heard: list[HistoryEvent] = []
 
-    def fails(_: Sequence[StoredEvent]) -> None:
+    def fails(_: Sequence[HistoryEvent]) -> None:
         raise RuntimeError("can't hear")
 
     store.listen(fails)

@@ -16,7 +16,7 @@ from weir.model.reasons import EvictionCause, EvictionRule, as_clause
 from weir.model.resources import span
 from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped
 from weir.store.journal import TELL_OF_END
-from weir.store.records import HistoryEvent, StoredEvent
+from weir.store.records import HistoryEvent
 
 PODS_NAMED_MOST = 4
 _TOLD_OTHERWISE = frozenset(
@@ -250,7 +250,7 @@ def _listed(items: Sequence[object]) -> str:
     return f"{named} and {more} more" if more > 0 else named
 
 
-def event_row(happening: StoredEvent) -> EventRow:
+def event_row(happening: HistoryEvent) -> EventRow:
     """Return an event as the API shows it."""
     return EventRow.model_construct(
         id=happening.id,

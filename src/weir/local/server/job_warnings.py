@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from weir.local import job_files, pod_files, pod_records
-from weir.local.running_pods import PodSnapshot
+from weir.local.running_pods import RunningPod
 from weir.local.server.pod_logs import submit_log_work
 from weir.store import HistoryEvent
 
@@ -16,7 +16,7 @@ WARNING = "_warning"
 """Suffix of the kinds of events that warn."""
 
 
-def write_warnings(told: Iterable[HistoryEvent], running: Callable[[], Iterable[PodSnapshot]]) -> None:
+def write_warnings(told: Iterable[HistoryEvent], running: Callable[[], Iterable[RunningPod]]) -> None:
     """Write each warning into the output of the workload's running pods, soon."""
     warnings = {each.uid: each.sentence for each in told if each.kind.endswith(WARNING)}
     if not warnings:

@@ -53,7 +53,7 @@ from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
 from weir.state.events import PodKey, WorkloadSuspended
-from weir.store import HistoryEvent, NameTaken, Store, StoredEvent
+from weir.store import HistoryEvent, NameTaken, Store
 
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
@@ -380,7 +380,7 @@ class PoolService(PoolState):
         )
         self.control_thread.wake()
 
-    def _on_stored_events(self, recollected: Sequence[StoredEvent]) -> None:
+    def _on_stored_events(self, recollected: Sequence[HistoryEvent]) -> None:
         """Publish stored events. Called from the writer's thread."""
         if self.stream.readers:
             self.stream.send([("event", event_row(each), each.project) for each in recollected])

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from weir.control.journal import WorkloadRecord
 from weir.control.port import Effect, Fact, NodeDrained
-from weir.local.running_pods import PodSnapshot
+from weir.local.running_pods import RunningPod
 
 
 class PoolBackend(Protocol):
@@ -35,7 +35,7 @@ class PoolBackend(Protocol):
         """Something else is true."""
         ...
 
-    def pods(self) -> Sequence[PodSnapshot]:
+    def pods(self) -> Sequence[RunningPod]:
         """Return all starts of pods that aren't over."""
         ...
 

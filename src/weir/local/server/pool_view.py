@@ -26,7 +26,7 @@ from weir.control.port import (
     StopPod,
 )
 from weir.engine.plan import Plan
-from weir.local.running_pods import PodSnapshot
+from weir.local.running_pods import RunningPod
 from weir.local.server.workload_view import (
     PodView,
     WorkloadView,
@@ -181,7 +181,7 @@ class PoolView:
             elif isinstance(fact, PodExited):
                 self._exited(fact, fact.said or fact.how.value)
 
-    def run_now(self, pods: Iterable[PodSnapshot]) -> None:
+    def run_now(self, pods: Iterable[RunningPod]) -> None:
         """Mark pods as running whose process is known to run."""
         for pod in pods:
             key = pod.place.pod

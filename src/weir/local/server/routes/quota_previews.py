@@ -21,30 +21,24 @@ routes = APIRouter(prefix="/api/v1", tags=["queues"])
 EFFECTS_MAX = 100
 
 
-@routes.post(
-    "/projects/{name}/preview",
-    response_model=QuotaPreview,
-    responses=problems(403, *BODY_REFUSALS),
-    openapi_extra=takes(ProjectEntry, "The complete object, as it would be set."),
-)
-async def preview_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Return the workloads that would stop and start if a project were set like this. Nothing changes."""
-    require_admin(who)
-    asked = await read_body(request, lambda body: read_as(ProjectEntry, body, "The project"))
-    return said(await _preview(pool, asked, name, who))
+def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
+    @routes.post(
+        f"/{kind}s/{{name}}/preview",
+        name=f"preview_{kind}",
+        description=f"Return the workloads that would stop and start if a {kind} were set like this. "
+        "Nothing changes.",
+        response_model=QuotaPreview,
+        responses=problems(403, *BODY_REFUSALS),
+        openapi_extra=takes(form, "The complete object, as it would be set."),
+    )
+    async def preview(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+        require_admin(who)
+        asked = await read_body(request, lambda body: read_as(form, body, f"The {kind}"))
+        return said(await _preview(pool, asked, name, who))
 
 
-@routes.post(
-    "/departments/{name}/preview",
-    response_model=QuotaPreview,
-    responses=problems(403, *BODY_REFUSALS),
-    openapi_extra=takes(DepartmentEntry, "The complete object, as it would be set."),
-)
-async def preview_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Return the workloads that would stop and start if a department were set like this. Nothing changes."""
-    require_admin(who)
-    asked = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
-    return said(await _preview(pool, asked, name, who))
+_add_route("project", ProjectEntry)
+_add_route("department", DepartmentEntry)
 
 
 async def _preview(
