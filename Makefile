@@ -4,8 +4,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# Three processes go through the tests in front of control planes, which mostly wait; the others have the cores.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 3)')
+# Four processes go through the tests in front of control planes, which mostly wait; the others have the cores.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 4)')
 # Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 SEED ?= 1

@@ -1,0 +1,79 @@
+"""How the processes of a run share out the tests, with files in front of control planes first."""
+
+from collections import deque
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+LANES = 4
+"""Number of processes that have a control plane. They mostly wait for it, so the others have the cores."""
+IN_FRONT = "tests/kubernetes/"
+"""Where the tests in front of a control plane are. Each file of them is one piece of work."""
+LONGEST_FIRST = [
+    *("hostile", "cli", "installed", "churn", "acting", "ends", "week", "constraints", "policies", "bench"),
+    *(
+        "reflector",
+        "backend",
+        "members",
+        "volume_constraints",
+        "scheduler_config",
+        "why_pods_wait",
+        "leading",
+    ),
+    *("gpu_sharing", "project_numbers", "namespace_end", "story", "amounts", "budgets", "overcommit"),
+]
+"""Files in front of a control plane that take more than about 8 s: the last one begun keeps a run waiting."""
+TOGETHER = {
+    *("tests/e2e/test_up.py", "tests/e2e/test_documented_commands.py", "tests/browser/test_dashboard.py"),
+    *("tests/unit/local/server/test_overload.py", "tests/unit/local/server/test_rest_schema.py"),
+    "tests/test_architecture.py",
+}
+"""Files whose tests share a server, or something else that takes long to make."""
+
+
+class Lanes(LoadScopeScheduling):
+    """Gives some processes all files in front of control planes, one after another, and then other tests."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+        self._in_front: deque[str] = deque()
+
+    def schedule(self) -> None:
+        if self.collection is None:
+            tests = next(iter(self.registered_collections.values()))
+            files = {self._split_scope(test) for test in tests if test.startswith(IN_FRONT)}
+            self._in_front = deque(sorted(files, key=_order))
+        super().schedule()
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if file.startswith(IN_FRONT) or file in TOGETHER else nodeid
+
+    def _next(self, node: Any) -> str | None:
+        """Return the scope that a process takes next; None if all that is left is for others."""
+        if self._in_front and self.nodes.index(node) < LANES:
+            return self._in_front[0]
+        return next((scope for scope in self.workqueue if scope not in self._in_front), None)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        scope = self._next(node)
+        if scope is None:
+            return
+        if scope in self._in_front:
+            self._in_front.popleft()
+        self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if self._next(node) is not None:
+            super()._reschedule(node)
+        elif not node.shutting_down:
+            node.shutdown()
+
+
+def _order(file: str) -> tuple[int, str]:
+    name = PurePath(file).stem.removeprefix("test_")
+    return (LONGEST_FIRST.index(name) if name in LONGEST_FIRST else len(LONGEST_FIRST), name)
