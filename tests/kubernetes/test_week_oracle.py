@@ -236,6 +236,17 @@ def test_metrics_are_held_against_a_recount() -> None:
         assert any(word.startswith("metrics") for word in small.wrong({**true, key: 1.5})), key
 
 
+def test_a_pod_on_a_node_that_is_gone_holds_nothing() -> None:
+    small = Small(nodes=2)
+    small.job("a", "holds", 4, 1, "n0")
+    del small.copy["nodes"]["", "n0"]
+    true = {("weir_nodes", ()): 1.0, ("weir_gpus", ()): 8.0, ("weir_allocated_gpus", ()): 0.0}
+    for name in ("a", "b"):
+        true["weir_queue_allocated_gpus", (("kind", "project"), ("queue", name))] = 0.0  # type: ignore[index]
+    assert not small.wrong(true)
+    assert "metrics" in small.wrong({**true, ("weir_allocated_gpus", ()): 4.0})
+
+
 def test_placing_goes_back_where_a_choice_blocks_another() -> None:
     nodes = {each["metadata"]["name"]: NodeView.read(each) for each in (node("a"), node("b", gpus=4))}
     wanted = []

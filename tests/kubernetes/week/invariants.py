@@ -160,10 +160,9 @@ def _metrics(snapshot: Snapshot, held: Holdings, metrics: Metrics) -> Iterator[V
     """Yield metrics that aren't those of a recount; nothing if there are none now."""
     if not metrics:
         return
-    own = [pod for pod in snapshot.pods if pod.is_weirs and pod.holds and pod.uid in snapshot.by_pod]
-    foreign = sum(
-        pod.gpus for pod in snapshot.pods if pod.holds and not pod.is_weirs and pod.node in snapshot.nodes
-    )
+    there = [pod for pod in snapshot.pods if pod.holds and pod.node in snapshot.nodes]
+    own = [pod for pod in there if pod.is_weirs and pod.uid in snapshot.by_pod]
+    foreign = sum(pod.gpus for pod in there if not pod.is_weirs)
     counted = {
         "weir_nodes": float(len(snapshot.nodes)),
         "weir_gpus": float(sum(node.gpus for node in snapshot.nodes.values())),

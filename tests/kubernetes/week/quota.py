@@ -20,14 +20,18 @@ class Holdings:
 
 
 def holdings(snapshot: Snapshot) -> Holdings:
-    """Count what Weir's pods hold, by project and by the departments above."""
+    """Count what Weir's pods hold, by project and by the departments above.
+
+    A pod on a node that is gone holds nothing. The garbage collector of pods removes it up to a minute later.
+    """
     allocated: dict[str, int] = defaultdict(int)
     fixed: dict[str, int] = defaultdict(int)
     for gang in snapshot.gangs.values():
         project = snapshot.project_of(gang)
         if project not in snapshot.projects:
             continue
-        held = total_milli((pod for pod in gang.holding if pod.is_weirs), snapshot.nodes)
+        there = (pod for pod in gang.holding if pod.is_weirs and pod.node in snapshot.nodes)
+        held = total_milli(there, snapshot.nodes)
         for queue in snapshot.path(project):
             allocated[queue["metadata"]["name"]] += held
             fixed[queue["metadata"]["name"]] += 0 if may_be_evicted(snapshot, gang) else held
