@@ -4,7 +4,7 @@ Few victims are enumerated, so that a set is found if one exists. Of many victim
 together is chosen first, by tier and price, and the usual search runs in this group.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from weir.engine.capacity import Capacity
 from weir.engine.pod_affinity import ExcessPods
@@ -20,6 +20,9 @@ from weir.engine.victim_sets import (
 from weir.state.jobs import Job
 from weir.state.shapes import RequestShape
 
+Allowances = Callable[[Sequence[Victim]], int]
+"""Number of disruption allowances that victims use up, as far as an attempt spares them."""
+
 
 def permitted_victim_sets(
     capacity: Capacity,
@@ -28,13 +31,15 @@ def permitted_victim_sets(
     victims: Sequence[Victim],
     excesses: Sequence[ExcessPods],
     permits: Permits,
+    allowances: Allowances,
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
     """Yield minimal permitted sets that free capacity for one pod of the shape, best first.
 
-    Order and keys are those of `minimal_victim_sets`.
+    Order and keys are those of `minimal_victim_sets`, after the allowances that a set uses up.
     """
     if len(victims) > MAX_ENUMERATED:
-        yield from minimal_victim_sets(capacity, node, shape, _together(victims, permits), excesses)
+        together = _together(victims, permits, allowances)
+        yield from minimal_victim_sets(capacity, node, shape, together, excesses)
         return
     space = NodeCapacity(capacity, node, shape, victims, excesses)
     mates: dict[Job, list[Victim]] = {}
@@ -42,17 +47,21 @@ def permitted_victim_sets(
         mates.setdefault(victim.job, []).append(victim)
     found: list[list[Victim]] = []
     _grow(space, sorted(victims, key=lambda victim: victim.tier), mates, permits, 0, [], found)
-    keyed = [(_key(chosen), at, chosen) for at, chosen in enumerate(found)]
-    keyed.sort(key=lambda entry: entry[:2])
-    for key, _, chosen in keyed:
+    keyed = [(allowances(chosen), _key(chosen), at, chosen) for at, chosen in enumerate(found)]
+    keyed.sort(key=lambda entry: entry[:3])
+    for _, key, _, chosen in keyed:
         yield key, chosen
 
 
-def _together(victims: Sequence[Victim], permits: Permits) -> list[Victim]:
-    """Return units that may all go at once: by tier, of each the cheapest first."""
+def _together(victims: Sequence[Victim], permits: Permits, allowances: Allowances) -> list[Victim]:
+    """Return units that may all go at once: by allowances used up and tier, of each the cheapest first."""
     kept: list[Victim] = []
     for victim in sorted(
-        victims, key=lambda victim: (victim.whole, victim.tier, victim.price, victim.younger)
+        victims,
+        key=lambda victim: (
+            *(victim.whole, allowances([victim])),
+            *(victim.tier, victim.price, victim.younger),
+        ),
     ):
         mates = (
             []

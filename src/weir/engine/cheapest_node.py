@@ -100,7 +100,7 @@ class CheapestNode:
         for rank, price, node in bounds:
             if self._open[node] and price <= self._price_most:
                 family, rest = split(takeable.tiers[rank])
-                self._heaps.setdefault(family, []).append(((rest, (price,)), node, _UNKNOWN))
+                self._heaps.setdefault(family, []).append(((0, rest, (price,)), node, _UNKNOWN))
         bare = takeable.bare.difference(takeable.node.tolist()) if takeable.bare else ()
         self._unknown += [  # devices there are, and something else that is short
             node for node in sorted(bare) if self._open[node] and capacity.whole[node] >= shape.devices
@@ -189,7 +189,11 @@ class CheapestNode:
         if limits is None:
             found = minimal_victim_sets(self._capacity, node, self._shape, victims, excesses)
         else:
-            found = permitted_victim_sets(self._capacity, node, self._shape, victims, excesses, limits)
+            found = permitted_victim_sets(
+                *(self._capacity, node, self._shape, victims, excesses),
+                limits,
+                self._victim_candidates.allowances,
+            )
         for at, (key, chosen) in enumerate(islice(found, _SETS_MOST), 1):
             if sum(victim.price for victim in chosen) > self._price_most:
                 break
@@ -198,7 +202,8 @@ class CheapestNode:
             if going is not None and accept(node, chosen):
                 self._found[node] = going
                 family, rest = split(key[0])
-                heappush(self._heaps.setdefault(family, []), ((rest, *key[1:]), node, self._version))
+                used = self._victim_candidates.allowances(chosen)
+                heappush(self._heaps.setdefault(family, []), ((used, rest, *key[1:]), node, self._version))
                 return True
         return False
 

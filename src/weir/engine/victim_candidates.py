@@ -66,6 +66,7 @@ class VictimCandidates:
         self.victims: list[tuple[Victim, EvictionRule]] | None = (
             None  # those taken so far by a thorough attempt
         )
+        self.spares_budgets = False  # take what uses up few disruption allowances, before what is cheap
         self.bounds = context.bounds
         self.rules = rules
         self.kind = kind
@@ -94,6 +95,12 @@ class VictimCandidates:
         if not self._disruptions.any or self._may_all_go(victims):
             return None
         return self._may_all_go
+
+    def allowances(self, victims: Sequence[Victim]) -> int:
+        """Return the disruption allowances that these victims use up; 0 unless the attempt spares them."""
+        if not self.spares_budgets:
+            return 0
+        return sum(len(pod.budgets) for victim in victims for pod in victim.pods)
 
     def _may_all_go(self, victims: Sequence[Victim]) -> bool:
         pods = list(dict.fromkeys(pod for victim in victims for pod in victim.pods))

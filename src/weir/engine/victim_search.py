@@ -87,9 +87,17 @@ class VictimSearch:
         return taken
 
     def _thoroughly(self) -> PreemptionPlan | None:
-        """Try again where budgets bind: look at every set of victims on each node, by budgets and quotas."""
+        """Try again where budgets bind: look at every set of victims on each node, by budgets and quotas.
+
+        The victims for the first pod of a gang may use up an allowance that only the next pod can't do
+        without. So a gang gets another attempt, which takes what uses up few allowances first.
+        """
         self._candidates.victims = self._victims
         taken = self._from(None)
+        if taken is None and sum(self._candidate.lacks) > 1:
+            self._candidates.victims, self._candidates.spares_budgets = self._victims, True
+            taken = self._from(None)
+            self._candidates.spares_budgets = False
         self._candidates.victims = None
         return taken
 
