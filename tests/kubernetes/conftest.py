@@ -44,7 +44,7 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
     """The control plane of this process, until it goes on to other tests; most tests want `cluster`."""
     os.environ.setdefault("GOGC", "800")  # its programs may take more memory, to take less time
-    os.environ.setdefault("GOMEMLIMIT", "2GiB")  # and collect as usual from here on
+    os.environ.setdefault("GOMEMLIMIT", "1GiB")  # and collect as usual from here on
     with ControlPlane(binaries) as running:
         running.grant_all("weir")
         yield running

@@ -35,16 +35,17 @@ class ApiError(Exception):
 
 
 class Api:
-    """One API server, asked by one user; with a plain URL, without credentials."""
+    """One API server, asked by one user, by certificate or token; with a plain URL, without credentials."""
 
-    def __init__(self, url: str, authority: Path | None = None, user: Pair | None = None) -> None:
+    def __init__(self, url: str, authority: Path | None = None, user: Pair | str | None = None) -> None:
         self.url = url
         self._at = urlsplit(url)
         self._tls = None
         if self._at.scheme == "https":
             self._tls = ssl.create_default_context(cafile=None if authority is None else str(authority))
-            if user is not None:
+            if isinstance(user, Pair):
                 self._tls.load_cert_chain(user.certificate, user.key)
+        self._bearer = {"Authorization": f"Bearer {user}"} if isinstance(user, str) else {}
         self._own = threading.local()
         self._lock = threading.Lock()
         self._open: list[http.client.HTTPConnection] = []
@@ -149,7 +150,7 @@ class Api:
         elif time.monotonic() > self._own.used_s + _IDLE_S:
             connection.close()  # the server may have; it connects again by itself
         try:
-            connection.request(verb, path, body, headers)
+            connection.request(verb, path, body, {**headers, **self._bearer})
             response = connection.getresponse()
             answer: bytes = response.read()
         except (http.client.HTTPException, OSError) as why:

@@ -42,6 +42,8 @@ def node(
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",  # without these two a controller would write them
+        "beta.kubernetes.io/arch": "amd64",
         "type": "kwok",
     }
     if gpus:

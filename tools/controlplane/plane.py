@@ -13,6 +13,7 @@ because somebody says so (see nodes.py).
 import base64
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -43,6 +44,8 @@ _UNUSED_CONTROLLERS = (
     *("ttl-controller", "volumeattributesclass-protection-controller"),
 )
 """Nothing here goes by what these do, and each watches the API server."""
+_GROUPS = {"admin": "system:masters", "weir": ""}
+"""Users who come with a token. It is looked up, where a certificate is verified for each request."""
 _TRIES = 3
 _CONTROLLERS_PER_S = 1000
 
@@ -61,6 +64,7 @@ class ControlPlane:
         self._api: Api | None = None
         self._commands: dict[str, list[str]] = {}
         self._processes: Processes
+        self._tokens = {user: secrets.token_hex(16) for user in _GROUPS}
 
     def __enter__(self) -> Self:
         self.start()
@@ -107,11 +111,11 @@ class ControlPlane:
         self._authority = Authority(self.directory / "pki")
         self._admin = self._authority.client("admin", ["system:masters"])
         self.url = f"https://127.0.0.1:{free_port()}"
-        self.kubeconfig = self._write_kubeconfig("admin", self.url, self._admin)
+        self.kubeconfig = self.kubeconfig_for("admin")
         self._commands = self._programs()
         for name in ("etcd", "kube-apiserver"):
             self._run(name)
-        self._api = Api(self.url, self._authority.certificate, self._admin)
+        self._api = Api(self.url, self._authority.certificate, self._tokens["admin"])
         self._until(self._serves, "the API server to take requests")
         for name in ("kube-controller-manager", "kwok"):
             self._run(name)
@@ -137,7 +141,7 @@ class ControlPlane:
                 *(f"--client-ca-file={authority}", f"--tls-cert-file={server.certificate}"),
                 *(f"--tls-private-key-file={server.key}", f"--cert-dir={pki}", "--profiling=false"),
                 *("--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged"),
-                "--delete-collection-workers=16",
+                *("--delete-collection-workers=16", f"--token-auth-file={self._write_tokens()}"),
                 *(f"--service-account-key-file={tokens.certificate}",),
                 *(f"--service-account-signing-key-file={tokens.key}",),
             ],
@@ -199,8 +203,9 @@ class ControlPlane:
         return done.stdout
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), url: str | None = None) -> Path:
-        """A kubeconfig of this user, by certificate; with another URL where there is a proxy in between."""
-        return self._write_kubeconfig(user, url or self.url, self._authority.client(user, groups))
+        """A kubeconfig of this user; with another URL where there is a proxy in between."""
+        token = None if groups else self._tokens.get(user)
+        return self._write_kubeconfig(user, url or self.url, token or self._authority.client(user, groups))
 
     def kubeconfig_of(self, namespace: str, account: str, url: str | None = None, hours: int = 24) -> Path:
         """A kubeconfig of a service account, by token."""
@@ -279,8 +284,16 @@ class ControlPlane:
     def _makes_pods(self) -> bool:
         return self.api.maybe("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
+    def _write_tokens(self) -> Path:
+        """Write the file that says which token makes its bearer which user of which group."""
+        path = self.directory / "tokens.csv"
+        path.touch(mode=0o600)
+        lines = [f"{self._tokens[user]},{user},{user},{group}\n" for user, group in _GROUPS.items()]
+        path.write_text("".join(lines))
+        return path
+
     def _write_kubeconfig(self, name: str, url: str, bearer: Pair | str) -> Path:
-        user = {"token": bearer} if isinstance(bearer, str) else _credentials(bearer)
+        user: dict[str, str] = _credentials(bearer) if isinstance(bearer, Pair) else {"token": bearer}
         cluster = {"server": url}
         if url.startswith("https:"):
             cluster["certificate-authority-data"] = _inline(self._authority.certificate)
