@@ -67,7 +67,7 @@ class ClusterInspection:
     def status(self, version: str, started_s: float) -> PoolStatus:
         """Return a summary of the cluster."""
         rows = self.nodes()
-        holding = sum(bool(job.running_pods()) for job in self.cluster.jobs.values())
+        holding = sum(map(_holds_capacity, self.cluster.jobs.values()))
         return PoolStatus(
             version=version,
             nodes=len(rows),
@@ -184,12 +184,17 @@ async def _owners(api: ApiClient, api_version: str, kind: str, resource: str) ->
         return not_listed(kind, str(error))
 
 
+def _holds_capacity(job: Job) -> bool:
+    """Return True if pods of a workload run, or stop and hold their devices until they are gone."""
+    return bool(job.running_pods()) or job.stopping > 0
+
+
 def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
     """Return the numbers of running and pending workloads by project."""
     running: dict[str, int] = {}
     pending: dict[str, int] = {}
     for job in cluster.jobs.values():
-        of = running if job.running_pods() else pending
+        of = running if _holds_capacity(job) else pending
         of[job.spec.project] = of.get(job.spec.project, 0) + 1
     return running, pending
 
