@@ -1,6 +1,7 @@
 """Writes are carried out once each, in order for each object, whatever the way to the server is like."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -403,6 +404,8 @@ async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconf
         said = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
         notes = {one["note"][:7] for one in said if one["reason"] == "Waits"}
         assert notes == {f"For {number}." for number in range(25, 40)}
+        reporters = {(one["reportingController"], one["reportingInstance"]) for one in said}
+        assert reporters == {("weir.dev/weir", socket.gethostname())}
 
 
 # Pace

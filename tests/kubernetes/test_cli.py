@@ -109,6 +109,9 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
     assert [device["allocated"] for node in json.loads(out) for device in node["devices"]] == [1.0] * 4
     code, out, _ = run("status", "-o", "json")
     assert {"devices": 4, "allocated": 4.0, "running": 3, "pending": 1}.items() <= json.loads(out).items()
+    submitted = [row["submitted_s"] for row in listed(run).values()]
+    assert submitted == sorted(submitted, reverse=True), "newest first"
+    assert json.loads(out)["started_s"] <= submitted[0] + 1, "it leads since before the last was submitted"
     code, out, _ = run("project", "list")
     assert [line.split()[:3] for line in out.splitlines()[1:]] == [["team-a", "-", "2"], ["team-b", "-", "2"]]
     code, out, _ = run("events", "lent", "-o", "json")

@@ -4,6 +4,7 @@ An `ApiError` that leaves here means: try again later. If it `may_have_happened`
 knows that the write is uncertain and reads the object first.
 """
 
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -39,7 +40,7 @@ from weir.kubernetes.writes.operations import (
     stated,
 )
 
-NAME_MOST, NOTE_BYTES_MOST = 230, 1024
+NAME_MOST, NOTE_BYTES_MOST, INSTANCE_MOST = 230, 1024, 128
 REPORTER = "weir.dev/weir"
 _SEVERAL = "more than one PodDisruptionBudget"
 
@@ -236,7 +237,7 @@ def _event(event: EmitEvent) -> Mapping[str, object]:
         "metadata": {"name": f"{regarding.name[:NAME_MOST]}.{uuid4().hex[:16]}"},
         "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": REPORTER,
-        "reportingInstance": REPORTER,
+        "reportingInstance": socket.gethostname()[:INSTANCE_MOST],  # in a pod, the name of the pod
         "regarding": {key: value for key, value in about.items() if value},
         "action": event.action,
         "reason": event.reason,
