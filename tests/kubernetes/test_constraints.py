@@ -166,6 +166,10 @@ def test_pod_anti_affinity_keeps_apart(team: Team) -> None:
     assert set(running.values()) == {"a", "b"}
     (left,) = {"db-0", "db-1", "db-2"} - running.keys()
     assert team.waits(left)
+    team.waits_for(left, "2 are excluded by pod anti-affinity (")
+    why = team.why(left)
+    assert f"app=db in {team.namespace} by {HOST})" in why
+    assert "victims" not in why
     team.delete(next(iter(running)))
     team.land(left)
 
@@ -225,8 +229,8 @@ def test_a_port_of_the_node_is_taken_once_for_each_of_its_addresses(team: Team) 
     assert team.land("p1", "p2") == ["a", "a"]
     team.submit("p1-again", containers=[listening("10.0.0.1")])
     team.submit("everywhere", containers=[listening(None)])
-    assert team.waits("p1-again")
-    assert team.waits("everywhere")
+    assert "host port 8080" in team.waits("p1-again")
+    assert "host port 8080" in team.waits("everywhere")
     team.delete("p1")
     team.land("p1-again")
     for name in ("p1-again", "p2"):
@@ -331,6 +335,15 @@ def test_a_gang_is_in_one_domain_of_a_topology(team: Team) -> None:
     team.cluster.api.create(job(team.namespace, "ring", 2, pods=3, **together))
     team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 3, what="three to run")
     assert set(team.cluster.running(team.namespace).values()) == {"n2", "n3", "n4"}
+    team.cluster.api.create(job(team.namespace, "large", 2, pods=4, **together))
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{team.namespace}/workloads/job-large"
+
+    def why() -> str:
+        status = (team.cluster.api.maybe(path) or {}).get("status") or {}
+        return str((status.get("reason") or {}).get("sentence"))
+
+    words = "more than any domain can take even when idle: the largest, r2, takes 3"
+    team.cluster.until(lambda: words in why(), 120, why)
 
 
 def test_a_topology_that_is_not_there_is_waited_for_and_may_go(team: Team) -> None:
