@@ -1,16 +1,20 @@
 """Reclaim through the real eviction API where budgets protect a random half of the pods.
 
-WEIR_EFFORT=10 goes through ten rounds instead of one.
+WEIR_EFFORT=200 goes through 200 rounds instead of one. Up to eight rounds go on at a time, each on nodes of
+its own, because most of a round is waiting for controllers.
 """
 
 import os
 import random
+import time
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import pytest
 from tests.kubernetes.constraints import scheduling
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod
@@ -19,7 +23,10 @@ EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
 WAIT_S = 180
 NODES, GPUS = 3, 4
+SITES_MAX = 8
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
+PROJECTS = "/apis/weir.dev/v1alpha1/projects"
+WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/{}/workloads"
 
 
 @pytest.fixture(scope="module")
@@ -28,27 +35,38 @@ def weir(plane: ControlPlane) -> Iterator[Weir]:
         yield running
 
 
-class Round:
-    """Have a team borrow a full cluster, protect some of its pods, and let the owner ask for a gang."""
+class Site:
+    """Nodes of which one team borrows everything, and an owner that asks for a gang; used in round after round."""
 
-    def __init__(self, cluster: Cluster, chance: random.Random) -> None:
+    def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster = cluster
+        self.label = {"site": name}
         self.team, self.owner = cluster.namespace(), cluster.namespace()
+        cluster.add([node(f"{name}-{at}", gpus=GPUS, labels=self.label) for at in range(NODES)])
+        cluster.api.create(project(self.team, NODES * GPUS), project(self.owner, 0))
+        self.round = 0
+
+    def begin(self, chance: random.Random) -> None:
+        """Have the team borrow all GPUs, and a budget protect half of its pods."""
+        self.round += 1
         self.pods = chance.choice((1, 2, 3))
         self.gpus = chance.choice((1, 2, 4))
-        self.names = [f"p{at}" for at in range(NODES * GPUS)]
+        self.names = [f"p{self.round}-{at}" for at in range(NODES * GPUS)]
         self.guarded = set(chance.sample(self.names, len(self.names) // 2))
         self.allowed = chance.randrange(3)
         asked = self.pods * self.gpus
-        cluster.api.create(project(self.team, NODES * GPUS - asked))
-        cluster.api.create(project(self.owner, asked))
+        for name, quota in ((self.team, NODES * GPUS - asked), (self.owner, asked)):
+            self.cluster.api.patch(f"{PROJECTS}/{name}", {"spec": {"quota": {"gpu": quota}}})
         for name in self.names:
             labels = {"guarded": "yes" if name in self.guarded else "no"}
-            cluster.api.create(pod(self.team, name, 1, labels=labels, grace_s=0))
-        cluster.until(lambda: len(cluster.running(self.team)) == len(self.names), WAIT_S, "all to run")
-        self._protect()
+            self.cluster.api.create(
+                pod(self.team, name, 1, labels=labels, grace_s=0, nodeSelector=self.label)
+            )
 
-    def _protect(self) -> None:
+    def is_full(self) -> bool:
+        return len(self.cluster.running(self.team)) == len(self.names)
+
+    def protect(self) -> None:
         spec = {
             "minAvailable": len(self.guarded) - self.allowed,
             "selector": {"matchLabels": {"guarded": "yes"}},
@@ -59,16 +77,11 @@ class Round:
             "metadata": {"name": "half"},
             "spec": spec,
         }
-        path = BUDGETS.format(self.team)
-        self.cluster.api.post(path, body)
-        self.cluster.until(
-            lambda: (
-                self.cluster.api.get(f"{path}/half").get("status", {}).get("disruptionsAllowed")
-                == self.allowed
-            ),
-            WAIT_S,
-            "the budget to be counted",
-        )
+        self.cluster.api.post(BUDGETS.format(self.team), body)
+
+    def is_protected(self) -> bool:
+        status = self.cluster.api.get(f"{BUDGETS.format(self.team)}/half").get("status", {})
+        return bool(status.get("disruptionsAllowed") == self.allowed)
 
     def unprotect(self) -> None:
         self.cluster.api.delete(f"{BUDGETS.format(self.team)}/half")
@@ -90,15 +103,25 @@ class Round:
 
     def ask(self) -> None:
         gang = {"weir.dev/min-pods": str(self.pods)}
-        self.cluster.api.create(job(self.owner, "back", self.gpus, pods=self.pods, annotations=gang))
+        name = f"back-{self.round}"
+        self.cluster.api.create(
+            job(self.owner, name, self.gpus, pods=self.pods, annotations=gang, nodeSelector=self.label)
+        )
 
     def has(self) -> bool:
         return len(self.cluster.running(self.owner)) == self.pods
 
-    def sentence(self) -> str:
-        path = f"/apis/weir.dev/v1alpha1/namespaces/{self.owner}/workloads/job-back"
+    def reason(self) -> dict[str, Any]:
+        path = f"{WORKLOADS.format(self.owner)}/job-back-{self.round}"
         status = (self.cluster.api.maybe(path) or {}).get("status") or {}
-        return str((status.get("reason") or {}).get("sentence", ""))
+        return status.get("reason") or {}
+
+    def sentence(self) -> str:
+        return str(self.reason().get("sentence"))
+
+    def is_told(self) -> bool:
+        """Return True if the reason names the budget; its sentence names four causes of the whole cluster."""
+        return f"{self.team}/half" in self.reason().get("numbers", {}).get("budgets", ())
 
     def guarded_left(self) -> int:
         return len(self.guarded & set(self.cluster.running(self.team)))
@@ -108,29 +131,47 @@ class Round:
         for namespace in (self.team, self.owner):
             self.cluster.api.delete(f"/apis/batch/v1/namespaces/{namespace}/jobs", grace_s=0)
             self.cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods", grace_s=0)
-        self.cluster.until(
-            lambda: not self.cluster.running(self.team) and not self.cluster.running(self.owner), WAIT_S
-        )
+
+    def is_empty(self) -> bool:
+        return not self.cluster.pods(self.team) and not self.cluster.pods(self.owner)
+
+
+def go_through(sites: list[Site], cluster: Cluster, chance: random.Random) -> list[bool]:
+    """Go through a round on each site; return which owners could be served at once."""
+    for site in sites:
+        site.begin(chance)
+    for site in sites:
+        cluster.until(site.is_full, WAIT_S, "all to run")
+        site.protect()
+    for site in sites:
+        cluster.until(site.is_protected, WAIT_S, "the budget to be counted")
+    possible = [site.is_possible() for site in sites]
+    for site in sites:
+        site.ask()
+    for site, is_possible in zip(sites, possible, strict=True):
+        if not is_possible:
+            cluster.until(site.is_told, WAIT_S, site.sentence)
+            assert not cluster.running(site.owner)
+            assert site.guarded_left() >= len(site.guarded) - site.allowed
+            site.unprotect()
+        cluster.until(site.has, WAIT_S, site.sentence)
+        if is_possible:
+            assert site.guarded_left() >= len(site.guarded) - site.allowed
+        assert len(cluster.running(site.team)) == NODES * GPUS - site.pods * site.gpus
+    for site in sites:
+        site.end()
+    for site in sites:
+        cluster.until(site.is_empty, WAIT_S, "the nodes to be empty")
+    return possible
 
 
 def test_the_owner_gets_its_gpus_where_a_random_half_is_protected(cluster: Cluster, weir: Weir) -> None:
     chance = random.Random(SEED)
-    cluster.add_nodes(NODES, gpus=GPUS)
-    outcomes = []
-    for _ in range(EFFORT):
-        here = Round(cluster, chance)
-        possible = here.is_possible()
-        outcomes.append(possible)
-        here.ask()
-        if not possible:
-            cluster.until(lambda h=here: "PodDisruptionBudget" in h.sentence(), WAIT_S, here.sentence)
-            assert not cluster.running(here.owner)
-            assert here.guarded_left() >= len(here.guarded) - here.allowed
-            here.unprotect()
-        cluster.until(here.has, WAIT_S, here.sentence)
-        if possible:
-            assert here.guarded_left() >= len(here.guarded) - here.allowed
-        assert len(cluster.running(here.team)) == NODES * GPUS - here.pods * here.gpus
-        here.end()
+    sites = [Site(cluster, f"site-{at}") for at in range(min(EFFORT, SITES_MAX))]
+    outcomes: list[bool] = []
+    began_s = time.monotonic()
+    while len(outcomes) < EFFORT:
+        outcomes += go_through(sites[: EFFORT - len(outcomes)], cluster, chance)
         weir.check()
-    print(f"seed {SEED}: {outcomes.count(True)} of {EFFORT} rounds could be served at once")
+        served, took_s = outcomes.count(True), time.monotonic() - began_s
+        print(f"seed {SEED}: {len(outcomes)} rounds in {took_s:.0f} s, {served} could be served at once")
