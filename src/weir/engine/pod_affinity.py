@@ -208,4 +208,6 @@ def rule_phrase(rule: PodAffinityRule) -> str:
     if rule.mark.startswith(ONE_POD_CLAIM):
         return rule.mark
     what = {"affinity": "pod affinity", "anti_affinity": "pod anti-affinity", "spread": "topology spread"}
-    return f"{what[rule.kind]} ({rule.mark} by {rule.topology})"
+    domain = f" by {rule.topology}"
+    mark = rule.mark.removesuffix(domain)  # marks of pods that keep others away name their domain
+    return f"{what[rule.kind]} ({mark}{domain})"

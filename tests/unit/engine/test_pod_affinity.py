@@ -113,6 +113,8 @@ def test_wishes_order_nodes_and_shut_none(wish: PodAffinityRule, first: str) -> 
 
 def test_rules_in_words() -> None:
     assert rule_phrase(rule("spread")) == "topology spread (m by zone)"
+    keeps_away = PodAffinityRule("anti_affinity", "apart from app=web in team by zone", "zone")
+    assert rule_phrase(keeps_away) == "pod anti-affinity (apart from app=web in team by zone)"
 
 
 def _named(cluster: Cluster, names: tuple[str, ...]):  # type: ignore[no-untyped-def]  # an array of bools
