@@ -29,17 +29,24 @@ export function parseFilter(text: string, me: string): Filter {
   return filter
 }
 
+/** Name, project and user of rows in small letters, made when a row is first searched. */
+const texts = new WeakMap<Row, string>()
+
+function textOf(row: Row): string {
+  let text = texts.get(row)
+  if (text === undefined) {
+    text = `${row.name}\n${row.project}\n${row.user}`.toLowerCase()
+    texts.set(row, text)
+  }
+  return text
+}
+
 export function matches(row: Row, filter: Filter): boolean {
   for (const key in filter.by) {
     const values = filter.by[key as Key]!
     if (values.size && !values.has(row[key as Key])) return false
   }
-  return filter.words.every(
-    (word) =>
-      row.name.toLowerCase().includes(word) ||
-      row.project.toLowerCase().includes(word) ||
-      row.user.toLowerCase().includes(word),
-  )
+  return filter.words.every((word) => textOf(row).includes(word))
 }
 
 /** The text with one value of a key set or, if it is the only one already, taken out. */
@@ -52,11 +59,20 @@ export function toggled(text: string, key: Key, value: string): string {
 export type Order = 'newest' | 'name' | 'project' | 'user' | 'status' | 'gpus' | 'age' | 'ran'
 export const ORDERS: Order[] = ['newest', 'name', 'project', 'user', 'status', 'gpus', 'age', 'ran']
 
+/** Sort by a text: equal texts are compared once each, as there are few projects and users. */
+function byText(rows: Row[], key: 'name' | 'project' | 'user' | 'status', sign: number): Row[] {
+  const values = new Map<string, number>()
+  for (const row of rows) values.set(row[key], 0)
+  let rank = 0
+  for (const value of [...values.keys()].sort()) values.set(value, rank++)
+  const ranked = rows.map((row) => ({ row, rank: values.get(row[key])! }))
+  return ranked.sort((a, b) => sign * (a.rank - b.rank) || b.row.uid - a.row.uid).map((each) => each.row)
+}
+
 export function sorted(rows: Row[], order: string, down: boolean, now_s: number): Row[] {
   const sign = down ? -1 : 1
   const found = [...rows]
-  const text = (key: 'name' | 'project' | 'user' | 'status') =>
-    found.sort((a, b) => sign * (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) || b.uid - a.uid)
+  const text = (key: 'name' | 'project' | 'user' | 'status') => byText(found, key, sign)
   const number = (value: (row: Row) => number) => found.sort((a, b) => sign * (value(a) - value(b)) || b.uid - a.uid)
   if (order === 'name' || order === 'project' || order === 'user' || order === 'status') return text(order)
   if (order === 'gpus') return number((row) => row.gpus)

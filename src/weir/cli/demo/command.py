@@ -49,6 +49,8 @@ def _told(stage: "DemoPool") -> "DemoOutcome":
 
     print("A pool of eight virtual GPUs, three projects, and real training in numpy.", flush=True)
     stage.begin()
+    link = stage.pool.address.url + stage.pool.dashboard_link().path
+    print(f"Watch it in a browser, with a link that works once, within a minute: {link}", flush=True)
     with DemoRunner(stage) as show:
         play(show)
         logs = {

@@ -316,6 +316,7 @@ def _greet(
     devices = f"{node.gpus} {kind}" if node.gpus else "no GPUs (--virtual-gpus N creates virtual ones)"
     tell(f"Weir is up at {url}: {devices} on {node.name}.")
     tell(f"Its state is in {home}; jobs run on when the server stops, and a new server finds them.")
+    tell("Watch it in a browser: weir dashboard")
     gpus = " --gpus 1" if node.gpus else ""
     if not projects:
         tell(f"Try: weir project create NAME --gpus {node.gpus}, since there is no project yet.")
