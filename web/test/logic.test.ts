@@ -23,7 +23,7 @@ const queue = (name: string, more: Partial<Queue> = {}): Queue => ({
   max_priority: null, max_priority_of: {}, times: {}, allocated: { gpu: 0 }, share: {}, running: 0, pending: 0, warnings: [], ...more,
 })
 const device = (index: number, more: Partial<Device> = {}): Device => ({
-  index, model: null, memory: 1, allocated: 0, use: null, memory_used: null, workloads: [], foreign: null, ...more,
+  index, model: null, memory: 1, allocated: 0, use: null, memory_used: null, temperature_c: null, power_w: null, errors: null, workloads: [], foreign: null, ...more,
 })
 const node = (devices: Device[]): PoolNode => ({ name: 'n1', devices, capacity: {}, allocated: {}, labels: {}, pods: 0, virtual: true, others: 0, state: [] })
 const columns = Object.keys(row(1))

@@ -43,6 +43,8 @@ __all__ = [
     "Role",
     "SecretPage",
     "SecretRow",
+    "SeriesAnswer",
+    "SeriesRow",
     "Status",
     "Suggestion",
     "TokenMade",
@@ -111,6 +113,23 @@ class Suggestion(Answer):
     how: str | None = None  # instructions; None: `change` says it
 
 
+class SeriesRow(Answer):
+    """A curve of a workload: points are times and values, older ones further apart."""
+
+    name: str
+    kind: Literal["reported", "measured"]
+    unit: str = ""
+    points: list[tuple[float, float]]
+
+
+class SeriesAnswer(Answer):
+    """The curves of a workload. `stands_in`: the GPUs are virtual, so use is that of processors."""
+
+    name: str
+    stands_in: bool
+    series: list[SeriesRow]
+
+
 class WhyAnswer(Answer):
     """Reason of a pending workload, its queue's numbers, and changes that would let it start now."""
 
@@ -174,6 +193,9 @@ class DeviceRow(Answer):
     use: float | None = None
     memory_used: int | None = None
     workloads: list[str] = []
+    temperature_c: int | None = None
+    power_w: float | None = None
+    errors: int | None = None  # of memory, uncorrected, since the driver was loaded
     foreign: str | None = None  # the process outside the pool that uses it: nothing is started on it then
 
 

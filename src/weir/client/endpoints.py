@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
+from weir.client.node_endpoints import NodeEndpoints
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -47,7 +48,7 @@ class EventFilterFields(TypedDict, total=False):
     kind: str | None
 
 
-class Endpoints:
+class Endpoints(NodeEndpoints):
     """Calls of both clients."""
 
     address: Address
@@ -118,6 +119,13 @@ class Endpoints:
     def rerun(self, name: str) -> Call[model.WorkloadRow]:
         """Submit an ended workload again, unchanged."""
         return _act(name, "rerun")
+
+    @endpoint
+    def series(self, name: str) -> Call[model.SeriesAnswer]:
+        """Return the curves of a workload: what it reported and used over its run time."""
+        from weir.api.answers import SeriesAnswer
+
+        return Call("GET", f"/workloads/{_part(name)}/series", form(SeriesAnswer))
 
     @endpoint
     def set_priority(self, name: str, priority: int) -> Call[model.WorkloadRow]:
@@ -196,35 +204,6 @@ class Endpoints:
         from weir.api.answers import PoolStatus
 
         return Call("GET", "/status", form(PoolStatus))
-
-    @row_list
-    def nodes(self) -> Call[RowPage[model.NodeRow]]:
-        """Return all nodes and their devices."""
-        from weir.api.answers import NodePage
-
-        return Call("GET", "/nodes", form(NodePage), _ALL)
-
-    @row_list
-    def node_workloads(self, name: str) -> Call[RowPage[model.WorkloadRow]]:
-        """Return the workloads that hold something on a node."""
-        from weir.api.workload_list import WorkloadPage
-
-        return Call("GET", f"/nodes/{_part(name)}/workloads", form(WorkloadPage))
-
-    @endpoint
-    def drain(self, name: str, *, reason: str = "", keep_running: bool = False) -> Call[model.NodeRow]:
-        """Start nothing on a node, and stop its workloads unless they may run on until they end."""
-        from weir.api.answers import NodeRow
-
-        body = {"reason": reason, "keep_running": keep_running}
-        return Call("POST", f"/nodes/{_part(name)}/drain", form(NodeRow), body=body)
-
-    @endpoint
-    def undrain(self, name: str) -> Call[model.NodeRow]:
-        """Let workloads start on a node again."""
-        from weir.api.answers import NodeRow
-
-        return Call("POST", f"/nodes/{_part(name)}/undrain", form(NodeRow), body={})
 
     @endpoint
     def events_page(

@@ -38,6 +38,9 @@ class DeviceActivity:
     memory_used: int | None = None
     memory_of: dict[int, int] = field(default_factory=dict)  # by process
     use_of: dict[int, float] = field(default_factory=dict)  # by process
+    temperature_c: int | None = None
+    power_w: float | None = None
+    errors: int | None = None  # of memory, that could not be corrected, since the driver was loaded
 
 
 class Nvml:
@@ -46,6 +49,7 @@ class Nvml:
     def __init__(self, library: Any) -> None:
         self._nvml = library
         self._handles: dict[int, Any] = {}
+        self._boards: dict[int, Any] = {}  # of a MIG instance: the GPU it is a part of
         self._seen_us: dict[int, int] = {}
 
     def devices(self) -> tuple[Device, ...]:
@@ -66,7 +70,7 @@ class Nvml:
                     continue
                 memory = int(self._nvml.nvmlDeviceGetMemoryInfo(part).total)
                 model = _text(self._nvml.nvmlDeviceGetName(part))
-                self._handles[len(found)] = part
+                self._handles[len(found)], self._boards[len(found)] = part, handle
                 found.append(Device(len(found), name, uuid, model, memory, at, at if parts else None))
         return tuple(found)
 
@@ -99,7 +103,20 @@ class Nvml:
             for sample in nvml.nvmlDeviceGetProcessUtilization(handle, since_us):
                 use_of[sample.pid] = max(use_of.get(sample.pid, 0.0), sample.smUtil / 100)
                 self._seen_us[index] = max(self._seen_us.get(index, 0), sample.timeStamp)
-        return DeviceActivity(index, use, used, memory_of, use_of)
+        return DeviceActivity(index, use, used, memory_of, use_of, *self._sensors(self._boards[index]))
+
+    def _sensors(self, board: Any) -> tuple[int | None, float | None, int | None]:
+        """Return the temperature, power and memory errors of a board, as far as it measures them."""
+        nvml = self._nvml
+        temperature, power, errors = None, None, None
+        with suppress(nvml.NVMLError):
+            temperature = int(nvml.nvmlDeviceGetTemperature(board, nvml.NVML_TEMPERATURE_GPU))
+        with suppress(nvml.NVMLError):
+            power = nvml.nvmlDeviceGetPowerUsage(board) / 1000
+        with suppress(nvml.NVMLError):
+            uncorrected, volatile = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+            errors = int(nvml.nvmlDeviceGetTotalEccErrors(board, uncorrected, volatile))
+        return temperature, power, errors
 
     def _parts(self, handle: Any) -> list[Any]:
         nvml = self._nvml

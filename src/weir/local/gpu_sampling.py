@@ -29,6 +29,9 @@ class DeviceReading:
     index: int
     use: float | None
     memory_used: int | None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    errors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,10 @@ class UtilizationSampler:
         now = time.monotonic()
         used = tuple(self._use(pod, trees[pod.directory], doing, now) for pod in running)
         self._last = {pod.directory: (now, trees[pod.directory].cpu_s) for pod in running}
-        devices = tuple(DeviceReading(one.index, one.use, one.memory_used) for one in doing)
+        devices = tuple(
+            DeviceReading(one.index, one.use, one.memory_used, one.temperature_c, one.power_w, one.errors)
+            for one in doing
+        )
         if self._machine.virtual:
             devices = tuple(_virtual(device.index, used) for device in self._machine.devices)
         own = {pid for tree in trees.values() for pid in tree.pids}

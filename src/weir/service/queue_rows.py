@@ -28,6 +28,9 @@ class DeviceUtilization:
     use: float | None = None
     memory_used: int | None = None
     foreign: str = ""  # the process outside the pool that uses it
+    temperature_c: int | None = None
+    power_w: float | None = None
+    errors: int | None = None
 
 
 def plain_amount(resource: str, value: float) -> float:
@@ -176,6 +179,9 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                 memory_used=use.memory_used,
                 workloads=list(on.get(index, ())),
                 foreign=use.foreign or None,
+                temperature_c=use.temperature_c,
+                power_w=use.power_w,
+                errors=use.errors,
             )
             for index in range(node.gpus)
             for use in (seen.get((node.name, index), DeviceUtilization()),)

@@ -70,6 +70,9 @@ class Driver:
     NVML_DEVICE_MIG_ENABLE = 1
     NVML_P2P_CAPS_INDEX_NVLINK = 2
     NVML_P2P_STATUS_OK = 0
+    NVML_TEMPERATURE_GPU = 0
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+    NVML_VOLATILE_ECC = 0
 
     def __init__(self, *, mig: bool = False) -> None:
         self.mig = mig
@@ -111,11 +114,37 @@ class Driver:
     def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
         return SimpleNamespace(gpu=70)
 
+    def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:
+        assert sensor == self.NVML_TEMPERATURE_GPU
+        if not handle.startswith("gpu"):
+            raise Nothing
+        return 40 + int(handle[-1])
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        if not handle.startswith("gpu"):
+            raise Nothing
+        return 312_500
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: str, kind: int, counter: int) -> int:
+        assert (kind, counter) == (self.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self.NVML_VOLATILE_ECC)
+        if handle != "gpu2":
+            raise Nothing
+        return 3
+
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=7, usedGpuMemory=200), SimpleNamespace(pid=8, usedGpuMemory=None)]
 
     def nvmlDeviceGetProcessUtilization(self, handle: str, since: int) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=7, smUtil=40, timeStamp=5)]
+
+
+def test_sensors_are_those_of_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A MIG instance has no sensors of its own; a board without error counters says nothing of errors."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    nvml = Nvml(Driver(mig=True))
+    nvml.devices()
+    seen = [(one.temperature_c, one.power_w, one.errors) for one in nvml.doing()]
+    assert seen == [(40, 312.5, None), (41, 312.5, None), (42, 312.5, 3), (42, 312.5, 3)]
 
 
 def test_devices_are_found_with_what_links_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,9 @@ export interface Device {
   allocated: number
   use: number | null
   memory_used: number | null
+  temperature_c: number | null
+  power_w: number | null
+  errors: number | null
   workloads: string[]
   foreign: string | null
 }
@@ -169,6 +172,19 @@ export interface Detail extends RestRow {
   step: number | null
   reported: Record<string, number>
   events: PoolEvent[]
+}
+
+/** A curve of a workload; points are times and values. */
+export interface Series {
+  name: string
+  kind: 'reported' | 'measured'
+  unit: string
+  points: [number, number][]
+}
+
+export interface SeriesAnswer {
+  stands_in: boolean
+  series: Series[]
 }
 
 export interface Page<Item> {

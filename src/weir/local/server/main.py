@@ -117,7 +117,7 @@ def _serve(
     except BaseException:
         store.close()
         raise
-    tidying = RetentionTask(store, backend.home, settings.kept)
+    tidying = RetentionTask(store, backend.home, settings.kept, pool.series.forget)
     uses = UtilizationTask(
         pool,
         UtilizationSampler(machine, backend.pods, pool.clock),
@@ -171,7 +171,7 @@ def _open_pool(
         machine,
         clock,
         wake=pool.control_thread.wake,
-        noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
+        noted=pool.noted,
         refused=pool.refused,
         log_most=settings.log_most,
     )

@@ -19,6 +19,7 @@ from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested
 from weir.local import persistent_clock
+from weir.local.pod_records import JobMessage
 from weir.local.server import submissions
 from weir.local.server.auth import Person, require_project
 from weir.local.server.cancellations import Cancellations
@@ -27,6 +28,7 @@ from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.health import Health, Probe, Trouble
+from weir.local.server.metric_series import REPORTED
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_backend import PoolBackend
@@ -121,6 +123,7 @@ class PoolService(PoolState):
             self.store.write_token_uses()
         except (OSError, RuntimeError):
             _LOG.warning("last_sample_lost")
+        self.series.flush((), now=True)
         self.workers.close()
         persistent_clock.keep(self.home, self.clock)
         self.cancellations.close()
@@ -361,8 +364,10 @@ class PoolService(PoolState):
             )
         )
 
-    def noted(self, pod: PodKey, uid: int, step: int | None, values: Mapping[str, float]) -> None:
+    def noted(self, pod: PodKey, uid: int, message: JobMessage) -> None:
         """Store the progress that a job reported. Called from the watcher's thread."""
+        step, values = message.step, message.values
+        self.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
         said = self.reported.get(pod.workload)
         if said is None or said.uid != uid:
             said = self.reported[pod.workload] = ReportedProgress(uid)

@@ -7,6 +7,7 @@ from pathlib import Path
 from weir.control.clock import Clock
 from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
+from weir.local.server.metric_series import SeriesStore
 from weir.local.server.metrics import PoolCounters, WorkloadUtilization
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import pool_inventory
@@ -46,6 +47,7 @@ class PoolState:
         self.device_use: dict[tuple[str, int], DeviceUtilization] = {}
         self.utilization: dict[str, WorkloadUtilization] = {}
         self.disk_trouble: str | None = None
+        self.series = SeriesStore(home)
         self.reported: dict[str, ReportedProgress] = {}
         self.backend: PoolBackend
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes

@@ -3,6 +3,7 @@
 Checkpoints stay unless the administrator sets a period: they may be the only result of a job.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from structlog import get_logger
@@ -27,10 +28,18 @@ class RetentionSettings:
 class RetentionTask:
     """Tidies a pool's store and home."""
 
-    def __init__(self, store: Store, home: StateDir, kept: RetentionSettings | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        home: StateDir,
+        kept: RetentionSettings | None = None,
+        forget: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Create the task; `forget` also deletes what else is kept of the output of a workload."""
         self._store = store
         self._home = home
         self._kept = kept or RetentionSettings()
+        self._forget = forget
         self._output_to_s = 0.0
         self._checkpoints_to_s = 0.0
 
@@ -49,6 +58,7 @@ class RetentionTask:
     def _forget_output(self, until_s: float) -> float:
         for uid in self._store.ended_between(self._output_to_s, until_s):
             self._home.forget(uid)
+            self._forget(uid)
         return until_s
 
     def _forget_saved(self, until_s: float) -> float:

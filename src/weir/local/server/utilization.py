@@ -15,6 +15,7 @@ from structlog import get_logger
 from weir.control.port import UtilizationSampled
 from weir.local.foreign_usage import ForeignProcess
 from weir.local.gpu_sampling import MachineReading, PodReading
+from weir.local.server.metric_series import CPU, GPU, GPU_MEMORY, MEMORY
 from weir.local.server.metrics import WorkloadUtilization
 from weir.local.server.pool import PoolService
 from weir.model.resources import span
@@ -90,6 +91,7 @@ class UtilizationTask:
                 if self._pool.clock() - tidied_s > TIDY_EVERY_S:
                     tidied_s = self._pool.clock()
                     self._tidy(tidied_s)
+                self._pool.series.flush(list(self._pool.view.rows))
                 if self._busy():
                     self.look()
                 else:
@@ -106,10 +108,17 @@ class UtilizationTask:
         self._last_s = sample.at_s
         self._pool.device_use = {
             (node, each.index): DeviceUtilization(
-                each.use, each.memory_used, _words(sample.foreign, each.index)
+                each.use,
+                each.memory_used,
+                _words(sample.foreign, each.index),
+                each.temperature_c,
+                each.power_w,
+                each.errors,
             )
             for each in sample.devices
         }
+        for uid, values in _measured(sample).items():
+            self._pool.series.add(uid, sample.at_s, values)
         self._see_foreign({each.device: each for each in sample.foreign})
         fractions = _by_workload(sample)
         for name, (fraction, devices) in fractions.items():
@@ -146,6 +155,27 @@ class UtilizationTask:
 
 def _words(foreign: Sequence[ForeignProcess], index: int) -> str:
     return next((each.sentence for each in foreign if each.device == index), "")
+
+
+def _measured(sample: MachineReading) -> dict[int, dict[str, float]]:
+    """Return the values of each workload's curves, over all its pods."""
+    pods: defaultdict[int, list[PodReading]] = defaultdict(list)
+    for each in sample.pods:
+        pods[each.pod.uid].append(each)
+    found = {}
+    for uid, readings in pods.items():
+        values = {MEMORY: float(sum(each.memory for each in readings))}
+        cores = [each.cores for each in readings if each.cores is not None]
+        if cores:
+            values[CPU] = sum(cores)
+        uses = [(each.use, len(each.pod.place.devices)) for each in readings if each.use is not None]
+        if uses:
+            values[GPU] = sum(use * count for use, count in uses) / sum(count for _, count in uses)
+        memories = [each.device_memory for each in readings if each.device_memory is not None]
+        if memories:
+            values[GPU_MEMORY] = float(sum(memories))
+        found[uid] = values
+    return found
 
 
 def _by_workload(sample: MachineReading) -> dict[str, tuple[float, float]]:

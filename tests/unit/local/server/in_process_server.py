@@ -108,7 +108,7 @@ async def standing(
         machine,
         clock,
         wake=pool.control_thread.wake,
-        noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
+        noted=pool.noted,
         refused=pool.refused,
     )
     pool.start(backend)

@@ -7,7 +7,17 @@ from typing import Annotated, get_args
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from weir.api.answers import EventRow, Status, Type, WhyAnswer, WorkloadDetail, WorkloadPage, WorkloadRow
+from weir.api.answers import (
+    EventRow,
+    SeriesAnswer,
+    SeriesRow,
+    Status,
+    Type,
+    WhyAnswer,
+    WorkloadDetail,
+    WorkloadPage,
+    WorkloadRow,
+)
 from weir.api.submissions import PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.engine.pending_reasons import pending_reason
@@ -15,6 +25,7 @@ from weir.local.server.admission import highest_priority
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Person
 from weir.local.server.event_log import event_row
+from weir.local.server.metric_series import REPORTED, UNITS
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
@@ -36,7 +47,7 @@ from weir.local.server.workload_lookup import find_workload, live_name
 from weir.local.server.workload_view import filter_rows
 from weir.service.cluster_copy import ClusterFacts, cluster_facts
 from weir.service.pending_reasons import explanation
-from weir.service.queue_rows import ancestor_rows, queue_rows
+from weir.service.queue_rows import VIRTUAL_LABEL, ancestor_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
 from weir.store import StoredWorkload, WorkloadFilter
@@ -261,6 +272,25 @@ def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
         return None, len(keys)
     mine = next(job.waiting.line_key(at) for at, member in enumerate(job.waiting.members) if member[2] is job)
     return 1 + sum(key < mine for key in keys), len(keys)
+
+
+@routes.get("/{name}/series", response_model=SeriesAnswer, responses=problems(403, 404))
+async def series(name: str, pool: ThePool, who: Who) -> Response:
+    """Return the curves of a workload: what it reported, and what it used of GPUs, processors and memory."""
+    _, row = await _found(pool, name)
+    pool.require_visible(who, row.project, row.submitted_s)
+    kept = await asyncio.to_thread(pool.series.of, row.uid)
+    rows = [
+        SeriesRow(
+            name=key.removeprefix(REPORTED),
+            kind="reported" if key.startswith(REPORTED) else "measured",
+            unit=UNITS.get(key, ""),
+            points=[(at_s + pool.clock.ahead_s, value) for at_s, value in points],
+        )
+        for key, points in kept.items()
+    ]
+    stands_in = pool.node.labels.get(VIRTUAL_LABEL) == "true"
+    return said(SeriesAnswer(name=row.name, stands_in=stands_in, series=rows))
 
 
 # Actions

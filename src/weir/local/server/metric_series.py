@@ -1,0 +1,152 @@
+"""Series of what workloads report and use, for curves: bounded, and coarser the longer they run.
+
+They are kept in memory while a workload lives, and in a file of the home; a crash loses the last minute.
+"""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+from structlog import get_logger
+
+POINTS_MAX = 400
+"""Points of a series; beyond, pairs of neighbours become one."""
+NAMES_MAX = 40
+"""Series of one workload, the first ones."""
+LIVE_MAX = 20_000
+"""Workloads whose series are in memory; the least recently changed are read from their files."""
+REPORTED = "reported."
+GPU, GPU_MEMORY, CPU, MEMORY = "gpu", "gpu_memory", "cpu", "memory"
+UNITS = {GPU: "fraction", GPU_MEMORY: "bytes", CPU: "cores", MEMORY: "bytes"}
+"""Names of measured series, with their units; the others begin with `REPORTED`."""
+FOLDER = "series"
+FLUSH_S = 60.0
+_FILE_BYTES_MAX = 8 << 20
+_LOG = get_logger(__name__)
+
+Point = tuple[float, float]
+_FILE = TypeAdapter(dict[str, list[Point]])
+
+
+class MetricSeries:
+    """A series. `every_s` is the least distance of its points."""
+
+    __slots__ = ("every_s", "points")
+
+    def __init__(self, points: Iterable[Point] = ()) -> None:
+        self.every_s = 0.0
+        self.points = list(points)
+
+    def add(self, at_s: float, value: float) -> None:
+        """Add a value that isn't older than the last one."""
+        if not math.isfinite(value) or (self.points and at_s <= self.points[-1][0]):
+            return
+        if self.points and at_s - self.points[-1][0] < self.every_s:
+            last_s, last = self.points[-1]
+            self.points[-1] = (last_s, (last + value) / 2)
+            return
+        self.points.append((at_s, value))
+        if len(self.points) > POINTS_MAX:
+            self._halve()
+
+    def _halve(self) -> None:
+        pairs = zip(self.points[::2], self.points[1::2], strict=False)
+        odd = self.points[-1:] if len(self.points) % 2 else []
+        self.points = [(first[0], (first[1] + second[1]) / 2) for first, second in pairs] + odd
+        spanned_s = self.points[-1][0] - self.points[0][0]
+        self.every_s = spanned_s / (POINTS_MAX / 2)
+
+
+class SeriesStore:
+    """Series of all workloads, by their number. Any thread may call it."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / FOLDER
+        self._lock = threading.Lock()
+        self._series: dict[int, dict[str, MetricSeries]] = {}
+        self._dirty: set[int] = set()
+        self._flushed_s = time.monotonic()
+
+    def add(self, uid: int, at_s: float, values: Mapping[str, float]) -> None:
+        """Add values of one moment."""
+        if not values:
+            return
+        with self._lock:
+            series = self._series.get(uid)
+        if series is None:
+            series = self._read(uid)
+        with self._lock:
+            series = self._series.setdefault(uid, series)
+            for name, value in values.items():
+                if name in series or len(series) < NAMES_MAX:
+                    series.setdefault(name, MetricSeries()).add(at_s, value)
+            self._dirty.add(uid)
+
+    def of(self, uid: int) -> dict[str, Sequence[Point]]:
+        """Return the series of a workload, by name."""
+        with self._lock:
+            series = self._series.get(uid)
+            if series is not None:
+                return {name: tuple(each.points) for name, each in series.items()}
+        return {name: tuple(each.points) for name, each in self._read(uid).items()}
+
+    def flush(self, live: Iterable[int], *, now: bool = False) -> None:
+        """Write changed series once a minute, and keep in memory only those of live workloads."""
+        if not now and time.monotonic() - self._flushed_s < FLUSH_S:
+            return
+        self._flushed_s = time.monotonic()
+        with self._lock:
+            dirty, self._dirty = self._dirty, set()
+            texts = {
+                uid: _FILE.dump_json({name: each.points for name, each in self._series[uid].items()})
+                for uid in dirty
+                if uid in self._series
+            }
+        for uid, text in texts.items():
+            self._write(uid, text)
+        kept = set(live)
+        with self._lock:
+            for uid in [uid for uid in self._series if uid not in kept and uid not in self._dirty]:
+                del self._series[uid]
+            for uid in list(self._series)[: max(0, len(self._series) - LIVE_MAX)]:
+                del self._series[uid]
+
+    def forget(self, uid: int) -> None:
+        """Delete the series of a workload."""
+        with self._lock:
+            self._series.pop(uid, None)
+            self._dirty.discard(uid)
+        with suppress(OSError):
+            self._path(uid).unlink(missing_ok=True)
+
+    def _path(self, uid: int) -> Path:
+        return self._folder / f"{uid}.json"
+
+    def _write(self, uid: int, text: bytes) -> None:
+        path = self._path(uid)
+        beside = path.with_suffix(".new")
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text)
+            beside.replace(path)
+        except OSError as error:
+            _LOG.warning("series_not_kept", uid=uid, why=error.strerror or str(error))
+
+    def _read(self, uid: int) -> dict[str, MetricSeries]:
+        try:
+            descriptor = os.open(self._path(uid), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                found = _FILE.validate_json(file.read(_FILE_BYTES_MAX))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValidationError) as error:
+            _LOG.warning("series_unreadable", uid=uid, why=type(error).__name__)
+            return {}
+        return {name: MetricSeries(points[-POINTS_MAX:]) for name, points in list(found.items())[:NAMES_MAX]}
