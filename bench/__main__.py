@@ -1,7 +1,7 @@
 """All benchmarks, one after another.
 
-    python -m bench [dashboard engine kubernetes kube_size packing quotas spot store topology] [--traces DIRECTORY]
-        [--output json] [--quick]
+    python -m bench [dashboard engine kubernetes kube_size packing quotas spot store topology]
+        [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
 """

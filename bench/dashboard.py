@@ -1,5 +1,6 @@
 """Measures the dashboard: weight, time to paint, cost of the stream. Run `python -m bench.dashboard`."""
 
+import argparse
 import http.client
 import json
 import shutil
@@ -148,6 +149,10 @@ def changes(browser: Any, server: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Measure all, side by side with the limits."""
+    parser = argparse.ArgumentParser(prog="bench.dashboard", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="only the list of 10,000 rows")
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    args = parser.parse_args()
     print(f"script and style, gzipped: {weight() / 1000:.1f} kB of 90; columns of a row: {len(COLUMNS)}")
     with (
         tempfile.TemporaryDirectory() as name,
