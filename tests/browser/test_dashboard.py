@@ -23,6 +23,7 @@ SCREENS = (
     "quotas/vision",
     "history",
     "nodes",
+    "what-if",
     "activity",
     "activity?of=audit",
 )
@@ -274,6 +275,20 @@ def test_history_shows_what_rest_and_the_command_line_say(
             for name in ("waits", "to_quota"):
                 said = [row[f"{name}_{part}"] for part in ("count", "p50_s", "p90_s")]
                 assert [float(each) if each else None for each in said] == list(of_rest[name].values())
+
+
+def test_history_is_replayed_with_more_nodes(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened(screen="what-if")
+    page.get_by_label("More nodes").fill("1x8")
+    page.get_by_label("History to replay").select_option("30d")
+    page.get_by_label("Seeds").fill("2")
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_role("region", name="Comparison").wait_for()
+    (replay,) = server.get("/api/v1/what-if")["items"]
+    assert page.url.endswith(f"#/what-if/{replay['id']}")
+    assert page.locator("#result").inner_text() == replay["result"]["verdict"]
+    page.reload()
+    page.get_by_role("heading", name=replay["result"]["verdict"]).wait_for()
 
 
 def run_weir(server: ServingOnPort, *words: str) -> str:

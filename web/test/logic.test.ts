@@ -11,6 +11,7 @@ import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } 
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
 import { gpusOf, historyCells, money } from '../src/logic/usage'
+import { alternativesOf } from '../src/logic/whatif'
 import { codeOf, href, parseRoute } from '../src/logic/route'
 import type { Device, PoolEvent, PoolNode, Queue, Row } from '../src/logic/types'
 
@@ -196,6 +197,11 @@ test('history: cells of the CSV, mean GPUs of a line, and money', () => {
   expect(cells).toEqual(['a', 3600, null, null, 1, 9, 2, 2, 1, 3, 0, null, null])
   expect(gpusOf(found.points, (each) => each.allocated_gpu_s)).toEqual([{ at_s: 30, value: 2 }])
   expect([money(null, 'EUR'), money(1234.5, 'EUR')]).toEqual(['–', '1,234.50 EUR'])
+})
+
+test('what if: empty changes are left out', () => {
+  const none = { nodes: '', project: '', quota: '', policy: '' }
+  expect(alternativesOf([none, { ...none, nodes: ' 2x8 ', project: 'a', quota: '3' }, { ...none, project: 'a' }, { ...none, policy: 'fair' }])).toEqual(['add-nodes=2x8,quota.a=3', 'policy=fair'])
 })
 
 test('charts: round scales, gaps, and the nearest point', () => {

@@ -99,6 +99,37 @@ def _report(
     return 0
 
 
+@app.command
+def jobs(
+    *,
+    since: str = "30d",
+    until: str | None = None,
+    output: Annotated[Literal["trace"], Parameter(name=("--output", "-o"))] = "trace",  # noqa: ARG001
+) -> int:
+    """Print the ended workloads of a period as a trace: `weir report jobs --output trace > jobs.csv`.
+
+    Parameters
+    ----------
+    since
+        Start: an age such as 30d, or a date such as 2026-11-01.
+    until
+        End, in the same form; now by default.
+    output
+        trace, the format that `weir simulate --trace` reads.
+    """
+    from weir.cli.connect import connect
+
+    try:
+        since_s = at("--since", since)
+        until_s = None if until is None else at("--until", until)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    with connect() as pool:
+        sys.stdout.write(pool.trace(since_s=since_s, until_s=until_s))
+    return 0
+
+
 HISTORY: "tuple[Column[HistoryRow], ...]" = (
     Column("GPU HOURS", lambda row: hours(row.allocated_gpu_s), right=True),
     Column("USED", lambda row: _of_held(row.used_gpu_s, row), right=True, drop=4),

@@ -7,10 +7,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from weir.cli.tables import table, terminal_width
 from weir.model.resources import span
@@ -33,8 +35,11 @@ def simulate(
     format_: Annotated[Literal["weir", "openb", "itp", "philly"], Parameter(name="--format")] = "weir",
     policy: str | None = None,
     compare: Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())] = (),
+    add_nodes: Annotated[Sequence[str], Parameter(negative=())] = (),
+    what_if: Annotated[Sequence[str], Parameter(negative=())] = (),
+    seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=20))] = 3,
     report: Path | None = None,
-    output: Literal["text", "json"] = "text",
+    output: Literal["text", "json", "progress"] = "text",
 ) -> int:
     """Replay a trace of jobs on a cluster, and print the result for each policy.
 
@@ -50,13 +55,19 @@ def simulate(
         A policy file, or the name of a preset (fair, throughput), instead of the cluster file's.
     compare
         Further policies for the same jobs.
+    add_nodes
+        Compare with more nodes, such as 2x8xH100: two nodes with eight GPUs each.
+    what_if
+        Compare with an alternative, such as add-nodes=2x8xH100,quota.vision=8,policy=throughput; repeat it.
+    seeds
+        Replays of each alternative, each with the jobs of a second in another order.
     report
         Write a page with charts to this HTML file.
     output
-        text for people, json for programs; json of several runs is an object by policy.
+        text for people, json for programs; json of several runs is an object by policy. progress prints a
+        line of JSON for each step of the work, and the result as the last one.
     """
     from weir.model.scenario import InvalidFile
-    from weir.simulation.replay import replay
 
     try:
         scenario, job_traces = _read(cluster, trace, format_)
@@ -67,16 +78,35 @@ def simulate(
             print(mistake, file=sys.stderr)
         return WRONG_REQUEST
 
+    if add_nodes or what_if:
+        from weir.cli.simulate_alternatives import compare_alternatives
+
+        texts = [*(f"add-nodes={text}" for text in add_nodes), *what_if]
+        own = next(iter(policies.values()))
+        return compare_alternatives(replace(scenario, policy=own), job_traces, texts, seeds, output)
+    runs = _replay_all(scenario, job_traces, policies)
+    _print_numbers(runs, output, several=bool(compare))
+    return DONE if report is None else _write_report(report, scenario, trace, runs)
+
+
+def _replay_all(
+    scenario: "Scenario", job_traces: "Sequence[JobTrace]", policies: "Mapping[str, Policy]"
+) -> "dict[str, ReplayResult]":
+    from weir.simulation.replay import replay
+
     runs = {}
     for name, settings in policies.items():
         with progress_bar(name) as progress:
             runs[name] = replay(scenario, job_traces, settings, progress=progress)
+    return runs
+
+
+def _print_numbers(runs: "Mapping[str, ReplayResult]", output: str, *, several: bool) -> None:
     numbers = {name: run.numbers for name, run in runs.items()}
-    if output == "json":
-        print(json.dumps(numbers if compare else next(iter(numbers.values())), indent=2))
-    else:
+    if output == "text":
         print_runs(numbers)
-    return DONE if report is None else _write_report(report, scenario, trace, runs)
+    else:
+        print(json.dumps(numbers if several else next(iter(numbers.values())), indent=2))
 
 
 def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[JobTrace]]":
@@ -135,21 +165,27 @@ def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict
     Raises:
         InvalidFile: one can't be read.
     """
-    from weir.model.policy import PRESETS, Policy
-    from weir.scenario_io import read_policy
-
-    def read(name: str) -> "Policy":
-        if name in PRESETS and not Path(name).exists():
-            return Policy.model_validate({"preset": name})
-        return read_policy(Path(name))
-
     policies = {}
     for at, name in enumerate([named, *compared]):
         short = own.preset if name is None else Path(name).stem
         policies[short if short not in policies else f"{short} ({at + 1})"] = (
-            own if name is None else read(name)
+            own if name is None else named_policy(name)
         )
     return policies
+
+
+def named_policy(name: str) -> "Policy":
+    """Return the preset or the policy file of a name.
+
+    Raises:
+        InvalidFile: it can't be read.
+    """
+    from weir.model.policy import PRESETS, Policy
+    from weir.scenario_io import read_policy
+
+    if name in PRESETS and not Path(name).exists():
+        return Policy.model_validate({"preset": name})
+    return read_policy(Path(name))
 
 
 @contextmanager

@@ -3,11 +3,17 @@
 import sys
 
 
-def snapshot() -> int:
-    """Print the pool as a scenario that replays its next decision, as in `weir snapshot > now.yaml`."""
+def snapshot(*, workloads: bool = True) -> int:
+    """Print the pool as a scenario that replays its next decision, as in `weir snapshot > now.yaml`.
+
+    Parameters
+    ----------
+    workloads
+        Include the workloads; --no-workloads prints the cluster alone, for `weir simulate --cluster`.
+    """
     from weir.cli.connect import connect
 
     with connect() as pool:
-        text = pool.snapshot()
+        text = pool.snapshot(workloads=workloads)
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     return 0

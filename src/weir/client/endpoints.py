@@ -236,9 +236,15 @@ class Endpoints(NodeEndpoints):
         return Call("GET", "/history", form(HistoryReport), _params(since=since_s, until=until_s, by=by))
 
     @endpoint
-    def snapshot(self) -> Call[str]:
-        """Return a scenario file that replays the next decision."""
-        return Call("GET", "/snapshot", bytes.decode)
+    def trace(self, *, since_s: float | None = None, until_s: float | None = None) -> Call[str]:
+        """Return the pool's ended workloads as a trace for `weir simulate`, in CSV."""
+        return Call("GET", "/history/trace", bytes.decode, _params(since=since_s, until=until_s))
+
+    @endpoint
+    def snapshot(self, *, workloads: bool = True) -> Call[str]:
+        """Return a scenario file that replays the next decision, or one of the cluster alone."""
+        params = {} if workloads else {"workloads": "false"}
+        return Call("GET", "/snapshot", bytes.decode, params)
 
     @row_list
     def checkpoints(self) -> Call[RowPage[model.CheckpointRow]]:

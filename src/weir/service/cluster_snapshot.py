@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weir.model.budgets import DisruptionBudget
+from weir.model.nodes import DRAINED
 from weir.model.policy import Policy
 from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import Workload
@@ -33,6 +34,33 @@ def snapshot(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
     ]
     head = "".join(f"# {note}\n" for note in notes if note)
     return head + write_scenario(scenario_of(cluster, policy, now_s))
+
+
+def cluster_alone(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
+    """Return the cluster without workloads, as a scenario for replays: nothing drained, nothing in use."""
+    found = scenario_of(copy_cluster(picture), policy, now_s)
+    nodes = tuple(
+        replace(
+            node,
+            taints=tuple(taint for taint in node.taints if taint.key != DRAINED),
+            foreign_devices=(),
+            foreign_marks={},
+        )
+        for node in found.nodes
+    )
+    alone = replace(
+        found,
+        name="pool",
+        nodes=nodes,
+        workloads=(),
+        placed=(),
+        started_s={},
+        checkpointed_s={},
+        past={},
+        expect=Expect(),
+        budgets=(),
+    )
+    return write_scenario(alone)
 
 
 def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:

@@ -1,7 +1,7 @@
 """The store as everyone else sees it: one class over the modules of this package."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,7 @@ from weir.store.records import (
 from weir.store.samples import UsageTables, mark_probed
 from weir.store.tables import pool
 from weir.store.tokens import TokenTable
+from weir.store.trace_export import export_trace
 from weir.store.usage import By, UsageReports
 from weir.store.workloads import WorkloadTable
 
@@ -315,6 +316,12 @@ class Store:
     ) -> HistoryReport:
         """Return what a period says for decisions: usage, waits, time to quota, evictions and cost."""
         return self._reports.report(since_s, until_s, now_s, by, prices or Prices())
+
+    def trace(
+        self, since_s: float, until_s: float, *, projects: Mapping[str, float], models: Collection[str]
+    ) -> str:
+        """Return the ended workloads of a period as a trace for `weir simulate`, in CSV."""
+        return export_trace(self._database, since_s, until_s, projects=projects, models=models)
 
     def chart(
         self,

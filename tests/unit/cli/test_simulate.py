@@ -30,7 +30,15 @@ KEYS = [
         "delay_p50_s",
         "delay_p99_s",
     ),
-    *("first_start_wait_mean_s", "allocation", "entitled", "preemptions", "evictions_by_rule", "moves"),
+    *(
+        "first_start_wait_mean_s",
+        "allocation",
+        "entitled",
+        "fairness",
+        "preemptions",
+        "evictions_by_rule",
+        "moves",
+    ),
     *("lost_gpu_hours", "topology", "by_project", "by_type", "cycles", "cycle_ms_p50", "cycle_ms_p99"),
     *("wall_s", "peak_memory_mb"),
 ]

@@ -31,6 +31,7 @@ from weir.local.server.routes import (
     secrets,
     stream,
     tokens,
+    what_if,
     workloads,
 )
 from weir.local.server.routes.common import BODIES
@@ -150,6 +151,7 @@ def create_schema_app() -> FastAPI:
         pool_state,
         tokens,
         audit_log,
+        what_if,
         stream,
     ):
         app.include_router(routes.routes)

@@ -229,6 +229,7 @@ class PoolServer(uvicorn.Server):
         self._pool.closing = True
         self._stream.close()
         self._sweeping.cancel()
+        await self._pool.what_if.close()
         await super().shutdown(sockets)
 
     @contextmanager

@@ -13,6 +13,7 @@ from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import pool_inventory
 from weir.local.server.pool_view import PoolView
 from weir.local.server.reported_progress import ReportedProgress
+from weir.local.server.what_if_runs import WhatIfRuns
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.service.queue_rows import DeviceUtilization
@@ -48,6 +49,7 @@ class PoolState:
         self.utilization: dict[str, WorkloadUtilization] = {}
         self.disk_trouble: str | None = None
         self.series = SeriesStore(home)
+        self.what_if = WhatIfRuns(home)
         self.reported: dict[str, ReportedProgress] = {}
         self.backend: PoolBackend
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes

@@ -50,6 +50,24 @@ async def history(
     return said(pool.on_wall_clock(found))
 
 
+@routes.get(
+    "/history/trace",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, **problems(403, 422)},
+)
+async def trace(pool: ThePool, who: Who, since: Since = None, until: Until = None) -> Response:
+    """Return the ended workloads of the requester's projects as a trace that `weir simulate` replays."""
+    _, since_s, until_s = _period(pool, who, since, until, "project")
+    text = await asyncio.to_thread(
+        pool.store.trace,
+        since_s,
+        until_s,
+        projects=pool.created_at(pool.inventory.projects if who.is_admin else who.projects),
+        models={node.gpu_model for node in pool.inventory.nodes if node.gpu_model is not None},
+    )
+    return Response(text, media_type="text/csv; charset=utf-8")
+
+
 def _period(
     pool: PoolService, who: Person, since: str | None, until: str | None, by: By
 ) -> tuple[float, float, float]:

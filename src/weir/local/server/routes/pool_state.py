@@ -12,7 +12,7 @@ from weir.local.server.event_log import event_row
 from weir.local.server.routes.common import After, Limit, ThePool, Who, position, problems, said
 from weir.local.server.workload_lookup import parse_uid
 from weir.service.cluster_copy import cluster_facts
-from weir.service.cluster_snapshot import snapshot
+from weir.service.cluster_snapshot import cluster_alone, snapshot
 from weir.service.queue_rows import VIRTUAL_LABEL, node_rows
 
 routes = APIRouter(prefix="/api/v1", tags=["pool"])
@@ -70,9 +70,15 @@ async def events(
     response_class=Response,
     responses={200: {"content": {"text/yaml": {}}}, **problems(403)},
 )
-async def snapshot_of_pool(pool: ThePool, who: Who) -> Response:
+async def snapshot_of_pool(
+    pool: ThePool,
+    who: Who,
+    workloads: Annotated[bool, Query(description="False: the cluster alone, for replays.")] = True,
+) -> Response:
     """Return the pool as a scenario; its first cycle makes the pool's next decisions."""
     require_admin(who)
     picture = await pool.query(cluster_facts)
-    text = await asyncio.to_thread(snapshot, picture, pool.policy, pool.clock())
+    text = await asyncio.to_thread(
+        snapshot if workloads else cluster_alone, picture, pool.policy, pool.clock()
+    )
     return Response(text, media_type="text/yaml; charset=utf-8")

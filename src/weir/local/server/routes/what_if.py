@@ -1,0 +1,64 @@
+"""Replays of the pool's own history with other quotas, another policy or more nodes."""
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.what_if import WhatIfAsked, WhatIfPage, WhatIfRow
+from weir.local.server.audit_middleware import note
+from weir.local.server.auth import require_admin
+from weir.local.server.problem_details import read_as, read_body
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+from weir.service.cluster_copy import cluster_facts
+from weir.service.cluster_snapshot import cluster_alone
+
+routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"])
+
+
+@routes.post(
+    "",
+    status_code=202,
+    response_model=WhatIfRow,
+    responses=problems(403, *BODY_REFUSALS, 409),
+    openapi_extra=takes(WhatIfAsked, "The alternatives, and the part of the history to replay."),
+)
+async def start(request: Request, pool: ThePool, who: Who) -> Response:
+    """Begin to replay the pool's history, in a process of its own."""
+    require_admin(who)
+    asked = await read_body(request, lambda body: read_as(WhatIfAsked, body, "The replay"))
+    now_s = pool.clock()
+    since_s = max(0.0, now_s - asked.since)
+    facts = await pool.query(cluster_facts)
+    cluster = await asyncio.to_thread(cluster_alone, facts, pool.policy, now_s)
+    trace = await asyncio.to_thread(
+        pool.store.trace,
+        since_s,
+        now_s,
+        projects=pool.created_at(pool.inventory.projects),
+        models={node.gpu_model for node in pool.inventory.nodes if node.gpu_model is not None},
+    )
+    row = pool.what_if.start(asked, cluster, trace, who, at_s=now_s, since_s=since_s)
+    note(request, replay=row.id, alternatives=asked.alternatives)
+    return said(row, 202)
+
+
+@routes.get("", response_model=WhatIfPage, responses=problems(403))
+async def list_replays(pool: ThePool, who: Who) -> Response:
+    """Return replays, newest first."""
+    require_admin(who)
+    rows = await asyncio.to_thread(pool.what_if.all)
+    return said(WhatIfPage(total=len(rows), items=rows))
+
+
+@routes.get("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
+async def replay(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
+    """Return a replay: how far it is, and its result."""
+    require_admin(who)
+    return said(pool.what_if.of(id))
+
+
+@routes.delete("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
+async def cancel(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
+    """Cancel a running replay, or delete the result of another."""
+    require_admin(who)
+    return said(await pool.what_if.cancel(id))
