@@ -190,7 +190,13 @@ class Audit:
         has = self.capacity.get(new.node, 0)
         taken = sum(pod.gpus for pod in known)
         if taken > has:
-            self._complain(f"{new.name} makes it {taken} GPUs on {new.node}, which has {has}", new.node)
+            others = ", ".join(
+                f"{pod.name}, known for {self.told_of.known_for_s(new.name_there, pod.bound_at):.1f} s"
+                for pod in known
+                if not pod.ours
+            )
+            sentence = f"{new.name} makes it {taken} GPUs on {new.node}, which has {has} (beside {others})"
+            self._complain(sentence, new.node)
         elif sum(pod.gpus for pod in there) > has:
             self.counts["races with theirs"] += 1
         for pod in there:

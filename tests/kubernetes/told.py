@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from tools.controlplane.proxy import Asked
 
-WITHIN_S = 2.0
-"""What was passed on so long ago has been read and taken in."""
+WITHIN_S = 5.0
+"""What was passed on so long ago has been read and taken in, also on a machine with several times its load."""
 PODS = "/api/v1/pods"
 _BINDING = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/binding")
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
@@ -28,6 +28,8 @@ class Told:
         self._passed: deque[tuple[float, int]] = deque()  # versions, and when each was passed on
         self._surely = 0  # the newest of those that were passed on long enough ago
         self._knew: dict[str, int] = {}
+        self._asked_s: dict[str, float] = {}
+        self._told_s: list[tuple[int, float]] = []  # every version, and when it was passed on
 
     def __call__(self, asked: Asked) -> Callable[[bytes], None] | None:
         """A request is passed on."""
@@ -43,6 +45,7 @@ class Told:
         """Who was told of all this is dead."""
         with self._lock:
             self._passed.clear()
+            self._told_s.clear()
             self._surely = 0
 
     def before_binding(self, pod: str) -> int | None:
@@ -55,10 +58,19 @@ class Told:
             while self._passed and self._passed[0][0] < since_s - WITHIN_S:
                 self._surely = max(self._surely, self._passed.popleft()[1])
             self._knew.setdefault(pod, self._surely)
+            self._asked_s.setdefault(pod, since_s)
+
+    def known_for_s(self, pod: str, version: int) -> float:
+        """Return how long before it asked for this pod to be bound it was told of a version; 0 if never."""
+        with self._lock:
+            told_s = min((at_s for passed, at_s in self._told_s if passed >= version), default=None)
+            asked_s = self._asked_s.get(pod)
+        return 0.0 if told_s is None or asked_s is None else max(0.0, asked_s - told_s)
 
     def _passes(self, version: int) -> None:
         with self._lock:
             self._passed.append((time.monotonic(), version))
+            self._told_s.append((version, time.monotonic()))
 
     def _watched(self) -> Callable[[bytes], None]:
         begun = b""
