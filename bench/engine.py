@@ -39,7 +39,7 @@ from bench.tables import show
 from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import PendingReasonFinder, pending_reason
 from weir.engine.plan import Plan
-from weir.model.policy import Policy
+from weir.model.policy import PRESETS, Policy
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.events import Checkpointed, NodeSet
 from weir.state.reduce import reduce
@@ -294,7 +294,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.engine", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--nodes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--case", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=("throughput", "fair"))
+    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=tuple(PRESETS))
     parser.add_argument("--profile", action="store_true", help="say on stderr where the time goes")
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()

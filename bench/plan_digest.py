@@ -19,7 +19,7 @@ from bench.replays import Said
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
-from weir.model.policy import Policy
+from weir.model.policy import PRESETS, Policy
 from weir.model.reasons import EvictionRule
 from weir.simulation.replay import jittered, replay
 from weir.simulation.traces.tenants import tenants
@@ -88,7 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="bench.plan_digest", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
-    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=("throughput", "fair"))
+    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=tuple(PRESETS))
     parser.add_argument("--traces", type=Path, default=TRACES, help="directory of the records")
     parser.add_argument("--jobs", type=int, help="replay the first N jobs alone")
     parser.add_argument("--expect", help="exit with status 1 if the digest is another")

@@ -95,7 +95,7 @@ def endured(seed: int) -> str:
 def main() -> None:
     """Say what there is to compare."""
     print("engine", "compiled" if is_compiled(sys.modules["weir.engine.cycle"].__file__ or "") else "plain")
-    for preset in ("throughput", "fair"):
+    for preset in ("throughput", "balanced", "fair"):
         print(f"{preset}-replay", replayed(preset), flush=True)
     for seed in SEEDS:
         print(f"simulation-{seed}", endured(seed), flush=True)

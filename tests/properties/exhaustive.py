@@ -5,6 +5,7 @@ from itertools import combinations
 
 from weir.engine.feasibility import refused_by
 from weir.model.nodes import Node
+from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, Request
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase
@@ -103,31 +104,47 @@ def next_steps(job: Job) -> list[list[Request]]:
 
 def passes_gates(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
     """Whether a job that asks for these pods stays under every limit and, if it must, in every quota."""
-    amounts, fixed = held(cluster, fixed=False, without=without), held(cluster, fixed=True, without=without)
+    return not over_limit(cluster, job, wanted, without) and not over_quota(cluster, job, wanted, without)
+
+
+def over_limit(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
+    """Return True if a queue above a job would pass its limit with these pods."""
+    amounts = held(cluster, fixed=False, without=without)
+    return any(
+        want and amounts[name, resource] + want > most
+        for name, limit in ((queue.name, queue.limit) for queue in _path(cluster, job))
+        for resource, most in limit.items()
+        for want in (_wanted(cluster, wanted, resource),)
+    )
+
+
+def over_quota(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
+    """Return True if non-preemptible work of a queue above a job would pass its quota with these pods."""
+    amounts = held(cluster, fixed=True, without=without)
+    return not job.spec.preemptible and any(
+        want and amounts[name, resource] + want > most
+        for name, quota in ((queue.name, queue.quota) for queue in _path(cluster, job))
+        for resource, most in quota.items()
+        for want in (_wanted(cluster, wanted, resource),)
+    )
+
+
+def _path(cluster: Cluster, job: Job) -> list[Queue]:
+    return [cluster.ledger.queues[at] for at in job.path]
+
+
+def _wanted(cluster: Cluster, wanted: Sequence[Request], resource: str) -> int:
     memories = [node.gpu_memory for node in cluster.nodes if node is not None and node.gpus]
-    for at in job.path:
-        queue = cluster.ledger.queues[at]
-        for name in {*queue.limit, *queue.quota}:
-            want = sum(_amount(request, name, min(memories, default=0)) for request in wanted)
-            if not want:
-                continue
-            if amounts[queue.name, name] + want > queue.limit.get(name, 1 << 62):
-                return False
-            if not job.spec.preemptible and fixed[queue.name, name] + want > queue.quota.get(name, 1 << 62):
-                return False
-    return True
+    return sum(_amount(request, resource, min(memories, default=0)) for request in wanted)
 
 
 def in_quota(cluster: Cluster, job: Job, wanted: Sequence[Request]) -> bool:
     """Whether every queue above a job stays within its quota with these pods."""
     amounts = held(cluster, fixed=False)
-    memories = [node.gpu_memory for node in cluster.nodes if node is not None and node.gpus]
     return all(
-        amounts[cluster.ledger.queues[at].name, name]
-        + sum(_amount(request, name, min(memories, default=0)) for request in wanted)
-        <= most
-        for at in job.path
-        for name, most in cluster.ledger.queues[at].quota.items()
+        amounts[queue.name, name] + _wanted(cluster, wanted, name) <= most
+        for queue in _path(cluster, job)
+        for name, most in queue.quota.items()
     )
 
 

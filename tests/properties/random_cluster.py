@@ -281,6 +281,7 @@ POLICIES = (
     Policy(),
     Policy(victim_policy="lowest_cost"),
     Policy.model_validate({"preset": "throughput"}),
+    Policy.model_validate({"preset": "balanced"}),
     Policy(consolidation={"enabled": False}),  # type: ignore[arg-type]
     Policy(min_runtime={"train": 5}, gang_grace=3),  # type: ignore[arg-type]
     Policy(oldest_first_in_quota=True, reserve_fraction=0.2),

@@ -216,7 +216,7 @@ def _could_run(scenario: Scenario, workload: Workload) -> bool:
 def _policy(draw: random.Random) -> Policy:
     return Policy.model_validate(
         {
-            "preset": draw.choice(("fair", "throughput")),
+            "preset": draw.choice(("fair", "balanced", "throughput")),
             "placement": draw.choice(("pack", "pack", "spread")),
             "gang_grace": draw.choice((5.0, 60.0)),
             "reserve_after": draw.choice((60.0, 3600.0)),

@@ -9,17 +9,16 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.quota_usage import Amounts
 
-_DOMINANT_WEIGHT = 0.3
-"""Weight of the dominant share beside the logarithms of run time and size."""
 _DOMINANT_MOST = 1e9
 
 
 class RuntimeOrder:
-    """Keys of workloads: smaller first."""
+    """Keys of workloads: smaller first. `share_weight` is that of the dominant share."""
 
-    def __init__(self, cluster: Cluster, overlay: QuotaOverlay) -> None:
+    def __init__(self, cluster: Cluster, overlay: QuotaOverlay, share_weight: float) -> None:
         self._cluster = cluster
         self._overlay = overlay
+        self._share_weight = share_weight
 
     def key_of(self, candidate: Candidate) -> RuntimeKeyOrder:
         """Return the key of a pending workload, then age and name."""
@@ -27,9 +26,9 @@ class RuntimeOrder:
         return self.value(job, job.ran_s, candidate.asks), job.submitted_s, job.name
 
     def value(self, job: Job, ran_s: float, asks: Amounts) -> float:
-        """Return 0.3 · dominant share + ln mean remaining run time + ln devices."""
+        """Return share_weight · dominant share + ln mean remaining run time + ln devices."""
         remaining_s = self._cluster.runtimes.remaining_s(job.like, ran_s)
         assert remaining_s is not None
         dominant = min(self._overlay.dominant(job.project, asks)[0], _DOMINANT_MOST)
         devices = max(job.devices_milli, 1) / WHOLE_MILLI
-        return _DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
+        return self._share_weight * dominant + log(remaining_s) + log(devices)

@@ -1,4 +1,4 @@
-"""The scheduler's configuration: every setting the engine and the control loop read, and two presets.
+"""The scheduler's configuration: every setting the engine and the control loop read, and the presets.
 
 All of it is plain data. A preset is a page of settings; what a file says goes over it.
 """
@@ -151,11 +151,12 @@ class PricePolicy(PolicySection):
 class Policy(PolicySection):
     """Everything that can be set."""
 
-    preset: Literal["fair", "throughput"] = "fair"
+    preset: Literal["fair", "balanced", "throughput"] = "fair"
     placement: Literal["pack", "spread"] = "pack"
     node_pools: tuple[NodePool, ...] = ()
     affinity: tuple[AffinityPolicy, ...] = ()
     over_quota_order: Literal["fair", "predicted_runtime"] = "fair"
+    share_weight: Annotated[float, Field(ge=0)] = 0.3  # in that order, beside the logarithm of the run time
     victim_policy: Literal["fair", "lowest_cost"] = "fair"
     reclaim_share_after: Seconds = 0.0  # how long a borrower waits before it takes from borrowers
     reserve_fraction: Fraction = 0.0  # of the devices, kept free of over-quota work
@@ -184,25 +185,27 @@ class Policy(PolicySection):
         return _merged(page, written)
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "fair": {},
-    "throughput": {
-        "over_quota_order": "predicted_runtime",
-        "victim_policy": "lowest_cost",
-        "reclaim_share_after": "7d",
-        "reserve_fraction": 0.003,
-        "swap_at_checkpoint": True,
-        "consolidation": {"budget": 2250, "protect_in_quota": True},
-        "oldest_first_in_quota": True,
-        "price": {"size_credit": 2000},
-        "topology": {"patience": "1d", "budget": 8000},
-    },
-}
-
-
 def _merged(page: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     result = dict(page)
     for key, value in over.items():
         below = result.get(key)
         result[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return result
+
+
+_THROUGHPUT: dict[str, Any] = {
+    "over_quota_order": "predicted_runtime",
+    "victim_policy": "lowest_cost",
+    "reclaim_share_after": "7d",
+    "reserve_fraction": 0.003,
+    "swap_at_checkpoint": True,
+    "consolidation": {"budget": 2250, "protect_in_quota": True},
+    "oldest_first_in_quota": True,
+    "price": {"size_credit": 2000},
+    "topology": {"patience": "1d", "budget": 8000},
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "fair": {},
+    "balanced": _THROUGHPUT | {"share_weight": 8},
+    "throughput": _THROUGHPUT,
+}

@@ -1,7 +1,7 @@
 """Reasons of pending workloads, computed at a bounded rate.
 
-A reason costs milliseconds, so it is computed once for all equivalent workloads, only after a change, and
-in short turns: the pause after a turn is many times as long as the turn.
+A reason is computed once for all equivalent workloads, only after a change, and in short turns, so that
+reasons take at most a fifth of the control thread however many workloads wait.
 """
 
 from time import thread_time
@@ -20,7 +20,7 @@ _LOG = get_logger(__name__)
 TURN_S = 0.02
 """Time of one turn, which computes at least one reason."""
 PAUSE_LEAST_S = 0.5
-PAUSE_FACTOR = 20.0
+PAUSE_FACTOR = 4.0
 """Factor between the time of a turn and the pause after it."""
 
 

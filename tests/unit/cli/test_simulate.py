@@ -61,6 +61,7 @@ def test_json_has_exactly_the_numbers_it_promises(
     assert sorted(numbers) == sorted(KEYS)
     assert (numbers["jobs"], numbers["completed"], numbers["preemptions"]) == (2, 2, 1)
     assert sorted(numbers["entitled"]) == ["jobs", "over_60s", "wait_mean_s", "wait_p99_s"]
+    assert sorted(numbers["fairness"]) == ["deviation_by_day", "deviation_by_hour"]
     assert sorted(numbers["topology"]) == ["domains_mean", "gangs", "one_domain"]
     assert [*numbers["by_project"]] == ["a", "b"]
     assert [*numbers["by_type"]] == ["train"]

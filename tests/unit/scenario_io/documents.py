@@ -239,7 +239,7 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {},
         optional={
-            "preset": st.sampled_from(["fair", "throughput"]),
+            "preset": st.sampled_from(["fair", "balanced", "throughput"]),
             "placement": st.sampled_from(["pack", "spread"]),
             "reserve_fraction": st.floats(0, 1),
             "swap_at_checkpoint": st.booleans(),

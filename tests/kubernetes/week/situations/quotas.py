@@ -242,7 +242,7 @@ def object_quota(env: Environment) -> str:
 
 def settings(env: Environment) -> str:
     """Change the policy of the scheduler, as its administrators do."""
-    preset = env.chance.choice(("fair", "fair", "throughput"))
+    preset = env.chance.choice(("fair", "balanced", "throughput"))
     spec = {"policy": {**POLICY, "preset": preset}}
     env.api.apply(
         {
