@@ -209,3 +209,64 @@ def test_pinned_versions_come_without_addresses(name: str) -> None:
 def test_each_package_keeps_each_rule_without_exception(kind: str) -> None:
     found = {name: count for name, count in COUNTS[kind](syntax_trees()).items() if count}
     assert not found, kind
+
+
+WORKLOAD_CLASSES = {
+    "model": (
+        "Workload",
+        "PodGroup",
+        "PlacedPod",
+        "WorkloadPast",
+        "WorkloadExpected",
+        "PodExpected",
+        "PodResult",
+    ),
+    "scenario_io": (
+        *("WorkloadEntry", "PodsEntry", "GroupEntry", "InitialPod"),
+        *("WorkloadExpectedEntry", "PodExpectedEntry"),
+    ),
+    "state": ("Job", "Pod"),
+    "control": ("WorkloadRecord", "WorkloadProgress", "LifecycleState"),
+    "api": ("Submission", "WorkloadRow", "WorkloadDetail", "PodRow"),
+    "client": ("SubmissionFields",),
+    "store": ("StoredWorkload", "MeteredWorkload", "WorkloadUsageSample"),
+    "local": (
+        *("LocalWorkload", "RecoveredWorkload", "RunningPod", "StoredStart", "StartRecord", "PodIdentity"),
+        *("WorkloadView", "PodView", "WorkloadUtilization"),
+    ),
+    "simulation": ("JobTrace", "JobProgress", "JobRecord", "SimulatedPod"),
+    "kubernetes": (
+        *("KubePod", "PodSpec", "PodStatus", "WorkloadObject", "WorkloadSpec", "WorkloadStatus"),
+        *("AllocationStatus", "Gang", "PodGroupSlots", "TrackedPod", "PodAllocation", "PodUsage"),
+        *("PodInfo", "PodRequest", "DerivedWorkload", "ForeignPod"),
+    ),
+}
+"""Classes that describe a workload or a pod of it. The aim is 20: merge classes, and never add one."""
+WORKLOAD_CLASSES_MAX = 55
+OTHER_CLASSES = {
+    *("EndWorkload", "StartPod", "StopPod", "UpsertWorkload", "NoSuchWorkload"),  # orders and errors
+    *("KubeJob", "JobSpec", "JobStatus", "_KeptPod", "_OfPod", "_SelectedPod"),  # parts of Kubernetes
+    *("DemoJob", "PendingJob", "RunningJob"),  # of the demo's pictures
+}
+DESCRIBES = re.compile(
+    r"_?\w*(Workload|Pod|Job|Gang)"
+    r"(Row|Record|View|Spec|Status|Entry|Object|Detail|Info|Request|Result|Expected|State|Snapshot)?"
+)
+
+
+def test_no_further_class_describes_a_workload() -> None:
+    listed = {(package, name) for package, names in WORKLOAD_CLASSES.items() for name in names}
+    assert len(listed) <= WORKLOAD_CLASSES_MAX
+    found = {
+        (package_of(file), node.name): sum(isinstance(part, ast.AnnAssign) for part in node.body)
+        for file, tree in syntax_trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    assert listed <= found.keys(), "take classes that are gone out of the list"
+    further = {
+        f"{package}: {name}"
+        for (package, name), fields in found.items()
+        if fields >= 2 and DESCRIBES.fullmatch(name) and name not in OTHER_CLASSES
+    }
+    assert not further - {f"{package}: {name}" for package, name in listed}
