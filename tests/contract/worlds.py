@@ -290,7 +290,7 @@ class ClusterWorld(World):
                 refused = self.backend.check(write)
                 if not refused:
                     self._change_pod(write)
-                self.backend.told(write, WriteNotSent(refused) if refused else WriteDone())
+                self.backend.take_outcome(write, WriteNotSent(refused) if refused else WriteDone())
             elif isinstance(write, UpsertWorkload | PatchStatus) and "/workloads" in write.object_path:
                 self._merge(write)
 

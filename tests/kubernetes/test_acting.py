@@ -400,7 +400,7 @@ async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconf
     async with acting_on(weir_kubeconfig, pace=pace) as (writer, _):
         writer.submit(EmitEvent(about, "Waits", f"For {number}. " + "x" * 2000) for number in range(40))
         assert writer.recorder.dropped == 25
-        await until(lambda: writer.recorder.said == 15)
+        await until(lambda: writer.recorder.emitted == 15)
         said = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
         notes = {one["note"][:7] for one in said if one["reason"] == "Waits"}
         assert notes == {f"For {number}." for number in range(25, 40)}

@@ -29,7 +29,7 @@ def _models(row: "NodeRow") -> str:
     )
 
 
-def _held(row: "NodeRow", resource: str) -> str:
+def _allocated(row: "NodeRow", resource: str) -> str:
     allocated, all_ = row.allocated.get(resource, 0.0), row.capacity.get(resource)
     if all_ is None:
         return "-"
@@ -62,8 +62,8 @@ NODES: "tuple[Column[NodeRow], ...]" = (
     Column("STATE", lambda row: ", ".join(row.state) or NOTHING, least=10, tone=_state_tone),
     Column("MODEL", _models, least=8, drop=4),
     Column("USE", _used, right=True, drop=2),
-    Column("CPU HELD", lambda row: _held(row, "cpu"), right=True, drop=3),
-    Column("MEMORY HELD", lambda row: _held(row, "memory"), right=True, drop=3),
+    Column("CPU HELD", lambda row: _allocated(row, "cpu"), right=True, drop=3),
+    Column("MEMORY HELD", lambda row: _allocated(row, "memory"), right=True, drop=3),
     Column("PODS", lambda row: number(row.pods), right=True, drop=1),
     Column(
         "LABELS",

@@ -277,8 +277,8 @@ class WorkloadLifecycle:
     def _use_seen(self, fact: UtilizationSampled) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is not None and job is not None and life.ending is None and job.devices_milli:
-            said = check_idle(job, self._transitions.limits(job), life.watch, fact.fraction, fact.at_s)
-            self._apply_limit(job, life, said, fact.at_s)
+            result = check_idle(job, self._transitions.limits(job), life.watch, fact.fraction, fact.at_s)
+            self._apply_limit(job, life, result, fact.at_s)
 
     # Time rules
 
@@ -317,11 +317,11 @@ class WorkloadLifecycle:
                 self.now_s,
             )
 
-    def _apply_limit(self, job: Job, life: LifecycleState, said: LimitResult | None, at_s: float) -> None:
-        if isinstance(said, LimitWarning):
-            self._transitions.note(job, f"{said.rule.value}_warning", said.sentence, said.numbers, at_s)
-        elif said is not None:
-            self._transitions.end(job, life, said, at_s)
+    def _apply_limit(self, job: Job, life: LifecycleState, result: LimitResult | None, at_s: float) -> None:
+        if isinstance(result, LimitWarning):
+            self._transitions.note(job, f"{result.rule.value}_warning", result.sentence, result.numbers, at_s)
+        elif result is not None:
+            self._transitions.end(job, life, result, at_s)
 
     def set_aside(self, name: str, why: str, now_s: float, until_s: float) -> None:
         """Hold back a workload at which decisions break, until a time. Its running pods go on."""

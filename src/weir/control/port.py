@@ -130,7 +130,7 @@ class PodExited:
     start: int
     how: PodExit
     at_s: float
-    said: str = ""  # how it ended, in a sentence, where the backend knows more than `how`
+    sentence: str = ""  # how it ended, in a sentence, where the backend knows more than `how`
     code: int | None = None
     final: bool = False
     own_loss: bool = False

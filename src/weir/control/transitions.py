@@ -94,7 +94,7 @@ class LifecycleTransitions:
         self.hold(job, life, SuspendReason.FAILING)
         group = job.spec.groups[pod.group].name
         name = f"{group}/{pod.index}"
-        life.failed = fact.said or "It failed."
+        life.failed = fact.sentence or "It failed."
         if job.spec.pods > 1:
             life.failed = f"Pod {name} failed: {as_clause(life.failed)}"
         sentence = f"Pod {name} of {pod.workload} failed."
@@ -229,5 +229,5 @@ class LifecycleTransitions:
         if life.holds.pop(hold, None) is None:
             return
         left = list(life.holds.values())
-        said = WorkloadSuspended(job.name, True, *left[-1]) if left else WorkloadSuspended(job.name, False)
-        self._out.happen(said)
+        event = WorkloadSuspended(job.name, True, *left[-1]) if left else WorkloadSuspended(job.name, False)
+        self._out.happen(event)

@@ -130,7 +130,7 @@ class KubernetesBackend:
         with self._lock:
             return self.cluster_state.resolver.owners.awaited()
 
-    def told(self, write: Write, outcome: Outcome) -> None:
+    def take_outcome(self, write: Write, outcome: Outcome) -> None:
         """Take in the outcome of a write."""
         if isinstance(write, Bind | Evict):
             self._outcomes.append((write, outcome))
@@ -189,14 +189,14 @@ class KubernetesBackend:
                 self._whole = False
                 self.cluster_state.retell()
             facts = self.cluster_state.facts(now_s)
-            said: list[Write | EmitEvent] = [*self._effects.events, *self._shared_list.take(now_s)]
-            said += [*self._taints.take(now_s), *self._shared.take(now_s)]
+            writes: list[Write | EmitEvent] = [*self._effects.events, *self._shared_list.take(now_s)]
+            writes += [*self._taints.take(now_s), *self._shared.take(now_s)]
             self._effects.events = []
-            said += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
+            writes += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
             for unread in self.cluster_state.unreadable.take():
-                said += _of_unreadable(unread, now_s)
-        if said:
-            self._submit(said)
+                writes += _of_unreadable(unread, now_s)
+        if writes:
+            self._submit(writes)
         return self._handed_over(facts)
 
     def _handed_over(self, facts: Sequence[Fact]) -> Iterator[Fact]:

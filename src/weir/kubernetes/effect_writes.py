@@ -127,7 +127,7 @@ class EffectWrites:
     def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
         gang = self._state.registry.named.get(effect.pod.workload)
         tracked = None if gang is None else gang.at(effect.pod)
-        if gang is None or tracked is None or not tracked.holds or tracked.told != effect.start:
+        if gang is None or tracked is None or not tracked.holds or tracked.reported_start != effect.start:
             return
         by_plan = isinstance(effect.cause, EvictionCause)
         self._state.orders.stop_ordered(tracked, now_s, by_plan=by_plan)

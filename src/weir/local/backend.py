@@ -354,8 +354,8 @@ class LocalBackend:
         if run is None:
             return  # it is over
         with suppress(OSError):  # on a full disk it is stopped all the same, with the grace of its start
-            said = {"grace_s": effect.grace_s, "cause": effect.cause.sentence}
-            pod_files.write(directory, pod_files.STOP, said, synced=False)
+            record = {"grace_s": effect.grace_s, "cause": effect.cause.sentence}
+            pod_files.write(directory, pod_files.STOP, record, synced=False)
         with self._lock:
             run.stopping = True
             self._supervisors.signal_stop(run)

@@ -185,5 +185,5 @@ def _sets(devices: list[Device], are_close: Any) -> list[tuple[int, ...]]:
     return found
 
 
-def _text(said: str | bytes) -> str:
-    return said.decode() if isinstance(said, bytes) else said
+def _text(text: str | bytes) -> str:
+    return text.decode() if isinstance(text, bytes) else text

@@ -111,20 +111,20 @@ class UtilizationSampler:
             max(0.0, tree.cpu_s - last[1]) / (now - last[0]) if last is not None and now > last[0] else None
         )
         use, memory, by = None, None, BY_CPU
-        held = pod.place.devices
-        if held and self._machine.nvml is not None:
-            use, memory = _on_devices([one for one in doing if one.index in held], tree.pids)
+        devices = pod.place.devices
+        if devices and self._machine.nvml is not None:
+            use, memory = _on_devices([one for one in doing if one.index in devices], tree.pids)
             by = BY_NVML
-        elif held and cores is not None:
+        elif devices and cores is not None:
             use = min(1.0, cores)
         return PodReading(pod, use, by, memory, cores, tree.memory, len(tree.pids))
 
 
-def _on_devices(held: list[DeviceActivity], pids: tuple[int, ...]) -> tuple[float | None, int]:
+def _on_devices(activities: list[DeviceActivity], pids: tuple[int, ...]) -> tuple[float | None, int]:
     """Return the utilization of a pod's devices, and the memory that the pod uses on them."""
-    memory = sum(one.memory_of.get(pid, 0) for one in held for pid in pids)
+    memory = sum(one.memory_of.get(pid, 0) for one in activities for pid in pids)
     uses = []
-    for one in held:
+    for one in activities:
         others = [pid for pid in one.memory_of if pid not in pids]
         if one.use is None or not others:
             uses.append(one.use)  # no other process uses it

@@ -89,7 +89,7 @@ def this_machine(
     unless they are given.
     """
     nvml = nvml_driver() if virtual_devices is None else None
-    held = nvml.devices() if nvml is not None else virtual_gpus(virtual_devices or 0)
+    devices = nvml.devices() if nvml is not None else virtual_gpus(virtual_devices or 0)
     cpu_milli = round((cores or _cores()) * 1000)
     capacity = {
         CPU: cpu_milli,
@@ -97,19 +97,19 @@ def this_machine(
         PODS: PODS_MOST,
         CPU_SLOTS: max(CPU_SLOTS_MIN, 2 * cpu_milli // 1000),
     }
-    models = {device.model for device in held}
+    models = {device.model for device in devices}
     node = Node(
         name or socket.gethostname(),
-        len(held),
-        min((device.memory for device in held), default=0),
+        len(devices),
+        min((device.memory for device in devices), default=0),
         capacity,
         models.pop().replace(" ", "-") if len(models) == 1 and nvml is not None else None,
         {VIRTUAL_LABEL: "true"} if virtual_devices else {},
         (),
-        nvml.links(held) if nvml is not None else (),
+        nvml.links(devices) if nvml is not None else (),
     )
     groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
-    return Machine(node, held, nvml if held else None, groups, hard_memory, hard_cpu, umask, pids_most)
+    return Machine(node, devices, nvml if devices else None, groups, hard_memory, hard_cpu, umask, pids_most)
 
 
 def _pool_name(home: Path) -> str:

@@ -49,14 +49,14 @@ class OutputFile:
 
     def _look(self, fd: int) -> None:
         seen = os.fstat(fd)
-        held, now = seen.st_blocks * 512, time.monotonic()
-        if held > self._most:
+        allocated, now = seen.st_blocks * 512, time.monotonic()
+        if allocated > self._most:
             _shorten(fd, seen.st_size, self._most)
-            held = os.fstat(fd).st_blocks * 512
+            allocated = os.fstat(fd).st_blocks * 512
         size, at = self._seen
         rate = max(0, seen.st_size - size) / max(now - at, 1e-3)
         self._seen = seen.st_size, now
-        left_s = (self._most - held) / rate / 2 if rate else _LATE_S
+        left_s = (self._most - allocated) / rate / 2 if rate else _LATE_S
         self._look_at = now + min(max(left_s, _SOON_S), _LATE_S)
 
 

@@ -30,7 +30,7 @@ def resume(
     jumped: Callable[[float], None] = lambda _: None,
 ) -> Clock:
     """Return the clock of a home, going on where the timeline was. `least_s` is a time it has passed."""
-    kept = _kept(home)
+    kept = _stored(home)
     if kept is None:
         starts_s = max(wall(), least_s or 0.0)
         return Clock(starts_s=starts_s, until_s=least_s, wall=wall, boot=boot, jumped=jumped)
@@ -47,24 +47,24 @@ def keep(home: Path, clock: Clock, *, boot: Callable[[], float] = boot_time, syn
     """Write down where the timeline is; False if the disk doesn't take it, which a later call makes good."""
     boot_s = boot()
     at_s = clock.at_boot_time(boot_s)
-    said = {"boot": pod_files.boot(), "boot_s": boot_s, "at_s": at_s, "wall_s": clock.on_wall(at_s)}
+    record = {"boot": pod_files.boot(), "boot_s": boot_s, "at_s": at_s, "wall_s": clock.on_wall(at_s)}
     with suppress(OSError):
-        pod_files.write(str(home), FILE, said, synced=synced)
+        pod_files.write(str(home), FILE, record, synced=synced)
         return True
     return False
 
 
-def _kept(home: Path) -> tuple[str, float, float, float] | None:
+def _stored(home: Path) -> tuple[str, float, float, float] | None:
     """Read the last values of `keep`; None if there is no valid file."""
     try:
         text = pod_files.read(str(home), FILE)
     except OSError:
         return None
-    said = parse_object(text) if isinstance(text, bytes) else None
-    if said is None:
+    record = parse_object(text) if isinstance(text, bytes) else None
+    if record is None:
         return None
-    boot_id = said.get("boot")
-    numbers = [said.get(name) for name in ("boot_s", "at_s", "wall_s")]
+    boot_id = record.get("boot")
+    numbers = [record.get(name) for name in ("boot_s", "at_s", "wall_s")]
     known = [each for each in numbers if isinstance(each, float) and math.isfinite(each)]
     if not isinstance(boot_id, str) or len(known) != len(numbers):
         return None

@@ -126,13 +126,13 @@ def parse_running(text: bytes | UnreadableFile | None) -> RunningRecord | Unread
 
 def parse_grace(text: bytes | UnreadableFile | None) -> float | None:
     """Parse the grace period of a stop request; None if there is none."""
-    found = _record(text, "stop.json", lambda said: _number(said, "grace_s"))
+    found = _record(text, "stop.json", lambda record: _number(record, "grace_s"))
     return found if isinstance(found, float) else None
 
 
 def parse_message(line: bytes, span: TimeBounds) -> JobMessage | None:
     """Parse a message of a job; None if it is invalid. Its time is clamped to the bounds."""
-    found = _record(line, "", lambda said: _note(said, span))
+    found = _record(line, "", lambda record: _note(record, span))
     return found if isinstance(found, JobMessage) else None
 
 
@@ -150,11 +150,11 @@ def _record(
 ) -> Found | UnreadableFile | None:
     if text is None or isinstance(text, UnreadableFile):
         return text
-    said = parse_object(text)
-    if said is None:
+    record = parse_object(text)
+    if record is None:
         return UnreadableFile(name, "is not a JSON object")
     try:
-        return read(said)
+        return read(record)
     except _InvalidRecord as refusal:
         return UnreadableFile(name, str(refusal))
 
@@ -162,67 +162,67 @@ def _record(
 # One kind each
 
 
-def _start(said: dict[str, Any]) -> StartRecord:
-    pod, gang_rank = _list(said, "pod", 3), _list(said, "seat", 3)
-    command = _texts(said.get("command"), "command")
+def _start(record: dict[str, Any]) -> StartRecord:
+    pod, gang_rank = _list(record, "pod", 3), _list(record, "seat", 3)
+    command = _texts(record.get("command"), "command")
     if not command:
         raise _InvalidRecord("has no command")
     return StartRecord(
         (_text(pod[0], "pod"), _whole(pod[1], "pod", NUMBER_MOST), _whole(pod[2], "pod", NUMBER_MOST)),
-        _whole(said.get("start"), "start", NUMBER_MOST),
-        _text(said.get("node"), "node"),
-        _devices(said.get("devices")),
-        _number(said, "at_s"),
+        _whole(record.get("start"), "start", NUMBER_MOST),
+        _text(record.get("node"), "node"),
+        _devices(record.get("devices")),
+        _number(record, "at_s"),
         (
             _whole(gang_rank[0], "seat", NUMBER_MOST),
             _whole(gang_rank[1], "seat", NUMBER_MOST),
             _whole(gang_rank[2], "seat", 65535),
         ),
         command,
-        _text(said.get("directory"), "directory"),
-        _number(said, "grace_s"),
-        _whole(said.get("log_most"), "log_most", 1 << 62),
-        _words(said.get("environment"), "environment"),
-        tuple(_group(each) for each in _items(said.get("cgroups"), "cgroups", 16)),
-        _whole(said.get("umask", UMASK), "umask", 0o777),
-        _secrets(said.get("secrets")),
-        _number(said, "boot_s") if "boot_s" in said else 0.0,
-        _text(said.get("boot", ""), "boot"),
+        _text(record.get("directory"), "directory"),
+        _number(record, "grace_s"),
+        _whole(record.get("log_most"), "log_most", 1 << 62),
+        _words(record.get("environment"), "environment"),
+        tuple(_group(each) for each in _items(record.get("cgroups"), "cgroups", 16)),
+        _whole(record.get("umask", UMASK), "umask", 0o777),
+        _secrets(record.get("secrets")),
+        _number(record, "boot_s") if "boot_s" in record else 0.0,
+        _text(record.get("boot", ""), "boot"),
     )
 
 
-def _exit(said: dict[str, Any]) -> ExitRecord:
-    code, signal, error = said.get("code"), said.get("signal"), said.get("error")
-    started_s = said.get("started_s")
+def _exit(record: dict[str, Any]) -> ExitRecord:
+    code, signal, error = record.get("code"), record.get("signal"), record.get("error")
+    started_s = record.get("started_s")
     return ExitRecord(
-        _number(said, "at_s"),
+        _number(record, "at_s"),
         None if code is None else _whole(code, "code", _CODE_MOST),
         None if signal is None else _whole(signal, "signal", _SIGNAL_MOST),
-        _flag(said, "stopped"),
-        _flag(said, "lost"),
-        _flag(said, "out_of_memory"),
-        _whole(said.get("memory_limit", 0), "memory_limit", 1 << 62),
-        _whole(said.get("memory_peak", 0), "memory_peak", 1 << 62),
-        None if started_s is None else _number(said, "started_s") or None,
-        _number(said, "cpu_s") if "cpu_s" in said else 0.0,
-        _whole(said.get("max_rss", 0), "max_rss", 1 << 62),
+        _flag(record, "stopped"),
+        _flag(record, "lost"),
+        _flag(record, "out_of_memory"),
+        _whole(record.get("memory_limit", 0), "memory_limit", 1 << 62),
+        _whole(record.get("memory_peak", 0), "memory_peak", 1 << 62),
+        None if started_s is None else _number(record, "started_s") or None,
+        _number(record, "cpu_s") if "cpu_s" in record else 0.0,
+        _whole(record.get("max_rss", 0), "max_rss", 1 << 62),
         None if error is None else printable(_text(error, "error"), SENTENCE_MOST),
     )
 
 
-def _running(said: dict[str, Any]) -> RunningRecord:
-    ticks = said.get("leader_ticks")
+def _running(record: dict[str, Any]) -> RunningRecord:
+    ticks = record.get("leader_ticks")
     return RunningRecord(
-        _whole(said.get("supervisor"), "supervisor", 1 << 31),
-        _whole(said.get("leader"), "leader", 1 << 31),
+        _whole(record.get("supervisor"), "supervisor", 1 << 31),
+        _whole(record.get("leader"), "leader", 1 << 31),
         None if ticks is None else _whole(ticks, "leader_ticks", 1 << 62),
-        _number(said, "started_s"),
-        _texts(said.get("cgroups"), "cgroups"),
+        _number(record, "started_s"),
+        _texts(record.get("cgroups"), "cgroups"),
     )
 
 
-def _note(said: dict[str, Any], span: TimeBounds) -> JobMessage:
-    kind, step, values = said.get("kind"), said.get("step"), said.get("values")
+def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
+    kind, step, values = record.get("kind"), record.get("step"), record.get("values")
     if kind not in (SAVED, REPORTED):
         raise _InvalidRecord("has an unknown kind")
     numbers: dict[str, float] = {}
@@ -230,7 +230,7 @@ def _note(said: dict[str, Any], span: TimeBounds) -> JobMessage:
         if _is_number(value) and name.isprintable():
             numbers[name[:NAME_MOST]] = float(value)
     is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) <= NUMBER_MOST
-    at_s = span.time_of(_number(said, "at_s"), said.get("boot_s"))
+    at_s = span.time_of(_number(record, "at_s"), record.get("boot_s"))
     return JobMessage(kind, at_s, step if is_step else None, numbers)
 
 
@@ -263,8 +263,8 @@ def _is_number(value: object) -> bool:
     return -1e300 <= value <= 1e300
 
 
-def _number(said: dict[str, Any], name: str) -> float:
-    value = said.get(name)
+def _number(record: dict[str, Any], name: str) -> float:
+    value = record.get(name)
     if not _is_number(value):
         raise _InvalidRecord(f"needs a number as {name}")
     assert isinstance(value, int | float)
@@ -279,8 +279,8 @@ def _whole(value: object, name: str, most: int) -> int:
     return value
 
 
-def _flag(said: dict[str, Any], name: str) -> bool:
-    value = said.get(name, False)
+def _flag(record: dict[str, Any], name: str) -> bool:
+    value = record.get(name, False)
     if not isinstance(value, bool):
         raise _InvalidRecord(f"needs true or false as {name}")
     return value
@@ -302,8 +302,8 @@ def _items(value: object, name: str, most: int) -> list[Any]:
     return value
 
 
-def _list(said: dict[str, Any], name: str, length: int) -> list[Any]:
-    value = _items(said.get(name), name, length)
+def _list(record: dict[str, Any], name: str, length: int) -> list[Any]:
+    value = _items(record.get(name), name, length)
     if len(value) != length:
         raise _InvalidRecord(f"has no {length} values as {name}")
     return value

@@ -61,9 +61,9 @@ def recover(
         if start <= kept.status.settled:
             continue
         seen = home.start(kept.launch.uid, start, group, index)
-        if seen.said is not None or home.start_name(seen.directory) in known:  # otherwise it never started
+        if seen.spec is not None or home.start_name(seen.directory) in known:  # otherwise it never started
             last[pod] = seen
-            started_s[pod] = seen.said.at_s if isinstance(seen.said, StartRecord) else now_s
+            started_s[pod] = seen.spec.at_s if isinstance(seen.spec, StartRecord) else now_s
     facts = found.facts
     facts.append(WorkloadSubmitted(workload, kept.submitted_at_s, kept.status.ran_s))
     if highest or kept.status.starts:
@@ -96,11 +96,11 @@ def _by_start(last: dict[PodKey, StoredStart]) -> list[tuple[PodKey, StoredStart
 
 def checked_start(seen: StoredStart, pod: PodKey) -> StartRecord | UnreadableFile:
     """Return the spec of a start, if it can be read and belongs to this start."""
-    said = seen.said
-    if isinstance(said, StartRecord) and (PodKey(*said.pod), said.start) != (pod, seen.start):
+    spec = seen.spec
+    if isinstance(spec, StartRecord) and (PodKey(*spec.pod), spec.start) != (pod, seen.start):
         return UnreadableFile("start.json", "belongs to another start")
-    assert said is not None
-    return said
+    assert spec is not None
+    return spec
 
 
 def _pod(
@@ -123,22 +123,22 @@ def _pod(
             found, pod, seen.directory, start_times.span(watched), watched.complained
         )
         return None
-    said = checked_start(seen, pod)
-    if isinstance(said, UnreadableFile):
-        return _unreadable(found, pod, seen, said, home, machine, now_s)
+    spec = checked_start(seen, pod)
+    if isinstance(spec, UnreadableFile):
+        return _unreadable(found, pod, seen, spec, home, machine, now_s)
     over: StartOutcome | None = None
     with suppress(OSError):  # processes remain, or the disk is full: it keeps its devices
-        over = conclude_start(seen.directory, said.cgroups, start_times.latest_s(said))
-    node, at_s = machine.node, min(said.at_s, now_s)
-    place = Placement(pod, node.name, tuple(at for at in said.devices if at < node.gpus))
+        over = conclude_start(seen.directory, spec.cgroups, start_times.latest_s(spec))
+    node, at_s = machine.node, min(spec.at_s, now_s)
+    place = Placement(pod, node.name, tuple(at for at in spec.devices if at < node.gpus))
     found.facts.append(PodRunning(place, seen.start, at_s, seen.stopping))
-    noted, complained = _notes(found, pod, seen.directory, start_times.span(said))
+    noted, complained = _notes(found, pod, seen.directory, start_times.span(spec))
     if over is not None:
-        return exit_fact(pod, seen.start, over, at_s, start_times.latest_s(said))
-    gang_rank = GangRank(*said.gang_rank)
+        return exit_fact(pod, seen.start, over, at_s, start_times.latest_s(spec))
+    gang_rank = GangRank(*spec.gang_rank)
     found.local_workload.restore_rank(pod, gang_rank, ports)
     run = RunningPod(
-        place, seen.uid, seen.start, seen.directory, at_s, gang_rank, said.cgroups, said.boot_s, said.boot
+        place, seen.uid, seen.start, seen.directory, at_s, gang_rank, spec.cgroups, spec.boot_s, spec.boot
     )
     run.stopping, run.noted, run.complained = seen.stopping, noted, complained
     found.runs.append(run)

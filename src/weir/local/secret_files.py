@@ -47,7 +47,7 @@ def read(path: str) -> dict[str, dict[str, object]]:
         text = file.read(_FILE_BYTES_MOST)
     try:
         found = json.loads(text)
-        return {str(name): dict(said) for name, said in found.items()}
+        return {str(name): dict(secret) for name, secret in found.items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise SecretFileDamaged(22, f"{path} is damaged: set the project's secrets again") from None
 

@@ -16,16 +16,17 @@ _SHOWN_MOST = 200
 
 def not_found(command: Sequence[str]) -> str:
     """Return the sentence for a program that doesn't exist."""
-    said = f"The program {_program(command)} was not found."
-    return f"{said} {_advice(command)}"
+    sentence = f"The program {_program(command)} was not found."
+    return f"{sentence} {_advice(command)}"
 
 
 def not_runnable(command: Sequence[str], problem: str) -> str:
     """Return the sentence for a program that exists and can't be executed."""
-    said = f"The program {_program(command)} can't be run: {problem}."
+    sentence = f"The program {_program(command)} can't be run: {problem}."
     if looks_like_shell(command):
-        return f"{said} {_advice(command)}"
-    return f"{said} Make it executable with chmod +x, or write its interpreter first, such as python or bash."
+        return f"{sentence} {_advice(command)}"
+    advice = "Make it executable with chmod +x, or write its interpreter first, such as python or bash."
+    return f"{sentence} {advice}"
 
 
 def bad_directory(problem: str) -> str:

@@ -108,5 +108,5 @@ def conclude_earlier_start(directory: str, now_s: float) -> StartOutcome | None:
     Raises:
         OSError: processes remain, or the machine lacks resources.
     """
-    said = pod_records.parse_start(pod_files.read(directory, pod_files.START))
-    return conclude_start(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s)
+    spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
+    return conclude_start(directory, spec.cgroups if isinstance(spec, StartRecord) else (), now_s)

@@ -102,7 +102,7 @@ class StoredStart:
     group: int
     index: int
     directory: str
-    said: StartRecord | UnreadableFile | None  # its spec; None if it was never written completely
+    spec: StartRecord | UnreadableFile | None  # its spec; None if it was never written completely
     stopping: bool
     ended: StartOutcome | None
 
@@ -192,16 +192,16 @@ class StateDir:
             OSError: the machine is short of something.
         """
         directory = self.directory(uid, start, group, index)
-        said = pod_records.parse_start(pod_files.read(directory, pod_files.START))
-        if said is None and pod_files.has(directory, pod_files.LOCK):
-            said = UnreadableFile(pod_files.START, "is gone")  # it had a supervisor once, which read it
+        spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
+        if spec is None and pod_files.has(directory, pod_files.LOCK):
+            spec = UnreadableFile(pod_files.START, "is gone")  # it had a supervisor once, which read it
         return StoredStart(
             uid,
             start,
             group,
             index,
             directory,
-            said,
+            spec,
             pod_files.has(directory, pod_files.STOP),
             ended(directory),
         )
@@ -230,29 +230,29 @@ def ended(directory: str) -> StartOutcome | None:
     Raises:
         OSError: the machine is short of something.
     """
-    said = pod_records.parse_exit(pod_files.read(directory, pod_files.EXIT))
-    return _ended(said) if isinstance(said, ExitRecord) else None
+    record = pod_records.parse_exit(pod_files.read(directory, pod_files.EXIT))
+    return _ended(record) if isinstance(record, ExitRecord) else None
 
 
-def _ended(said: ExitRecord) -> StartOutcome:
-    if said.lost:
+def _ended(record: ExitRecord) -> StartOutcome:
+    if record.lost:
         how = PodExit.LOST
-    elif said.stopped:
+    elif record.stopped:
         how = PodExit.STOPPED
     else:
-        how = PodExit.DONE if said.code == 0 else PodExit.FAILED
+        how = PodExit.DONE if record.code == 0 else PodExit.FAILED
     return StartOutcome(
         how,
-        said.at_s,
-        said.code,
-        said.signal,
-        said.started_s,
-        said.cpu_s,
-        said.max_rss,
-        said.out_of_memory,
-        said.memory_limit,
-        said.memory_peak,
-        said.error,
+        record.at_s,
+        record.code,
+        record.signal,
+        record.started_s,
+        record.cpu_s,
+        record.max_rss,
+        record.out_of_memory,
+        record.memory_limit,
+        record.memory_peak,
+        record.error,
     )
 
 

@@ -59,8 +59,8 @@ def _starts_of_others(home: StateDir, known: set[int]) -> list[str]:
 
 def _is_over(directory: str, now_s: float) -> bool:
     """Return True if the start is over; one whose supervisor is gone is ended here."""
-    said = pod_records.parse_start(pod_files.read(directory, pod_files.START))
-    return conclude_start(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s) is not None
+    spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
+    return conclude_start(directory, spec.cgroups if isinstance(spec, StartRecord) else (), now_s) is not None
 
 
 def _signal_supervisor(directory: str, number: int) -> None:

@@ -341,8 +341,8 @@ def _found(command: Sequence[str], path: str) -> str:
 
 
 def _problem(failure: OSError | ValueError) -> str:
-    said = failure.strerror if isinstance(failure, OSError) else None
-    text = said or str(failure)
+    reason = failure.strerror if isinstance(failure, OSError) else None
+    text = reason or str(failure)
     return text[:1].lower() + text[1:]
 
 

@@ -24,13 +24,13 @@ def snapshot(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
     """Return the cluster as the text of a scenario file."""
     cluster = copy_cluster(picture)
     stopping = sum(job.stopping for job in cluster.jobs.values())
-    held = sum(job.held for job in cluster.jobs.values())
+    suspended = sum(job.held for job in cluster.jobs.values())
     notes = [
         f"Pods that were being stopped: {stopping}. Their devices count as free here." if stopping else "",
         f"Workloads with nominated capacity: {len(cluster.nominated)}. Here only their order reserves it."
         if cluster.nominated
         else "",
-        f"Suspended workloads, which are left out: {held}." if held else "",
+        f"Suspended workloads, which are left out: {suspended}." if suspended else "",
     ]
     head = "".join(f"# {note}\n" for note in notes if note)
     return head + write_scenario(scenario_of(cluster, policy, now_s))

@@ -47,22 +47,24 @@ def queue_families(rows: Iterable[QueueRow]) -> Iterator[Metric]:
         "share": "Fair share of a queue now.",
         "allocated": "Resources allocated to a queue, including stopping pods.",
     }
-    for kind, said in about.items():
+    for kind, help_text in about.items():
         for resource, suffix in SUFFIXES.items():
-            family = GaugeMetricFamily(f"weir_queue_{kind}_{suffix}", said, labels=["queue", "kind"])
+            family = GaugeMetricFamily(f"weir_queue_{kind}_{suffix}", help_text, labels=["queue", "kind"])
             for row in rows:
                 amount = getattr(row, kind).get(resource)
                 if amount is not None:
                     family.add_metric([row.name, row.kind], amount)
             yield family
-        further = GaugeMetricFamily(f"weir_queue_{kind}_units", said, labels=["queue", "kind", "resource"])
+        further = GaugeMetricFamily(
+            f"weir_queue_{kind}_units", help_text, labels=["queue", "kind", "resource"]
+        )
         for row in rows:
             for resource, amount in getattr(row, kind).items():
                 if resource not in SUFFIXES:
                     further.add_metric([row.name, row.kind, resource], amount)
         yield further
-    for what, said in (("pending", "Pending workloads."), ("running", "Running workloads.")):
-        family = GaugeMetricFamily(f"weir_queue_{what}_workloads", said, labels=["queue", "kind"])
+    for what, help_text in (("pending", "Pending workloads."), ("running", "Running workloads.")):
+        family = GaugeMetricFamily(f"weir_queue_{what}_workloads", help_text, labels=["queue", "kind"])
         for row in rows:
             family.add_metric([row.name, row.kind], getattr(row, what))
         yield family

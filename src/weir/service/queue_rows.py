@@ -100,15 +100,15 @@ def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
     The engine counts it no more, because it is on its way back. People see devices that are in use. A pod
     that is moved counts already, with its new place.
     """
-    held: dict[int, dict[int, int]] = {}
+    milli: dict[int, dict[int, int]] = {}
     for at in cluster.releasing_on:
         for pod in cluster.pods_on[at]:
             if pod.phase is Phase.STOPPING and pod.nomination is None:
                 for queue in pod.job.path:
-                    line = held.setdefault(queue, {})
+                    line = milli.setdefault(queue, {})
                     for row, amount in pod.amounts:
                         line[row] = line.get(row, 0) + amount
-    return held
+    return milli
 
 
 def _with(line: Sequence[int], more: Mapping[int, int] | None) -> Sequence[int]:
@@ -162,19 +162,19 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
     for at, node in enumerate(cluster.nodes):
         if node is None:
             continue
-        held: Counter[int] = Counter()
+        device_milli: Counter[int] = Counter()
         on: dict[int, dict[str, None]] = {}
         for pod in cluster.pods_on[at]:
             milli = min(WHOLE_MILLI, pod.shape.share_on(node.gpu_memory))
             for device in pod.devices:
-                held[device] += milli
+                device_milli[device] += milli
                 on.setdefault(device, {})[pod.job.spec.name] = None
         devices = [
             DeviceRow(
                 index=index,
                 model=node.gpu_model,
                 memory=node.gpu_memory,
-                allocated=held[index] / WHOLE_MILLI,
+                allocated=device_milli[index] / WHOLE_MILLI,
                 use=use.use,
                 memory_used=use.memory_used,
                 workloads=list(on.get(index, ())),
@@ -187,7 +187,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
             for use in (seen.get((node.name, index), DeviceUtilization()),)
             if index not in node.foreign_devices or use.foreign
         ]
-        allocated = _held(cluster, at, node.capacity)
+        allocated = _allocated(cluster, at, node.capacity)
         rows.append(
             NodeRow(
                 name=node.name,
@@ -197,7 +197,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                     **{k: plain_amount(k, v) for k, v in node.capacity.items()},
                 },
                 allocated={
-                    GPU: sum(held.values()) / WHOLE_MILLI,
+                    GPU: sum(allocated.values()) / WHOLE_MILLI,
                     **{name: plain_amount(name, value) for name, value in allocated.items()},
                 },
                 labels=dict(node.labels),
@@ -209,7 +209,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
     return rows
 
 
-def _held(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, int]:
+def _allocated(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, int]:
     """Return the usage of a node besides devices; assumed requests fill it up at most."""
     reserved: Counter[str] = Counter()
     charged: Counter[str] = Counter()

@@ -142,7 +142,9 @@ class JobRecorder:
             return  # known from before a restart of control
         line = JobRecord(workload, self._durations_s[workload.name])
         self.lines[workload.name] = line
-        line.gpus = sum([_asks(workload, at) * group.count for at, group in enumerate(workload.groups)])
+        line.gpus = sum(
+            [_requested_devices(workload, at) * group.count for at, group in enumerate(workload.groups)]
+        )
         line.entitled = self._is_entitled(workload)
         self._wait(line, event.at_s, line.gpus)
 
@@ -169,7 +171,7 @@ class JobRecorder:
         line.held[pod.group, pod.index] = gpus
         line.nodes.add(event.place.node)
         self._hold(line, at_s, gpus)
-        self._wait(line, at_s, -_asks(line.workload, pod.group))
+        self._wait(line, at_s, -_requested_devices(line.workload, pod.group))
 
     def _stopped(self, event: PodStopped) -> None:
         pod = event.pod
@@ -177,7 +179,7 @@ class JobRecorder:
         gpus = line.held.pop((pod.group, pod.index), None)
         if gpus is not None:
             self._hold(line, event.at_s, -gpus)
-            self._wait(line, event.at_s, _asks(line.workload, pod.group))
+            self._wait(line, event.at_s, _requested_devices(line.workload, pod.group))
 
     def _ended(self, event: WorkloadEnded) -> None:
         line = self.lines[event.workload]
@@ -207,7 +209,7 @@ class JobRecorder:
         return found
 
 
-def _asks(workload: Workload, group: int) -> float:
+def _requested_devices(workload: Workload, group: int) -> float:
     """Return the devices that a pod of a group requests; a request by memory counts as 0 until placed."""
     request = workload.groups[group].request
     return 0.0 if request.gpu_memory else request.devices * request.share_milli / 1000

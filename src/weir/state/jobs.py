@@ -73,9 +73,9 @@ def counts_in_parts(shape: RequestShape) -> bool:
     return bool(shape.devices) and (not shape.whole or shape.gpu_weight_milli != WHOLE_MILLI)
 
 
-def devices_asked(shapes: Sequence[RequestShape], asks: Sequence[Amounts]) -> tuple[int, ...]:
+def devices_asked(shapes: Sequence[RequestShape], requests: Sequence[Amounts]) -> tuple[int, ...]:
     """Return the thousandths of devices that a pending pod of each group asks for."""
-    charges = [sum([amount for row, amount in ask if row == GPU_ROW]) for ask in asks]
+    charges = [sum([amount for row, amount in ask if row == GPU_ROW]) for ask in requests]
     return tuple([shape.devices_milli(charge) for shape, charge in zip(shapes, charges, strict=True)])
 
 

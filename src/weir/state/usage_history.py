@@ -19,10 +19,10 @@ class UsageHistory:
         self.first_s = at_s if self.first_s is None else min(self.first_s, at_s)
         since_s = self._since_s.get(project, at_s)
         if since_s < at_s:
-            held = self._milli.get(project, 0)
+            before_milli = self._milli.get(project, 0)
             for hour, seconds in self._hours(since_s, at_s):
                 used = self._by_hour.setdefault(hour, {})
-                used[project] = used.get(project, 0.0) + seconds * held
+                used[project] = used.get(project, 0.0) + seconds * before_milli
             since_s = at_s
         self._milli[project] = milli
         self._since_s[project] = since_s

@@ -211,5 +211,5 @@ def _sync(file: Path) -> None:
 def _failed(what: str, error: Exception) -> StoreFailed:
     if isinstance(error, StoreFailed):
         return error
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return StoreFailed(f"{what}: {said}.")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StoreFailed(f"{what}: {reason}.")

@@ -191,9 +191,9 @@ class Database:
         except BaseException as error:  # noqa: BLE001 - whatever it was, a caller waits for the answer
             self._start_anew()
             self.failure = failure(error) if isinstance(error, SQLAlchemyError | OSError) else None
-            told = failure(error) if isinstance(error, SQLAlchemyError | OSError) else error
-            if len(together) == 1 or (isinstance(told, StoreFailed) and told.is_full):
-                outcomes = [told] * len(together)
+            refusal = failure(error) if isinstance(error, SQLAlchemyError | OSError) else error
+            if len(together) == 1 or (isinstance(refusal, StoreFailed) and refusal.is_full):
+                outcomes = [refusal] * len(together)
             else:
                 for asked in together:
                     self._do([asked])

@@ -190,9 +190,9 @@ def failure(error: Exception) -> StoreFailed:
     """Translate an error of the database for callers."""
     if isinstance(error, StoreFailed):
         return error
-    said = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    code = getattr(said, "sqlite_errorcode", None)
-    full = (code is not None and code & 0xFF in _FULL) or getattr(said, "sqlstate", None) == "53100"
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    code = getattr(cause, "sqlite_errorcode", None)
+    full = (code is not None and code & 0xFF in _FULL) or getattr(cause, "sqlstate", None) == "53100"
     if full:
         return StoreFailed(_DISK_FULL, is_full=True)
-    return StoreFailed(_BROKEN.format(" ".join(str(said).split()).rstrip("?.") or type(said).__name__))
+    return StoreFailed(_BROKEN.format(" ".join(str(cause).split()).rstrip("?.") or type(cause).__name__))

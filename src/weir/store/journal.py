@@ -153,7 +153,7 @@ class StoreJournal:
                 workloads.c.name.in_(list(ends)), workloads.c.state == LIVE
             )
         )
-        rows, told = [], []
+        rows, events = [], []
         for uid, name, project, submitted_s in found:
             end = ends[name]
             if end.at_s < submitted_s:
@@ -180,10 +180,10 @@ class StoreJournal:
                 numbers |= {"rule": end.cause.rule.value, **end.cause.numbers}
                 if end.cause.rule.value in TELL_OF_END:
                     sentence = plain
-            told.append(HistoryEvent(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
+            events.append(HistoryEvent(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
         if rows:
             connection.execute(_SET_END, rows)
-            self._history.write(connection, told)
+            self._history.write(connection, events)
 
 
 _SET_END = (

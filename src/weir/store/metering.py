@@ -57,7 +57,7 @@ class UsageMeter:
         self._lock = Lock()
         self._takes: dict[type, Callable[[Any], None]] = {
             WorkloadSubmitted: self._submitted,
-            WorkloadSuspended: self._held,
+            WorkloadSuspended: self._suspended,
             WorkloadEnded: self._ended,
             PodAssigned: self._assigned,
             PodStopping: self._stopping,
@@ -192,7 +192,7 @@ class UsageMeter:
         )
         self._wait(workload, event.at_s)
 
-    def _held(self, event: WorkloadSuspended) -> None:
+    def _suspended(self, event: WorkloadSuspended) -> None:
         workload = self._workloads.get(event.workload)
         if workload is not None:
             workload.held = event.held

@@ -73,7 +73,7 @@ def status_of(told: Told, body: dict[str, Any]) -> dict[str, Any]:
 def test_a_job_in_its_pause_is_known_after_a_restart_with_the_end_of_the_pause() -> None:
     before, body = paused()
     sentence = "0 of 2 pods exist. The Job controller pauses after an eviction, until about 00:00:20 UTC."
-    assert before.cluster_state.registry.named[NAME].told_gate == sentence
+    assert before.cluster_state.registry.named[NAME].reported_gate == sentence
     told = restarted(body)
     gang = told.cluster_state.registry.named[NAME]
     assert gang.uses == "team", "its project stays while it may come back"

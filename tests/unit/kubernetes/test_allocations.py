@@ -112,7 +112,10 @@ def test_the_status_wins_over_the_annotation() -> None:
     here.hear("pods", pod("a", on="n1", gpus=2, devices="0,1", start=7, phase="Running"))
     here.step()
     assert held(here) == {"pod-a": ("n1", (2, 3))}
-    assert here.backend.cluster_state.registry.named["team/pod-a"].at(next(iter(_keys(here)))).told == 5
+    assert (
+        here.backend.cluster_state.registry.named["team/pod-a"].at(next(iter(_keys(here)))).reported_start
+        == 5
+    )
 
 
 def test_an_annotation_takes_no_device_that_a_status_gives_to_another_pod() -> None:
@@ -152,7 +155,7 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
     here.hear("pods", *(pod(f"train-{at}", owner=("train", "j1"), gpus=2) for at in range(2)))
     for bind in here.step():
         assert isinstance(bind, Bind)
-        here.backend.told(bind, WriteDone())
+        here.backend.take_outcome(bind, WriteDone())
         said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
         said["start"] = int(bind.annotations["weir.dev/start"])
         here.hear("pods", pod(bind.name, owner=("train", "j1"), gpus=2, **said))
@@ -279,7 +282,7 @@ def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_wi
         here = begun(node("n1", gpus=1, shared=True))
         here.hear("pods", _shared("a", "0.6"))
         (bind,) = here.step()
-        here.backend.told(bind, WriteDone())
+        here.backend.take_outcome(bind, WriteDone())
         changed = _shared("a", later, on="n1", devices="0", start=1, phase="Running")
         changed.metadata.annotations["weir.dev/gpu-devices"] = devices
         here.hear("pods", changed)

@@ -188,7 +188,7 @@ async def test_events_wait_while_many_pods_are_under_way() -> None:
         await asyncio.sleep(0.3)
         assert server.under_way == 20
         server.lets.set()
-        await until(lambda: writer.recorder.said == 1)
+        await until(lambda: writer.recorder.emitted == 1)
         assert server.came[20:] == ["POST n/events"]
         assert len(told) == 20
 
@@ -212,7 +212,7 @@ async def test_why_many_pods_are_evicted_is_said_when_there_is_time() -> None:
         writer.submit([Evict("n", f"p{number}", "u", because=why) for number in range(20)])
         await until(lambda: server.under_way == 20)
         server.lets.set()
-        await until(lambda: len(told) == writer.recorder.said == 20)
+        await until(lambda: len(told) == writer.recorder.emitted == 20)
         assert all("eviction" in what for what in server.came[:20])
         assert server.came.count("POST n/events") == 20
         assert len(server.came) == 40

@@ -115,7 +115,7 @@ def test_a_pod_is_bound_with_its_devices_and_the_number_of_its_start() -> None:
     )
     assert here.backend.binding == 1
     assert here.backend.check(bind) == ""
-    here.backend.told(bind, WriteDone())
+    here.backend.take_outcome(bind, WriteDone())
     assert here.step() == []
     assert here.backend.binding == 0
     assert here.phases() == ["RUNNING"]
@@ -142,7 +142,7 @@ def test_a_binding_is_not_sent_when_others_came_first() -> None:
     (bind,) = here.step()
     here.hear("pods", pod("other", scheduler="default-scheduler", on="n1", gpus=4))
     assert "devices" in here.backend.check(bind)
-    here.backend.told(bind, WriteNotSent("Others took devices."))
+    here.backend.take_outcome(bind, WriteNotSent("Others took devices."))
     assert here.step() == []
     assert here.phases() == ["PENDING"]
 
@@ -152,7 +152,7 @@ def test_refused_bindings_are_tried_again_with_longer_and_longer_pauses() -> Non
     pauses = []
     for _ in range(4):
         (bind,) = here.step()
-        here.backend.told(bind, WriteRefused(409, "It isn't wanted there."))
+        here.backend.take_outcome(bind, WriteRefused(409, "It isn't wanted there."))
         began_s = here.now_s
         assert here.step() == []
         assert here.phases() == ["ABSENT"]
@@ -166,7 +166,7 @@ def test_refused_bindings_are_tried_again_with_longer_and_longer_pauses() -> Non
 def test_a_binding_of_which_nobody_knows_is_found_out_or_tried_again() -> None:
     here = scene()
     (bind,) = here.step()
-    here.backend.told(bind, WriteUnknown("The connection was cut."))
+    here.backend.take_outcome(bind, WriteUnknown("The connection was cut."))
     assert here.step() == []
     assert here.phases() == ["RUNNING"]
     assert here.step(after_s=31.0) == []
@@ -188,7 +188,7 @@ def test_a_pod_that_comes_to_ask_for_something_else_while_it_is_being_bound() ->
         assert here.step() == []
         assert sorted(here.phases()) == ["ABSENT", "RUNNING", "RUNNING"]  # one has left its place for another
         assert here.backend.check(binds["train-0"]) == ""
-        here.backend.told(binds["train-0"], outcome)
+        here.backend.take_outcome(binds["train-0"], outcome)
         here.step()
         assert here.phases().count(phase) == 2
 
@@ -198,7 +198,7 @@ def test_a_pod_that_is_gone_before_it_is_bound_is_lost() -> None:
     (bind,) = here.step()
     here.gone("train-0")
     here.hear("pods", pod("train-b", owner=("train", "j1")))
-    here.backend.told(bind, WriteRefused(404, "There is no such pod."))
+    here.backend.take_outcome(bind, WriteRefused(404, "There is no such pod."))
     (again,) = here.step()
     assert again.name == "train-b"
 
@@ -206,7 +206,7 @@ def test_a_pod_that_is_gone_before_it_is_bound_is_lost() -> None:
 def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
     here = scene(max_runtime="10s")
     (bind,) = here.step()
-    here.backend.told(bind, WriteDone())
+    here.backend.take_outcome(bind, WriteDone())
     running = {"owner": ("train", "j1"), "on": "n1", "start": 1, "devices": "0", "phase": "Running"}
     here.hear("pods", pod("train-0", **running))
     here.step()
@@ -233,11 +233,11 @@ def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
 def test_an_eviction_that_cannot_be_is_taken_back() -> None:
     here = scene(max_runtime="10s")
     (bind,) = here.step()
-    here.backend.told(bind, WriteDone())
+    here.backend.take_outcome(bind, WriteDone())
     here.hear("pods", pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase="Running"))
     here.step()
     (evict,) = here.step(after_s=11.0)
-    here.backend.told(evict, WriteDelayed("Its disruption budget allows none now."))
+    here.backend.take_outcome(evict, WriteDelayed("Its disruption budget allows none now."))
     here.step()
     assert not any(isinstance(each, EmitEvent) for each in here.told())  # its object isn't there yet
     thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), WorkloadSpec(OwnerFields("j1")))
@@ -307,7 +307,7 @@ def test_a_new_control_takes_over_what_was_ordered() -> None:
     here.connect()
     assert here.step() == []
     assert here.phases() == [Phase.RUNNING.name]
-    here.backend.told(bind, WriteRefused(409, "no"))
+    here.backend.take_outcome(bind, WriteRefused(409, "no"))
     here.step()
     assert here.phases() == ["ABSENT"]
 
@@ -396,6 +396,6 @@ def test_since_when_a_gang_is_short_of_pods_outlives_the_leader(kept: bool) -> N
     assert patch["shortSince"] == ("2026-01-01T00:04:40Z" if kept else "2026-01-01T00:05:00Z")
     here.hear("nodes", node("n1", gpus=4))
     (bind,) = here.step()
-    here.backend.told(bind, WriteDone())
+    here.backend.take_outcome(bind, WriteDone())
     here.step(after_s=10.0)
     assert status_of(here.told())["shortSince"] is None

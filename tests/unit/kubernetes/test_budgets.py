@@ -146,7 +146,7 @@ def test_another_is_chosen_as_soon_as_an_eviction_is_refused(site: Site) -> None
     site.asks()
     (first,) = site.step()
     assert not first.insists
-    site.backend.told(first, REFUSED)
+    site.backend.take_outcome(first, REFUSED)
     (second,) = site.step()
     assert {first.name, second.name} == {"a-0", "b-0"}
     assert site.backend.check(second) == ""
@@ -160,7 +160,7 @@ def test_stale_budget_is_not_tried_twice_and_is_believed_again_once_it_changes(s
     site.hear("poddisruptionbudgets", budget(allowed=1, selector=EVERYONE, healthy=(2, 1, 2)))
     site.asks()
     (first,) = site.step()
-    site.backend.told(first, REFUSED)
+    site.backend.take_outcome(first, REFUSED)
     assert site.step() == []
     assert site.allowed() == {"ta/b": 0}
     assert site.step(1.0) == []
@@ -173,7 +173,7 @@ def test_refusing_budget_is_believed_again_after_a_while(site: Site) -> None:
     site.hear("poddisruptionbudgets", budget(allowed=1, selector=EVERYONE, healthy=(2, 1, 2)))
     site.asks()
     (first,) = site.step()
-    site.backend.told(first, REFUSED)
+    site.backend.take_outcome(first, REFUSED)
     assert site.step() == []
     due_s = site.backend.due_s
     assert due_s is not None
@@ -188,7 +188,7 @@ def test_ordered_evictions_count_before_the_status_shows_them(site: Site) -> Non
     (evict,) = site.step()
     site.step()
     assert site.allowed() == {"ta/b": 0}
-    site.backend.told(evict, WriteDone())
+    site.backend.take_outcome(evict, WriteDone())
     site.step()
     assert site.allowed() == {"ta/b": 0}, "accepted, and the status isn't seen yet"
     site.hear("poddisruptionbudgets", budget(allowed=0, disrupted=[evict.name], **several))
@@ -416,12 +416,12 @@ def test_people_hear_of_a_refused_eviction(site: Site) -> None:
     site.asks()
     (evict,) = site.step()
     site.backend.tell_people(site.now_s)
-    site.backend.told(evict, REFUSED)
+    site.backend.take_outcome(evict, REFUSED)
     site.step()
     for _ in range(5):
         site.now_s += 2.0
         site.backend.tell_people(site.now_s)
-    assert site.cluster_state.registry.named["ta/job-" + evict.name[0]].told is not None
+    assert site.cluster_state.registry.named["ta/job-" + evict.name[0]].reported is not None
     assert not any(isinstance(each, EmitEvent) and each.reason == "HeldUp" for each in site.writes)
 
 

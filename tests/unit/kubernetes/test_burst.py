@@ -27,7 +27,7 @@ def crowd(pods: int, gpus: int = MANY, until: int = 0) -> Scene:
         here.hear("pods", pod(f"j{at}-0", owner=(f"j{at}", f"uid{at}")))
     for bind in here.step():
         assert isinstance(bind, Bind)
-        here.backend.told(bind, WriteDone())
+        here.backend.take_outcome(bind, WriteDone())
     here.step()
     return here
 
@@ -194,7 +194,7 @@ def test_pods_that_are_evicted_are_a_burst_until_they_are_gone() -> None:
     here.hear("owners", job("train", "j1", max_runtime="10s"))
     here.hear("pods", pod("train-0", owner=("train", "j1")))
     (bind,) = here.step()
-    here.backend.told(bind, WriteDone())
+    here.backend.take_outcome(bind, WriteDone())
     held = {"owner": ("train", "j1"), "on": "n1", "start": 1, "devices": "0", "phase": "Running"}
     here.hear("pods", pod("train-0", **held))  # type: ignore[arg-type]
     here.step()

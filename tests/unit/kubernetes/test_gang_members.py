@@ -48,7 +48,7 @@ def gang(told: Told, name: str = "mpijob-mpi") -> Gang:
 
 
 def why(told: Told, name: str = "mpijob-mpi") -> str | None:
-    return gang(told, name).told_gate
+    return gang(told, name).reported_gate
 
 
 def numbers(told: Told, name: str = "mpijob-mpi") -> tuple[str, str]:

@@ -73,7 +73,7 @@ class Served(Scene):
         bound = []
         for write in ordered:
             if isinstance(write, Bind):
-                self.backend.told(write, WriteDone())
+                self.backend.take_outcome(write, WriteDone())
                 _, made = self.served["pods", f"{write.namespace}/{write.name}"]
                 made["spec"]["nodeName"], made["status"] = write.node, {"phase": "Running"}
                 made["metadata"].setdefault("annotations", {}).update(write.annotations)
@@ -138,8 +138,8 @@ def _held_once(here: Served) -> None:
     """Nobody's claim gives a pod more than it requests, or a device that another one has."""
     cluster_state, taken = here.backend.cluster_state, {}
     for gang in cluster_state.registry.named.values():
-        for tracked in gang.pods() if gang.told is not None else ():
-            if not tracked.told:
+        for tracked in gang.pods() if gang.reported is not None else ():
+            if not tracked.reported_start:
                 continue
             assert tracked.info is not None
             assert len(tracked.devices) <= tracked.info.request.devices, tracked.key
@@ -185,4 +185,4 @@ def test_every_other_pod_is_placed(seed: int) -> None:
     _held_once(after)
     for at in range(0, OBJECTS, 50):
         gang = after.backend.cluster_state.registry.named[f"good/pod-good-{at}"]
-        assert [(tracked.holds, bool(tracked.told)) for tracked in gang.pods()] == [(True, True)]
+        assert [(tracked.holds, bool(tracked.reported_start)) for tracked in gang.pods()] == [(True, True)]

@@ -65,7 +65,7 @@ def test_what_weir_bound_stays_what_it_is_when_its_quota_shrinks() -> None:
     here.hear("pods", fixed("kept", gpus=8))
     (bind,) = here.step()
     assert isinstance(bind, Bind)
-    here.backend.told(bind, WriteDone())
+    here.backend.take_outcome(bind, WriteDone())
     said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
     here.hear("pods", fixed("kept", gpus=8, **said))
     here.step()
@@ -123,7 +123,7 @@ def test_a_borrower_that_says_later_that_it_is_not_preemptible_gives_way_all_the
     here = begun(quota=2)
     here.hear("pods", pod("borrows", gpus=8))
     (bind,) = here.step()
-    here.backend.told(bind, WriteDone())
+    here.backend.take_outcome(bind, WriteDone())
     said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
     here.hear("pods", fixed("borrows", gpus=8, **said))
     here.step()

@@ -96,7 +96,7 @@ def test_host_ports_that_users_choose_are_bounded(monkeypatch: pytest.MonkeyPatc
     here.hear("pods", pod("last"))
     assert [each.name for each in here.step()] == ["last"]
     assert sum(name.startswith("hostport/") for name in here.control.cluster.rows.names) == 8
-    assert here.backend.cluster_state.registry.named["team/pod-p-06"].told_gate is None
-    gate = here.backend.cluster_state.registry.named["team/pod-p-07"].told_gate
+    assert here.backend.cluster_state.registry.named["team/pod-p-06"].reported_gate is None
+    gate = here.backend.cluster_state.registry.named["team/pod-p-07"].reported_gate
     told = "A pod asks for hostport/TCP/80/10.0.0.7, and pods may use 8 different host ports in a cluster"
     assert gate == f"{told}: use one that other pods use, or none."

@@ -120,7 +120,7 @@ def test_a_start_whose_order_cant_be_read_is_lost_and_named(rig: Rig, kind: str)
     rig.crash()
     exit_ = rig.exit(pod)
     assert exit_.how is PodExit.LOST
-    assert exit_.said.startswith("Its spec can't be read: start.json ")
+    assert exit_.sentence.startswith("Its spec can't be read: start.json ")
     assert gone(pid)
     other = rig.run("true", name="other")
     assert rig.exit(other).how is PodExit.DONE
@@ -132,7 +132,7 @@ def test_an_order_of_another_start_is_no_order(rig: Rig) -> None:
     rig.says(other, "\n")
     (rig.directory(one) / pod_files.START).write_bytes((rig.directory(other) / pod_files.START).read_bytes())
     rig.crash()
-    assert "belongs to another start" in rig.exit(one).said
+    assert "belongs to another start" in rig.exit(one).sentence
     assert not [fact for fact in of(rig.relisted, PodExited) if fact.pod == other]
 
 
@@ -187,7 +187,7 @@ def test_a_start_that_cant_be_written_down_fails_alone(rig: Rig) -> None:
     rig.start(PodKey("blocked", 0, 0))
     exit_ = rig.exit(PodKey("blocked", 0, 0))
     assert exit_.how is PodExit.FAILED
-    assert "Not a directory" in exit_.said
+    assert "Not a directory" in exit_.sentence
     rig.crash()
     assert rig.exit(rig.run("true", name="other")).how is PodExit.DONE
 
@@ -207,7 +207,7 @@ def test_an_own_directory_that_is_none_says_so(rig: Rig, tmp_path: Path) -> None
     rig.start(PodKey("blocked", 0, 0))
     exit_ = rig.exit(PodKey("blocked", 0, 0))
     assert exit_.how is PodExit.FAILED
-    assert "is a link, or lies below one" in exit_.said
+    assert "is a link, or lies below one" in exit_.sentence
     assert not list(tmp_path.glob("1-0-0/*"))
 
 

@@ -28,7 +28,7 @@ def demo() -> int:
         return _fail(wanting)
     try:
         with DemoPool() as stage:
-            facts = _told(stage)
+            facts = _outcome(stage)
     except Interrupted:
         left = f"{stage.home} could not be removed" if stage.home.exists() else "its files are gone"
         print(f"\nEnded: everything that was started has ended, and {left}.", file=sys.stderr)
@@ -40,7 +40,7 @@ def demo() -> int:
     return 0 if all(claim.holds for claim in results) else FAILED
 
 
-def _told(stage: "DemoPool") -> "DemoOutcome":
+def _outcome(stage: "DemoPool") -> "DemoOutcome":
     """Run the tour, and collect the facts for the checks before the pool is gone."""
     from weir.cli.demo.checks import DemoOutcome
     from weir.cli.demo.jobs import GANG

@@ -58,7 +58,7 @@ class ClientConfig(Struct, rename="camel"):
     service: ServiceReference | None = None
     url: str | None = None
 
-    def told(self, bundle: str, path: str) -> dict[str, Any]:
+    def change(self, bundle: str, path: str) -> dict[str, Any]:
         """Return what has to change so that a webhook has this bundle and this path."""
         change: dict[str, Any] = {}
         if self.ca_bundle != bundle:
@@ -118,20 +118,20 @@ class CertificateRotation:
     async def round(self) -> float:
         """Bring everything up to date; after how many seconds to look again."""
         try:
-            held = await self._held()
-            missing = await self._make_known(held)
+            certificates = await self._stored_certificates()
+            missing = await self._make_known(certificates)
         except ApiError as error:
             _LOG.warning("webhook_certificates_not_renewed", why=str(error))
             return AGAIN_S
-        self._held_last = held
-        if held.certificate != self.served:
-            self._serve(held)
+        self._held_last = certificates
+        if certificates.certificate != self.served:
+            self._serve(certificates)
         if missing and missing != self._missing:
             _LOG.warning("webhooks_not_configured", missing=missing, name=self._configurations)
         self._missing = missing
         return AGAIN_S if missing else EVERY_S
 
-    async def _held(self) -> Certificates:
+    async def _stored_certificates(self) -> Certificates:
         """Return the certificates of the Secret, after renewing those that are due."""
         path = f"{self._secrets}/{self._secret}"
         for left in reversed(range(_TRIES)):
@@ -139,9 +139,11 @@ class CertificateRotation:
                 found = await self._api.get(path, Secret)
             except NotFound:
                 found = Secret(Metadata(name=self._secret))
-            held = read(found.data)
-            wanted = self._first() if held is None else renewed(held, self._names, self._now())
-            if wanted is held:
+            certificates = read(found.data)
+            wanted = (
+                self._first() if certificates is None else renewed(certificates, self._names, self._now())
+            )
+            if wanted is certificates:
                 return wanted
             try:
                 await self._write(found, wanted)
@@ -167,10 +169,10 @@ class CertificateRotation:
         else:
             await self._api.post(self._secrets, {**body, "metadata": metadata}, Secret)
 
-    async def _make_known(self, held: Certificates) -> list[str]:
+    async def _make_known(self, certificates: Certificates) -> list[str]:
         """Have the API server trust what will be served and what is; the configurations that aren't there."""
         missing = []
-        bundle = base64.b64encode(held.bundle).decode()
+        bundle = base64.b64encode(certificates.bundle).decode()
         for kind, step in _CONFIGURATIONS.items():
             path = path_of(_REGISTRATION, kind, name=self._configurations)
             try:
@@ -179,22 +181,22 @@ class CertificateRotation:
                 missing.append(kind)
                 continue
             changes = {
-                each.name: each.client_config.told(
-                    bundle, f"/{_OWN_STEPS.get(each.name, step)}/{held.caller_key}"
+                each.name: each.client_config.change(
+                    bundle, f"/{_OWN_STEPS.get(each.name, step)}/{certificates.caller_key}"
                 )
                 for each in found.webhooks
             }
-            told = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
-            if told:
-                await self._api.patch(path, {"webhooks": told}, Patch.STRATEGIC, WebhookConfiguration)
+            change = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
+            if change:
+                await self._api.patch(path, {"webhooks": change}, Patch.STRATEGIC, WebhookConfiguration)
         return missing
 
-    def _serve(self, held: Certificates) -> None:
+    def _serve(self, certificates: Certificates) -> None:
         """From the next connection on. OpenSSL reads files alone, so there are some for a moment."""
         with tempfile.TemporaryDirectory(prefix="weir-") as directory:
             certificate, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
-            certificate.write_bytes(held.certificate)
+            certificate.write_bytes(certificates.certificate)
             key.touch(mode=0o600)
-            key.write_bytes(held.key)
+            key.write_bytes(certificates.key)
             self.tls.load_cert_chain(certificate, key)
-        self.served = held.certificate
+        self.served = certificates.certificate

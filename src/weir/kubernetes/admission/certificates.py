@@ -51,14 +51,16 @@ def first(names: Sequence[str], now: datetime) -> Certificates:
     return Certificates(_pem(authority), certificate, key, secrets.token_hex(16))
 
 
-def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certificates:
+def renewed(certificates: Certificates, names: Sequence[str], now: datetime) -> Certificates:
     """Return the certificates with those renewed that are due; the same object if none is."""
-    if not held.caller_key:
-        held = replace(held, caller_key=secrets.token_hex(16))
-    serving = x509.load_pem_x509_certificate(held.certificate)
+    if not certificates.caller_key:
+        certificates = replace(certificates, caller_key=secrets.token_hex(16))
+    serving = x509.load_pem_x509_certificate(certificates.certificate)
     if _is_due(serving, now) or set(names) - set(_names_of(serving)):
-        return trusting(replace(first(names, now), caller_key=held.caller_key), held.bundle, now)
-    return held
+        return trusting(
+            replace(first(names, now), caller_key=certificates.caller_key), certificates.bundle, now
+        )
+    return certificates
 
 
 def trusting(new: Certificates, bundle: bytes, now: datetime) -> Certificates:
@@ -83,13 +85,13 @@ def read(data: Mapping[str, str]) -> Certificates | None:
     return found
 
 
-def written(held: Certificates) -> dict[str, Any]:
+def written(certificates: Certificates) -> dict[str, Any]:
     """Return the data of a Secret of type kubernetes.io/tls."""
     parts = {
-        _CA: held.bundle,
-        _CERTIFICATE: held.certificate,
-        _KEY: held.key,
-        _CALLER_KEY: held.caller_key.encode(),
+        _CA: certificates.bundle,
+        _CERTIFICATE: certificates.certificate,
+        _KEY: certificates.key,
+        _CALLER_KEY: certificates.caller_key.encode(),
     }
     return {name: base64.b64encode(part).decode() for name, part in parts.items()}
 

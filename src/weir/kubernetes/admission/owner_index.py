@@ -88,8 +88,8 @@ class OwnerIndex:
                 return
             has_gpus = before.has_gpus
         else:
-            said = {"labels": meta.labels, "annotations": meta.annotations, "spec": thing.spec}
-            has_gpus = asks_for_gpus(said, self._is_device)
+            body = {"labels": meta.labels, "annotations": meta.annotations, "spec": thing.spec}
+            has_gpus = asks_for_gpus(body, self._is_device)
         self._owners[meta.uid] = _Owner(has_gpus, above, meta.generation)
         for awaited in self._awaited.get(meta.uid, ()):
             if not awaited.done():
@@ -150,13 +150,13 @@ class OwnerIndex:
         if pod.metadata.uid != reference.uid:
             return None
         meta = pod.metadata
-        said = {
+        body = {
             "labels": meta.labels,
             "annotations": meta.annotations,
             "containers": [msgspec.to_builtins(each.resources) for each in pod.spec.containers],
             "init": [msgspec.to_builtins(each.resources) for each in pod.spec.init_containers],
         }
-        found = _Owner(asks_for_gpus(said, self._is_device), _controller(meta), 0)
+        found = _Owner(asks_for_gpus(body, self._is_device), _controller(meta), 0)
         self._pods[reference.uid] = found
         if len(self._pods) > PODS_KEPT_MAX:
             self._pods.popitem(last=False)

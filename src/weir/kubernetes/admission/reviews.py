@@ -1,7 +1,7 @@
 """Answers to admission reviews: patches and refusals. Pure, one review at a time.
 
 Pods that ask for GPUs in a namespace bound to a project come to Weir by themselves, and Jobs are told that
-a preemption is no failure. What can't be right is refused at the door, with what to write instead: later
+a preemption is no failure. A mistake is refused on admission, with its correction: later
 it would only wait. Everything here is a courtesy. The scheduler reads the same labels with the same
 functions, so an object that slips past a webhook that was away is not placed wrongly, only told later.
 """
@@ -79,7 +79,7 @@ class PodRules:
 
     scheduler: str
     is_device: Callable[[str], bool]
-    refusals: Callable[[KubePod, Annotations], Sequence[str]] = lambda _pod, _said: ()
+    refusals: Callable[[KubePod, Annotations], Sequence[str]] = lambda _pod, _annotations: ()
 
 
 # What is changed
@@ -201,10 +201,10 @@ def _of_object(kind: str, thing: Object, namespace: str, known: QuotaTree, readi
         ours = _is_ours(thing, namespace, known, reading)
     annotations, found = _read(pod, owners)
     if not ours:
-        told = [each for each in found if each.startswith(PREFIX)]
+        sentences = [each for each in found if each.startswith(PREFIX)]
         if known.refuses_gpus(namespace) and _asks_for_devices(pod.get("spec") or {}, reading):
-            told.append(_outside(namespace))
-        return told
+            sentences.append(_outside(namespace))
+        return sentences
     too_large = _size(thing)
     if too_large:
         return found + too_large
@@ -294,8 +294,8 @@ def _of_project(annotations: Annotations, namespace: str, known: QuotaTree, *, i
 def _one_of(names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
-    told = ", ".join(names[:_NAMES_TOLD_MAX])
-    return f"one of {told}" + (", ..." if len(names) > _NAMES_TOLD_MAX else "")
+    listed = ", ".join(names[:_NAMES_TOLD_MAX])
+    return f"one of {listed}" + (", ..." if len(names) > _NAMES_TOLD_MAX else "")
 
 
 def _of_queue(request: Object, known: QuotaTree) -> list[str]:
@@ -309,11 +309,11 @@ def _of_queue(request: Object, known: QuotaTree) -> list[str]:
     # The newest of all, so that whatever it doesn't go with stays as it is and the blame is its own.
     made = QueueObject(name, new.get("spec") or {}, _NEWEST_S if before is None else before.created_s)
     tree = tree_of(*({**of, **({name: made} if key == kind else {})}.values() for key, of in objects.items()))
-    told = [each[kind, name] for each in (tree.refused, tree.remarks) if (kind, name) in each]
+    sentences = [each[kind, name] for each in (tree.refused, tree.remarks) if (kind, name) in each]
     if before is not None:  # a circle may be told of another member of it
         new_remarks = tree.remarks.keys() - known.tree.remarks.keys()
-        told += [tree.remarks[key] for key in new_remarks if key != (kind, name)]
-    return [each.partition("; until ")[0] for each in told]
+        sentences += [tree.remarks[key] for key in new_remarks if key != (kind, name)]
+    return [each.partition("; until ")[0] for each in sentences]
 
 
 def _of_deletion(kind: str, name: str, known: QuotaTree) -> list[str]:
@@ -322,5 +322,5 @@ def _of_deletion(kind: str, name: str, known: QuotaTree) -> list[str]:
     below = [queue.name for queue in known.tree.queues if queue.parent == name]
     if not below:
         return []
-    told = ", ".join(below[:_NAMES_TOLD_MAX]) + (", ..." if len(below) > _NAMES_TOLD_MAX else "")
-    return [f"the department {name} isn't empty: move or delete {told} first"]
+    listed = ", ".join(below[:_NAMES_TOLD_MAX]) + (", ..." if len(below) > _NAMES_TOLD_MAX else "")
+    return [f"the department {name} isn't empty: move or delete {listed} first"]

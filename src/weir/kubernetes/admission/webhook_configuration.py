@@ -133,14 +133,14 @@ def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) 
     A pod that asks for devices has them in its limits.
     """
     named = " || ".join(is_device(each) for each in devices) or "false"
-    asks = " || ".join(
+    requests = " || ".join(
         f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "
         f"c.resources.limits.exists(r, {named})))"
         for part in ("containers", "initContainers")
     )
     of = f"(has({spec}.schedulerName) ? {spec}.schedulerName : '{DEFAULT_SCHEDULER}')"
     speaks = f"(has({thing}.metadata) && ({_says(thing)}))"
-    return f"{of} == '{scheduler}' || {speaks} || ({of} == '{DEFAULT_SCHEDULER}' && ({asks}))"
+    return f"{of} == '{scheduler}' || {speaks} || ({of} == '{DEFAULT_SCHEDULER}' && ({requests}))"
 
 
 def _has_owner(thing: str) -> str:

@@ -77,12 +77,12 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
         member_worker.close()
 
     async def alive(_request: web.Request) -> web.Response:
-        return _said(well=served.is_alive())
+        return _health_response(well=served.is_alive())
 
     async def ready(_request: web.Request) -> web.Response:
         if trouble := served.trouble():
             return web.Response(status=503, text=f"{trouble}\n")
-        return _said(well=served.is_ready() and served.known() is not None)
+        return _health_response(well=served.is_ready() and served.known() is not None)
 
     async def metrics(request: web.Request) -> web.Response:
         may = await served.token_reviewer.may_get(request.headers.get("Authorization", ""), "/metrics")
@@ -154,7 +154,7 @@ async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, por
     return Listener(runner, listening)
 
 
-def _said(*, well: bool) -> web.Response:
+def _health_response(*, well: bool) -> web.Response:
     return web.Response(text="ok\n") if well else web.Response(status=503, text="not yet\n")
 
 
@@ -244,17 +244,17 @@ def _answered(body: bytes, answer: Answer, known: QuotaTree, reading: PodRules) 
     try:
         asked = msgspec.json.decode(body)["request"]
         uid = asked["uid"]
-        said = answer(asked, known, reading)
+        response = answer(asked, known, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
-    return _as_review(uid, said)
+    return _as_review(uid, response)
 
 
-def _as_review(uid: Any, said: Mapping[str, Any]) -> bytes:
-    response = {"uid": uid, **said}
+def _as_review(uid: Any, response: Mapping[str, Any]) -> bytes:
+    review = {"uid": uid, **response}
     return msgspec.json.encode(
-        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": review}
     )
 
 
@@ -273,7 +273,7 @@ def _judged(asked: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> di
     wrong: Sequence[str] = review_errors(asked, known, reading)
     if not wrong:
         return {"allowed": True}
-    told = summary(wrong)
+    message = summary(wrong)
     if not asked.get("dryRun"):
         kind, metadata = asked.get("kind") or {}, (asked.get("object") or {}).get("metadata") or {}
         _LOG.info(
@@ -281,16 +281,16 @@ def _judged(asked: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> di
             kind=str(kind.get("kind", ""))[:_NAME_MAX],
             namespace=str(asked.get("namespace", ""))[:_NAME_MAX],
             name=str(asked.get("name") or metadata.get("generateName", ""))[:_NAME_MAX],
-            why=told[:_DENIAL_MAX],
+            why=message[:_DENIAL_MAX],
         )
-    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": told}}
+    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": message}}
 
 
 def summary(sentences: Sequence[str]) -> str:
     """Return the first sentences, each shortened, and the number of those left out."""
-    told = [
+    shortened = [
         each if len(each) <= MISTAKE_CHARACTERS_MAX else each[: MISTAKE_CHARACTERS_MAX - 3] + "..."
         for each in sentences[:MISTAKES_TOLD_MAX]
     ]
-    left = len(sentences) - len(told)
-    return "; ".join([*told, f"and {left} more"] if left else told)
+    left = len(sentences) - len(shortened)
+    return "; ".join([*shortened, f"and {left} more"] if left else shortened)

@@ -171,7 +171,7 @@ class ApiClient:
         try:
             async with asyncio.timeout(self._limits.write_s):
                 answer = await self._lines.ask(await self._request("GET", "/version", ""), again=True)
-            return parsedate_to_datetime(answer.said("date")).timestamp() + _HALF_S
+            return parsedate_to_datetime(answer.header("date")).timestamp() + _HALF_S
         except (*_UNANSWERED, ValueError):
             return None
 
@@ -215,8 +215,8 @@ class ApiClient:
             request = await self._request("GET", path, urlencode(query))
             async with self._lines.stream(request, limits.silence_s) as (answer, pieces):
                 if answer.status >= 300:
-                    said = b"".join([page async for page in pieces])
-                    raise refusal(answer.status, said, answer.said("retry-after"))
+                    text = b"".join([page async for page in pieces])
+                    raise refusal(answer.status, text, answer.header("retry-after"))
                 async for received in pieces:
                     *lines, rest = (rest + received).split(b"\n")
                     if len(rest) > limits.event_bytes:
@@ -276,7 +276,7 @@ class ApiClient:
             self.unanswered += 1
             raise _unreachable(error, method, path) from None
         if answer.status >= 300:
-            raise refusal(answer.status, answer.body, answer.said("retry-after"))
+            raise refusal(answer.status, answer.body, answer.header("retry-after"))
         return answer.body
 
     async def _request(
@@ -309,11 +309,11 @@ _UNSENT = (RequestNotSent, NoCredentials)
 
 def _unreachable(error: Exception, method: str, path: str) -> ApiUnreachable:
     """Return the error as a sentence: the exception itself may hold the request with its credentials."""
-    said = str(error) or (
+    reason = str(error) or (
         "there was no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     )
     return ApiUnreachable(
-        f"{method} {path}: {said}", may_have_happened=method != "GET" and not isinstance(error, _UNSENT)
+        f"{method} {path}: {reason}", may_have_happened=method != "GET" and not isinstance(error, _UNSENT)
     )
 
 

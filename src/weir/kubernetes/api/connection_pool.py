@@ -159,8 +159,8 @@ class ConnectionPool:
         except TimeoutError:
             raise RequestNotSent(f"{self._host} can't be reached within {self._to.connect_s:g} s") from None
         except (OSError, NotHttp) as error:
-            said = str(error) or type(error).__name__
-            raise RequestNotSent(f"{self._host} can't be reached: {said}") from None
+            reason = str(error) or type(error).__name__
+            raise RequestNotSent(f"{self._host} can't be reached: {reason}") from None
         self._all.add(line)
         self._none.clear()
         return line
@@ -187,17 +187,17 @@ class ConnectionPool:
         there = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             asked = f"CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n{_credentials(proxy)}\r\n"
-            said = await line.begin(asked.encode("latin-1"))
-            if said.status == 200:
+            response = await line.begin(asked.encode("latin-1"))
+            if response.status == 200:
                 inner = HttpConnection(self._forget)
                 name = self._to.server_name or host
                 secured = await loop.start_tls(transport, inner, tls, server_hostname=name)
         except BaseException:
             transport.abort()
             raise
-        if said.status != 200:
+        if response.status != 200:
             transport.abort()
-            raise NotHttp(f"the proxy answered {said.status}")
+            raise NotHttp(f"the proxy answered {response.status}")
         assert secured is not None, "the connection was not closed meanwhile"
         inner.connection_made(secured)
         return inner
@@ -239,8 +239,8 @@ def _credentials(proxy: SplitResult) -> str:
     """Return the header line with the credentials for a proxy."""
     if proxy.username is None:
         return ""
-    said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return f"Proxy-Authorization: Basic {b64encode(said.encode()).decode()}\r\n"
+    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return f"Proxy-Authorization: Basic {b64encode(login.encode()).decode()}\r\n"
 
 
 async def _connected(host: str, port: int) -> socket.socket:

@@ -33,7 +33,7 @@ class HttpResponse:
     head: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: bytes = b""
 
-    def said(self, name: str) -> str:
+    def header(self, name: str) -> str:
         """Return the value of a header, or ""; `name` in lower case."""
         known = (value for key, value in self.head if key.decode("latin-1").lower() == name)
         return next(known, b"").decode("latin-1")
@@ -198,4 +198,4 @@ class HttpConnection(asyncio.Protocol):
 
     def _says_its_end(self) -> bool:
         """Return True if the answer has a length; one without lasts until the connection ends."""
-        return bool(self._answer.said("content-length") or self._answer.said("transfer-encoding"))
+        return bool(self._answer.header("content-length") or self._answer.header("transfer-encoding"))

@@ -298,10 +298,10 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
         return _translated(shapes[schema["$ref"].rsplit("/", 1)[1]], shapes, word)
     if "anyOf" in schema:  # something or nothing; nothing is as if it weren't there
         (some,) = (each for each in schema["anyOf"] if each.get("type") != "null")
-        return _translated({**some, **_said(schema)}, shapes, word)
+        return _translated({**some, **_stated(schema)}, shapes, word)
     if isinstance(schema.get("type"), list):
         return _amount(schema, word)
-    found: Schema = {key: schema[key] for key in _TAKEN if key in schema} | _said(schema)
+    found: Schema = {key: schema[key] for key in _TAKEN if key in schema} | _stated(schema)
     if found["type"] == "string" and "enum" not in found and "format" not in found:
         found.setdefault("maxLength", _PROSE_MOST if word in _PROSE else _NAME_MOST)
     elif found["type"] == "array":
@@ -318,13 +318,13 @@ def _description(word: str) -> Schema:
     return {} if text is None else {"description": text}
 
 
-def _said(schema: Mapping[str, Any]) -> Schema:
+def _stated(schema: Mapping[str, Any]) -> Schema:
     return {"description": schema["description"]} if "description" in schema else {}
 
 
 def _amount(schema: Mapping[str, Any], word: str) -> Schema:
     rules = {"x-kubernetes-validations": [_VALUES[word]]} if word in _VALUES else {}
-    return {"x-kubernetes-int-or-string": True, "maxLength": _AMOUNT_MOST, **_said(schema), **rules}
+    return {"x-kubernetes-int-or-string": True, "maxLength": _AMOUNT_MOST, **_stated(schema), **rules}
 
 
 def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> Schema:

@@ -123,9 +123,9 @@ def _placed(each: Any_, above: Mapping[str, DepartmentEntry], tree: QueueTree) -
     if parent is None or parent in above:
         return each
     kind = "Project" if isinstance(each, ProjectEntry) else "Department"
-    told = nearest(parent, above)
+    suggestion = nearest(parent, above)
     tree.remarks[kind, each.name] = (
-        f"there is no department {parent}; {told}; until it is there, {each.name} stands at the root"
+        f"there is no department {parent}; {suggestion}; until it is there, {each.name} stands at the root"
     )
     return each.model_copy(update={link: None})
 
@@ -149,9 +149,9 @@ def _cut_circles(
         if not circle:
             continue
         newest = max(circle, key=lambda each: (rows[each][0], each))
-        told = " in ".join([*circle, circle[0]])
+        path = " in ".join([*circle, circle[0]])
         tree.remarks["Department", newest] = (
-            f"{told} is a circle: leave out the parent of one of them; until then {newest} stands at the root"
+            f"{path} is a circle: leave out the parent of one of them; until then {newest} stands at the root"
         )
         above[newest] = above[newest].model_copy(update={"parent": None})
 

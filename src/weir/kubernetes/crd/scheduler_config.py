@@ -42,7 +42,7 @@ def settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerSe
     try:
         return _settings_of(spec, base)
     except InvalidFile as error:
-        raise InvalidObject("; ".join(_told(str(each)) for each in error.mistakes)) from None
+        raise InvalidObject("; ".join(_without_position(str(each)) for each in error.mistakes)) from None
     except RecursionError:
         raise InvalidObject("the spec is nested too deeply: write at most some ten levels") from None
 
@@ -70,7 +70,7 @@ def _settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerS
         raise InvalidObject(str(error)) from None
 
 
-def _told(mistake: str) -> str:
+def _without_position(mistake: str) -> str:
     """Return a mistake without the position in the text that was made of the spec."""
     place, _, rest = mistake.partition(": ")
     head = place.partition(":")[0]

@@ -177,8 +177,8 @@ def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -
     except ValidationError as error:
         add_errors(error, form, (), fields)
         found = None
-    if fields.said:
-        raise InvalidObject("; ".join(fields.said))
+    if fields.found:
+        raise InvalidObject("; ".join(fields.found))
     assert found is not None
     return found
 
@@ -188,14 +188,14 @@ class _FieldMistakes(Mistakes):
 
     def __init__(self, form: type[BaseModel]) -> None:
         super().__init__("")
-        self.said: dict[str, None] = {}
+        self.found: dict[str, None] = {}
         self._words = {name: camel(name) for name in _names(form) if camel(name) != name}
 
     def at(self, path: Any, text: str) -> None:  # noqa: ARG002 - an object has no lines
         """Something is wrong."""
         for word, called in self._words.items():
             text = text.replace(word, called)
-        self.said.setdefault(text)
+        self.found.setdefault(text)
 
 
 def _names(form: type[BaseModel]) -> Iterator[str]:

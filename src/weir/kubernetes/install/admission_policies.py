@@ -74,7 +74,7 @@ def policies(
 def _written_by_weir(account: str) -> Policy:
     """Refuse the keys that Weir writes, on pods and on bindings, from every other account."""
     keys = [f"{PREFIX}{word}" for word in WRITTEN_BY_WEIR]
-    told = (
+    message_expression = (
         "variables.touched[0] + ' is written by Weir alone, not by ' + request.userInfo.username + "
         "(request.operation == 'CREATE' ? ': leave it out' : ': leave it as it is')"
     )
@@ -88,7 +88,7 @@ def _written_by_weir(account: str) -> Policy:
         variables=[("touched", f"{quoted_list(keys)}.filter(k, {changed_key('k')})")],
         expression="variables.touched.size() == 0",
         message=f"{' and '.join(keys)} are written by Weir alone: leave them out, or as they are.",
-        told=told,
+        message_expression=message_expression,
     )
 
 
@@ -105,7 +105,7 @@ def _fixed_shares(account: str, scheduler: str) -> Policy:
         variables=[("touched", f"{quoted_list(SHARE_KEYS)}.filter(k, {changed_key('k')})")],
         expression="variables.touched.size() == 0",
         message="The share of a pod that has a node can't be changed: delete the pod and make a new one.",
-        told="variables.touched[0] + ' can\\'t be changed once the pod has a node: "
+        message_expression="variables.touched[0] + ' can\\'t be changed once the pod has a node: "
         "delete the pod and make a new one'",
     )
 
@@ -140,7 +140,7 @@ def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
         variables=[("nodes", "params.?spec.?nodes.orValue([])"), *words.items()],
         expression="!variables.is_wrong || variables.was_wrong",
         message="A pod with whole GPUs can't use a node that is set aside for shares.",
-        told=f"object.spec.?nodeName.orValue('') != '' ? {named} : {tolerated}",
+        message_expression=f"object.spec.?nodeName.orValue('') != '' ? {named} : {tolerated}",
         exempt=sorted({"kube-system", *options.exempt_namespaces}),
         params=parameter_kind(),
     )
@@ -180,7 +180,7 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         conditions=[is_weir],
         expression=f"!(request.namespace in {quoted_list(kept)})",
         message="Weir neither binds nor evicts pods of system namespaces.",
-        told="'Weir neither binds nor evicts pods of the namespace ' + request.namespace",
+        message_expression="'Weir neither binds nor evicts pods of the namespace ' + request.namespace",
     )
     yield policy_object(
         "account-claims",
@@ -259,7 +259,7 @@ def _shared_node_list(account: str) -> Policy:
 
 
 def _refused_pods(
-    devices: Sequence[str], name: str, wrong: str, message: str, told: str, **more: Any
+    devices: Sequence[str], name: str, wrong: str, message: str, message_expression: str, **more: Any
 ) -> Policy:
     """Refuse GPU pods with a property, and updates that give it to a pod that hadn't it."""
     asked, asked_before = (asks_for_gpus(each, devices) for each in ("object", "oldObject"))
@@ -275,7 +275,7 @@ def _refused_pods(
         ],
         expression="!variables.is_wrong || variables.was_wrong",
         message=message,
-        told=f"request.operation == 'UPDATE' ? {begins} : {told}",
+        message_expression=f"request.operation == 'UPDATE' ? {begins} : {message_expression}",
         **more,
     )
 
@@ -316,13 +316,13 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             labels=rule.labels,
         )
     if options.daemonset_namespaces:
-        told = ", ".join(options.daemonset_namespaces)
+        message_expression = ", ".join(options.daemonset_namespaces)
         yield refuse(
             "daemonsets",
             of_daemonset("{pod}"),
-            f"GPU pods of DaemonSets are allowed in {told} alone: use a Deployment or a Job.",
+            f"GPU pods of DaemonSets are allowed in {message_expression} alone: use a Deployment or a Job.",
             "'the namespace ' + request.namespace + ' can\\'t have GPU pods of DaemonSets, only "
-            f"{told} can: use a Deployment or a Job'",
+            f"{message_expression} can: use a Deployment or a Job'",
             exempt=sorted({*exempt, *options.daemonset_namespaces}),
         )
 

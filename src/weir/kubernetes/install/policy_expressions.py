@@ -84,7 +84,7 @@ def policy_object(
     message: str,
     conditions: Sequence[tuple[str, str]] = (),
     variables: Sequence[tuple[str, str]] = (),
-    told: str = "",
+    message_expression: str = "",
     exempt: Sequence[str] = (),
     params: Mapping[str, str] | None = None,
     labels: Sequence[tuple[str, str]] = (),
@@ -101,8 +101,8 @@ def policy_object(
     if labels:
         constraints.setdefault("namespaceSelector", {})["matchLabels"] = dict(labels)
     validation = {"expression": expression, "message": message, "reason": "Forbidden"}
-    if told:
-        validation["messageExpression"] = told
+    if message_expression:
+        validation["messageExpression"] = message_expression
     spec: dict[str, Any] = {
         "failurePolicy": "Fail" if params is None else "Ignore",
         "matchConstraints": constraints,

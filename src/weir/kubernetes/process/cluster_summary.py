@@ -59,8 +59,8 @@ class SchedulableDemand:
                 continue
             for above in job.path:
                 line = excess.setdefault(above, {})
-                for asks, pending in zip(job.asks, job.pending, strict=True):
-                    for row, amount in asks:
+                for requests, pending in zip(job.asks, job.pending, strict=True):
+                    for row, amount in requests:
                         line[row] = line.get(row, 0) + amount * pending
         can_run = {name: max(0, count - stuck[name]) for name, count in view.pending.items()}
         return cls(can_run, stuck, excess)
@@ -110,8 +110,8 @@ def _demand(cluster: Cluster, name: str, runnable: SchedulableDemand) -> dict[st
     at = ledger.position[name]
     less = runnable.excess.get(at, {})
     amounts = (
-        held + asked - less.get(row, 0)
-        for row, (held, asked) in enumerate(zip(ledger.allocated[at], ledger.asked[at], strict=True))
+        allocated + asked - less.get(row, 0)
+        for row, (allocated, asked) in enumerate(zip(ledger.allocated[at], ledger.asked[at], strict=True))
     )
     return {
         name: plain_amount(name, amount) for name, amount in zip(names, amounts, strict=False) if amount > 0

@@ -30,12 +30,12 @@ def cluster_node_row(row: NodeRow, node: Node, node_states: NodeStates) -> NodeR
         or DeviceRow(index=at, model=node.gpu_model, memory=node.gpu_memory, allocated=0.0, foreign=OTHERS)
         for at in range(node.gpus)
     ]
-    held = use.own_milli / WHOLE_MILLI + use.others
+    allocated = use.own_milli / WHOLE_MILLI + use.others
     return row.model_copy(
         update={
             "devices": devices,
             "capacity": {**row.capacity, GPU: float(use.gpus)},
-            "allocated": {**row.allocated, GPU: held},
+            "allocated": {**row.allocated, GPU: allocated},
             "others": float(use.others),
             "state": list(dict.fromkeys(_states(node, use))),
         }

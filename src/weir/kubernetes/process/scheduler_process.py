@@ -143,7 +143,7 @@ class SchedulerProcess:
             if options.elects
             else AlwaysLeader()
         )
-        self.writer = ApiWriter(api, self.election, self.backend.told, check=self.backend.check)
+        self.writer = ApiWriter(api, self.election, self.backend.take_outcome, check=self.backend.check)
         self.hooks = ClusterControlHooks(
             self.backend,
             chosen.policy,
@@ -159,23 +159,23 @@ class SchedulerProcess:
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
-        self.door = None if options.opening is None else self._door(options.opening)
+        self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
 
-    def _door(self, opening: "ServingOptions") -> "WebhookServer":
+    def _make_webhook_server(self, opening: "ServingOptions") -> "WebhookServer":
         from weir.kubernetes.admission.owner_index import OwnerIndex
         from weir.kubernetes.process.metrics import ClusterMetrics
         from weir.kubernetes.process.webhook_server import WebhookServer
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)
-        door = WebhookServer(
+        webhook_server = WebhookServer(
             self._api, opening, scheduler, chosen.devices, self._is_well, metrics=metrics.text
         )
-        door.trouble = self.trouble
-        door.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
-        self._see_owners = door.owners.deliver
-        door.without_project = chosen.without_project
-        return door
+        webhook_server.trouble = self.trouble
+        webhook_server.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
+        self._see_owners = webhook_server.owners.deliver
+        webhook_server.without_project = chosen.without_project
+        return webhook_server
 
     def _is_well(self) -> bool:
         control_thread = self.control_thread
@@ -226,8 +226,8 @@ class SchedulerProcess:
             for reflector in (*self.reflectors.values(), *self._owners.values()):
                 tasks.create_task(reflector.run())
             tasks.create_task(self.writer.run())
-            if self.door is not None:
-                tasks.create_task(self.door.run())
+            if self.webhook_server is not None:
+                tasks.create_task(self.webhook_server.run())
             if isinstance(self.election, LeaderElection):
                 tasks.create_task(self.election.run())
             tasks.create_task(self._watch_owners())

@@ -132,8 +132,8 @@ class WebhookServer:
         finally:
             await runner.cleanup()
 
-    def _refusals(self, pod: KubePod, said: Annotations) -> Sequence[str]:
-        return parse_request(pod, said, devices=self.devices).refusals
+    def _refusals(self, pod: KubePod, annotations: Annotations) -> Sequence[str]:
+        return parse_request(pod, annotations, devices=self.devices).refusals
 
     def _reflector(self, resource: str) -> Reflector[Any]:
         objects = self._objects.setdefault(resource, {})

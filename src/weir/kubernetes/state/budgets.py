@@ -34,9 +34,9 @@ class Budgets:
         self._ordered_for: dict[str, set[str]] = {}  # by pod: the budgets that its eviction counts against
         self._shut: dict[str, float] = {}  # budgets that refused though their status allows, and until when
         self._waits: dict[Gang, float] = {}  # running workloads that count as non-preemptible from then on
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._changed: set[str] = set()  # names whose allowance may be another
-        self._pods_told: dict[Gang, tuple[Workload, dict[PodKey, tuple[str, ...]]]] = {}
+        self._pods_reported: dict[Gang, tuple[Workload, dict[PodKey, tuple[str, ...]]]] = {}
         self._uses: Counter[str] = Counter()
 
     def set_rules(self, rules: BudgetPolicy) -> None:
@@ -106,7 +106,7 @@ class Budgets:
             self._ordered_for.setdefault(tracked.key, set()).add(key)
             self._changed.add(key)
         for name in self._names_told(tracked) if by_plan else ():
-            self._told[name] -= 1
+            self._reported[name] -= 1
 
     def accepted(self, tracked: TrackedPod) -> None:
         """Take in that the API server accepted an eviction."""
@@ -123,7 +123,7 @@ class Budgets:
             self._shut[key] = until_s
             self._changed.add(key)
         for name in self._names_told(tracked):
-            self._told[name] = min(self._told[name], 0)
+            self._reported[name] = min(self._reported[name], 0)
             self._changed.add(name)
         return until_s
 
@@ -141,12 +141,12 @@ class Budgets:
 
     def _names_told(self, tracked: TrackedPod) -> tuple[str, ...]:
         """Return the budgets that control counts a stop of a pod against."""
-        if tracked.gang is None or tracked.gang not in self._pods_told:
+        if tracked.gang is None or tracked.gang not in self._pods_reported:
             return ()
-        names = self._pods_told[tracked.gang][1].get(
+        names = self._pods_reported[tracked.gang][1].get(
             PodKey(tracked.gang.name, tracked.group, tracked.index), ()
         )
-        return tuple(name for name in names if name in self._told)
+        return tuple(name for name in names if name in self._reported)
 
     # What follows
 
@@ -214,45 +214,45 @@ class Budgets:
 
     def facts(self, gangs: Iterable[Gang]) -> list[Fact]:
         """Return what control doesn't know yet of the budgets and of the pods of these workloads."""
-        if not self._coverage and not self._pods_told:
+        if not self._coverage and not self._pods_reported:
             self._changed.clear()
             return []
         pods = [fact for gang in gangs for fact in self._of_pods(gang)]
         return [*self._of_budgets(), *pods, *self._of_unused()]
 
     def _of_pods(self, gang: Gang) -> Iterator[Fact]:
-        told, known = self._pods_told.pop(gang, (None, {}))
+        workload, known = self._pods_reported.pop(gang, (None, {}))
         now: dict[PodKey, tuple[str, ...]] = {}
-        for tracked in gang.pods() if gang.told is not None and self._coverage else ():
+        for tracked in gang.pods() if gang.reported is not None and self._coverage else ():
             names = self._protecting(tracked)
             if names:
                 now[PodKey(gang.name, tracked.group, tracked.index)] = names
         self._uses.subtract(name for names in known.values() for name in names)
         self._uses.update(name for names in now.values() for name in names)
-        if gang.told is None:
+        if gang.reported is None:
             return
         if now:
-            self._pods_told[gang] = gang.told, now
-        self._changed.update(name for names in now.values() for name in names if name not in self._told)
+            self._pods_reported[gang] = gang.reported, now
+        self._changed.update(name for names in now.values() for name in names if name not in self._reported)
         for key in known.keys() - now.keys():
             yield PodProtected(key, ())
         for key, names in now.items():
-            if told is not gang.told or known.get(key) != names:
+            if workload is not gang.reported or known.get(key) != names:
                 yield PodProtected(key, names)
 
     def _of_budgets(self) -> Iterator[Fact]:
         for name in sorted(self._changed):
             if self._uses[name] > 0:
                 allowed = self.allowed(name)
-                if self._told.get(name) != allowed:
-                    self._told[name] = allowed
+                if self._reported.get(name) != allowed:
+                    self._reported[name] = allowed
                     yield BudgetSet(DisruptionBudget(name, allowed))
         self._changed.clear()
 
     def _of_unused(self) -> Iterator[Fact]:
         for name in [name for name, pods in self._uses.items() if pods <= 0]:
             del self._uses[name]
-            if self._told.pop(name, None) is not None:
+            if self._reported.pop(name, None) is not None:
                 yield BudgetRemoved(name)
 
     def allowed(self, name: str) -> int:
@@ -268,15 +268,15 @@ class Budgets:
 
     def retell(self) -> None:
         """Forget what control was told: it starts again."""
-        self._pods_told.clear()
+        self._pods_reported.clear()
         self._uses.clear()
-        self._told.clear()
+        self._reported.clear()
         self._shut.clear()
 
     def forget(self, gang: Gang) -> None:
         """Forget a workload."""
         self._waits.pop(gang, None)
-        _, known = self._pods_told.pop(gang, (None, {}))
+        _, known = self._pods_reported.pop(gang, (None, {}))
         self._uses.subtract(name for names in known.values() for name in names)
 
 

@@ -186,10 +186,10 @@ class ClusterState:
             self.registry.changed.update(dict.fromkeys(gang for gang in gangs if gang is not None))
         self._judge(dirty)
         used = set(self.registry.projects)
-        told = self._each(dirty, self._tell)
+        reported = self._each(dirty, self._tell)
         facts += self.quota_objects.facts(used | set(self.registry.projects))
         self.registry.changed.update(dict.fromkeys(dirty))
-        return facts + told + self.budgets.facts(dirty)
+        return facts + reported + self.budgets.facts(dirty)
 
     def _adopt(self) -> None:
         """Take on the workloads without pods that their objects tell of, once when control begins."""
@@ -229,13 +229,13 @@ class ClusterState:
 
         What it holds counts as another's.
         """
-        told = gang.told is not None
+        was_reported = gang.reported is not None
         gang.quarantined = self.unreadable.note(QUARANTINED, gang.name, "", why)
         gang.project, gang.refusal = None, gang.quarantined
         forget_facts(gang)
         self.registry.count_project(gang)
         self.registry.dirty[gang] = None
-        return [WorkloadFinished(gang.name, WorkloadOutcome.STOPPED, self.pods.now_s)] if told else []
+        return [WorkloadFinished(gang.name, WorkloadOutcome.STOPPED, self.pods.now_s)] if was_reported else []
 
     def leave_out(self, gang: Gang, why: Exception) -> None:
         """Tell control that a workload is over whose orders can't be carried out."""
@@ -275,13 +275,15 @@ class ClusterState:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
             see_owner(gang, self.resolver.owners, is_late=self.pods.now_s >= gang.empty_since_s + EMPTY_S)
-        if not gang.nomination_told:  # what was nominated before may have gone to others since
+        if not gang.nomination_reported:  # what was nominated before may have gone to others since
             gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
         facts = new_facts(gang, self.pods.now_s, self.node_states)
         self.registry.count_project(gang)
-        if gang.told is not None and any(tracked.holds and not tracked.told for tracked in gang.pods()):
+        if gang.reported is not None and any(
+            tracked.holds and not tracked.reported_start for tracked in gang.pods()
+        ):
             self._unplaced.add(gang)
-        if not gang.count and not gang.succeeded and gang.told is None and (gang.left or gang.is_over()):
+        if not gang.count and not gang.succeeded and gang.reported is None and (gang.left or gang.is_over()):
             self.registry.forget(gang)
             self.budgets.forget(gang)
             if gang.quarantined:

@@ -32,32 +32,32 @@ from weir.state.events import (
 def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
     """Return the facts of a workload that control doesn't have yet. `is_node`: nodes that control knows."""
     for tracked in gang.pods():
-        if tracked.told and tracked.node not in is_node:
+        if tracked.reported_start and tracked.node not in is_node:
             gang.exits(tracked, now_s, PodExit.LOST, f"Node {tracked.node} is gone.")
             tracked.start = 0  # if the node comes back, that is another start
     facts, gang.exit_facts = gang.exit_facts, []
-    if gang.told is None and not gang.is_schedulable:
+    if gang.reported is None and not gang.is_schedulable:
         return []
-    if gang.told is not None and _is_concluded(gang):
+    if gang.reported is not None and _is_concluded(gang):
         facts.append(_finished(gang, now_s))
         return facts
     if gang.head is None or gang.project is None:
         return facts
     workload, absent = workload_of(gang), absent_pods(gang, is_node)
-    if gang.told is None:
+    if gang.reported is None:
         facts.append(WorkloadSubmitted(workload, now_s, gang.life.ran_s, absent))
-        gang.told_gate = None
-    elif workload != gang.told or absent != gang.told_absent:
+        gang.reported_gate = None
+    elif workload != gang.reported or absent != gang.reported_absent:
         facts.append(WorkloadChanged(workload, now_s, absent))
-    gang.told, gang.told_absent = workload, absent
+    gang.reported, gang.reported_absent = workload, absent
     facts += _stored_facts(gang, now_s, is_node)
     gate = closed_gate(gang, len(absent))
-    if gate != gang.told_gate:
+    if gate != gang.reported_gate:
         facts.append(GateChanged(gang.name, gate is not None, gate or ""))
-        gang.told_gate = gate
-    if gang.nomination is not None and not gang.nomination_told:
+        gang.reported_gate = gate
+    if gang.nomination is not None and not gang.nomination_reported:
         facts.append(gang.nomination)
-    gang.nomination_told = True
+    gang.nomination_reported = True
     saved_s = gang.head.annotations.checkpointed_s
     saved_s = None if saved_s is None else min(saved_s, now_s)  # nobody saves in the future
     if saved_s is not None and saved_s > gang.checkpointed_s:
@@ -68,7 +68,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
 
 def _stored_facts(gang: Gang, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
     """Yield the running pods, the first time between the facts that its object stores."""
-    is_new, gang.status_told = not gang.status_told, True
+    is_new, gang.status_reported = not gang.status_reported, True
     if is_new:
         yield StatusRecovered(gang.name, _with_starts_of_pods(gang))
     yield from _running(gang, now_s, is_node)
@@ -93,18 +93,18 @@ def _is_concluded(gang: Gang) -> bool:
 def _finished(gang: Gang, now_s: float) -> WorkloadFinished:
     over = gang.is_over() or WorkloadOutcome.STOPPED
     for tracked in gang.pods():
-        tracked.told, tracked.told_stopping = 0, False
+        tracked.reported_start, tracked.reported_stopping = 0, False
     forget_facts(gang)
     return WorkloadFinished(gang.name, over, now_s)
 
 
 def forget_facts(gang: Gang) -> None:
     """Forget all facts that control got of a workload."""
-    gang.told, gang.told_absent, gang.told_gate = None, frozenset(), None
-    gang.status_told = gang.nomination_told = False
+    gang.reported, gang.reported_absent, gang.reported_gate = None, frozenset(), None
+    gang.status_reported = gang.nomination_reported = False
     gang.checkpointed_s = 0.0
     for tracked in gang.pods():
-        tracked.told, tracked.told_stopping = 0, False
+        tracked.reported_start, tracked.reported_stopping = 0, False
     gang.exit_facts.clear()
 
 
@@ -113,14 +113,14 @@ def _running(gang: Gang, now_s: float, is_node: Container[str]) -> Iterator[Fact
         if not tracked.holds or tracked.node not in is_node or not tracked.settled:
             continue
         pod = PodKey(gang.name, tracked.group, tracked.index)
-        if not tracked.told:
+        if not tracked.reported_start:
             if tracked.start <= max(gang.life.settled, gang.exited):
                 tracked.start = gang.next_start()
             gang.starts = max(gang.starts, tracked.start)
             place = Placement(pod, tracked.node, tracked.devices)
             yield PodRunning(place, tracked.start, min(tracked.at_s or now_s, now_s), tracked.stopping)
-            tracked.told, tracked.told_stopping = tracked.start, tracked.stopping
-        elif tracked.stopping and not tracked.told_stopping:
-            tracked.told_stopping = True
+            tracked.reported_start, tracked.reported_stopping = tracked.start, tracked.stopping
+        elif tracked.stopping and not tracked.reported_stopping:
+            tracked.reported_stopping = True
             if tracked.deleting and not tracked.evicted:
                 yield PodStopping(pod, now_s)

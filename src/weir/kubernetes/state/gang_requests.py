@@ -27,7 +27,9 @@ def counts_without_replaced(
 def groups_in_use(gang: Gang, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
     """Return those that have pods or are needed: pods may have gone over to another group."""
     pairs = zip_longest(groups, gang.groups[: len(groups)])
-    used = tuple(told for told, group in pairs if told.min or group is None or not group.is_empty)
+    used = tuple(
+        pod_group for pod_group, group in pairs if pod_group.min or group is None or not group.is_empty
+    )
     return used or groups
 
 

@@ -61,10 +61,10 @@ class TrackedPod:
         "over",
         "phase",
         "ready",
+        "reported_start",
+        "reported_stopping",
         "settled",
         "start",
-        "told",
-        "told_stopping",
         "uid",
         "unreadable",
         "written_start",
@@ -93,8 +93,8 @@ class TrackedPod:
             0  # the start that is written with its binding; control may know it by another since
         )
         self.at_s = 0.0
-        self.told = 0  # the start that control takes to be alive
-        self.told_stopping = False
+        self.reported_start = 0  # the start that control takes to be alive
+        self.reported_stopping = False
         self.doubted_s = 0.0  # when it is taken not to have been bound, if nobody knows
         self.back_s = 0.0  # how long it was kept back last, and until when
         self.back_at_s = 0.0
@@ -163,7 +163,7 @@ class Gang:
         "needed",
         "newer",
         "nomination",
-        "nomination_told",
+        "nomination_reported",
         "object_name",
         "overrun",
         "pods_most",
@@ -173,14 +173,14 @@ class Gang:
         "protected_since_s",
         "quarantined",
         "refusal",
+        "reported",
+        "reported_absent",
+        "reported_gate",
         "self_bound",
         "short_since_s",
         "starts",
-        "status_told",
+        "status_reported",
         "succeeded",
-        "told",
-        "told_absent",
-        "told_gate",
         "topology",
         "uses",
         "verdict",
@@ -218,21 +218,21 @@ class Gang:
         self.starts = 0
         self.exited = 0  # the last start that control was told the end of
         self.life = WorkloadProgress()
-        self.status_told = False
+        self.status_reported = False
         self.nomination: Nominated | None = None
         self.protected = (
             False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
         )
         self.protected_since_s = 0.0
         self.lapsed = False  # its budgets protect what it holds over quota no more
-        self.nomination_told = False
+        self.nomination_reported = False
         self.checkpointed_s = 0.0
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
         self.verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
         self.ending: EndWorkload | None = None  # how it ended
-        self.told: Workload | None = None
-        self.told_absent: frozenset[PodKey] = frozenset()
-        self.told_gate: str | None = None
+        self.reported: Workload | None = None
+        self.reported_absent: frozenset[PodKey] = frozenset()
+        self.reported_gate: str | None = None
         self.exit_facts: list[Fact] = []
 
     # Its pods
@@ -282,11 +282,11 @@ class Gang:
 
     def exits(self, tracked: TrackedPod, now_s: float, how: PodExit, annotations: str = "") -> None:
         """Control hears that a start is over, if it takes it to be alive."""
-        if tracked.told:
-            self.exited = max(self.exited, tracked.told)
+        if tracked.reported_start:
+            self.exited = max(self.exited, tracked.reported_start)
             pod = PodKey(self.name, tracked.group, tracked.index)
-            self.exit_facts.append(PodExited(pod, tracked.told, how, now_s, annotations))
-            tracked.told, tracked.told_stopping = 0, False
+            self.exit_facts.append(PodExited(pod, tracked.reported_start, how, now_s, annotations))
+            tracked.reported_start, tracked.reported_stopping = 0, False
 
     def never_started(self, pod: PodKey, start: int, now_s: float) -> None:
         """Tell control that an ordered start has no pod any more."""
@@ -366,7 +366,7 @@ class Gang:
 
     def set_nomination(self, nomination: Nominated | None) -> None:
         """Set or clear the nomination. Control ordered it and needs no fact of it."""
-        self.nomination, self.nomination_told = nomination, True
+        self.nomination, self.nomination_reported = nomination, True
 
     def remember(self, status: WorkloadProgress) -> None:
         """Keep the status that control wants kept."""

@@ -82,5 +82,5 @@ class Intake:
         with suppress(Exception):
             self._drop(key)
         node = node_in(body)
-        held = held_roughly(body, node, self._resolver.devices) if node else None
-        self._node_states.foreign(key, held)
+        usage = held_roughly(body, node, self._resolver.devices) if node else None
+        self._node_states.foreign(key, usage)

@@ -62,7 +62,7 @@ class NodeStates:
     def __contains__(self, node: object) -> bool:
         """Return True if control was told of this node."""
         site = self._sites.get(node) if isinstance(node, str) else None
-        return site is not None and site.told is not None
+        return site is not None and site.reported is not None
 
     @property
     def present(self) -> frozenset[str]:
@@ -90,24 +90,24 @@ class NodeStates:
         site.base = None
         self._share(name, site, None)
 
-    def foreign(self, pod: str, held: ForeignUsage | None) -> None:
+    def foreign(self, pod: str, usage: ForeignUsage | None) -> None:
         """Take in the usage of a foreign pod; None: it is gone."""
         at = self._where.get(pod)
         before = None if at is None else self._sites[at].foreign.get(pod)
-        if before == held:
+        if before == usage:
             return
         if at is not None:
             self._leave(pod, at)
-        if held is not None:
-            self._site(held.node).foreign[pod] = held
-            self._where[pod] = held.node
+        if usage is not None:
+            self._site(usage.node).foreign[pod] = usage
+            self._where[pod] = usage.node
 
     def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
         """Take in the label sets and volumes of a foreign pod."""
         at = self._where.get(pod)
-        held = None if at is None else self._sites[at].foreign.get(pod)
-        if at is not None and held is not None and (held.marks, held.attached) != (marks, attached):
-            self._site(at).foreign[pod] = replace(held, marks=marks, attached=attached)
+        usage = None if at is None else self._sites[at].foreign.get(pod)
+        if at is not None and usage is not None and (usage.marks, usage.attached) != (marks, attached):
+            self._site(at).foreign[pod] = replace(usage, marks=marks, attached=attached)
 
     def limit(self, name: str, limits: dict[str, int]) -> None:
         """Take in a node's limits of volumes by driver, as resources."""
@@ -155,7 +155,7 @@ class NodeStates:
     def retell(self) -> None:
         """Report all nodes again with the next facts."""
         for name, site in self._sites.items():
-            site.told = None
+            site.reported = None
             self._changed.add(name)
 
     # What follows
@@ -166,13 +166,13 @@ class NodeStates:
         for name in sorted(self._changed):
             site = self._sites[name]
             node = None if site.base is None else self._less(site, site.base)
-            if node == site.told:
+            if node == site.reported:
                 pass
             elif node is None:
                 facts.append(NodeLost(name))
             else:
                 facts.append(NodeSet(node))
-            site.told = node
+            site.reported = node
             if node is None and not site.foreign and not site.ours and not site.limits:
                 del self._sites[name]
         self._changed.clear()
@@ -251,13 +251,13 @@ class NodeStates:
             for each in site.ours.values()
             if each.request.devices
         )
-        others = sum(held.devices for held in site.foreign.values())
+        others = sum(usage.devices for usage in site.foreign.values())
         return node_device_usage(site.base.gpus, others, holdings)
 
     def device_users(self, name: str) -> list[str]:
         """Return the pods of others that hold devices of a node, as NAMESPACE/NAME."""
         site = self._sites.get(name)
-        return [] if site is None else sorted(pod for pod, held in site.foreign.items() if held.devices)
+        return [] if site is None else sorted(pod for pod, usage in site.foreign.items() if usage.devices)
 
     # Shares
 
@@ -285,7 +285,7 @@ class NodeStates:
             and site.shared is None
             and not site.unschedulable
             and not any(taint.key in NOT_READY for taint in site.base.taints)
-            and not any(held.devices for held in site.foreign.values())
+            and not any(usage.devices for usage in site.foreign.values())
             and not any(each.request.devices for each in site.ours.values())
         )
         return min(unused, default=(0, None))[1]
@@ -309,7 +309,7 @@ class NodeStates:
             return ""
         if not shared.set_aside:
             return DRAINING if any(is_share(each.request) for each in site.ours.values()) else ""
-        whole = any(held.devices for held in site.foreign.values()) or any(
+        whole = any(usage.devices for usage in site.foreign.values()) or any(
             each.request.devices and not is_share(each.request) for each in site.ours.values()
         )
         return SET_ASIDE if shared.tainted and not whole else DRAINING
@@ -365,11 +365,11 @@ class NodeStates:
             return replace(base, capacity={**base.capacity, **self._unstated, **site.limits})
         capacity = {**base.capacity, **self._unstated, **site.limits}
         marks: dict[str, int] = {}
-        for held in site.foreign.values():
-            for name, amount in held.takes:
+        for usage in site.foreign.values():
+            for name, amount in usage.takes:
                 if name in capacity:
                     capacity[name] = max(0, capacity[name] - amount)
-            for mark in held.marks:
+            for mark in usage.marks:
                 marks[mark] = marks.get(mark, 0) + 1
         numbers = self._numbers(site, base)
         devices = tuple(sorted({at for each in numbers.values() for at in each}))
@@ -382,10 +382,10 @@ class NodeStates:
             if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
                 del site.numbers[pod]  # of a pod of ours we have learnt since that it has them
         theirs = {at for each in site.numbers.values() for at in each}
-        for pod, held in site.foreign.items():
-            if held.devices and pod not in site.numbers:
+        for pod, usage in site.foreign.items():
+            if usage.devices and pod not in site.numbers:
                 # where there are too few, as many as can be
                 best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
-                site.numbers[pod] = tuple(sorted(best[: held.devices]))
+                site.numbers[pod] = tuple(sorted(best[: usage.devices]))
                 theirs.update(site.numbers[pod])
         return site.numbers

@@ -68,7 +68,7 @@ def foreign_usage(
 class NodeUse:
     """Node and the pods on it."""
 
-    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "shared", "told", "unschedulable")
+    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "reported", "shared", "unschedulable")
 
     def __init__(self) -> None:
         self.base: Node | None = None  # as if nobody were on it; None: it isn't there
@@ -78,7 +78,7 @@ class NodeUse:
         self.foreign: dict[str, ForeignUsage] = {}
         self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
         self.ours: dict[str, PodUsage] = {}
-        self.told: Node | None = None
+        self.reported: Node | None = None
 
 
 def amounts_of(request: Request) -> Amounts:
@@ -119,8 +119,8 @@ def total_amounts(amounts: Iterable[Amounts]) -> dict[str, int]:
 
 def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> str:
     """Return the amount or device that others took from a counted pod; empty if none."""
-    held = [amounts_of(each.request) for each in site.ours.values()]
-    totals = total_amounts([*held, *(each.takes for each in site.foreign.values())])
+    allocated = [amounts_of(each.request) for each in site.ours.values()]
+    totals = total_amounts([*allocated, *(each.takes for each in site.foreign.values())])
     for name, amount in amounts_of(place.request):
         has = site.limits.get(name, has_unstated(name))
         has = base.capacity.get(name, 0) if has is None else has

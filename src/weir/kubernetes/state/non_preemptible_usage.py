@@ -24,7 +24,7 @@ class NonPreemptibleUsage:
 
     def __init__(self) -> None:
         self._charges: dict[Gang, tuple[tuple[str, ...], Amounts]] = {}
-        self._held: Counter[tuple[str, str]] = Counter()
+        self._allocated: Counter[tuple[str, str]] = Counter()
 
     def judge(self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates) -> None:
         """Charge these workloads, and find out which of them pass a quota that Weir hasn't granted them.
@@ -74,20 +74,20 @@ class NonPreemptibleUsage:
             self._charges[gang] = path, amounts
             for queue in path:
                 for resource, amount in amounts.items():
-                    self._held[queue, resource] += amount
+                    self._allocated[queue, resource] += amount
 
     def _discharge(self, gang: Gang) -> None:
         path, amounts = self._charges.pop(gang, ((), {}))
         for queue in path:
             for resource, amount in amounts.items():
-                self._held[queue, resource] -= amount
-                if not self._held[queue, resource]:
-                    del self._held[queue, resource]
+                self._allocated[queue, resource] -= amount
+                if not self._allocated[queue, resource]:
+                    del self._allocated[queue, resource]
 
     def _passes(self, path: tuple[str, ...], amounts: Amounts, queues: Mapping[str, Queue]) -> bool:
         """Return True if so much more would pass a quota on the path."""
         return any(
-            self._held[name, resource] + amount > queues[name].quota[resource]
+            self._allocated[name, resource] + amount > queues[name].quota[resource]
             for name in path
             for resource, amount in amounts.items()
             if resource in queues[name].quota

@@ -43,7 +43,7 @@ class _TrackedOwner:
 class OwnerChain:
     """The owners above a pod, lowest first, as far as they are known."""
 
-    __slots__ = ("_derived", "_said", "missing", "pod_owners", "readings", "telling", "uids")
+    __slots__ = ("_annotations", "_derived", "missing", "pod_owners", "readings", "telling", "uids")
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class OwnerChain:
         self.missing = missing  # the first one that ought to be there and isn't
         self.telling = telling  # the labels of pods that the table of kinds reads below these
         self.readings: dict[tuple[object, ...], Any] = {}  # of the pods below that are read as one
-        self._said: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = {}
+        self._annotations: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = {}
         self._derived: dict[tuple[str | None, ...], DerivedWorkload] = {}
 
     def words(self, pod: Metadata) -> Words:
@@ -68,9 +68,9 @@ class OwnerChain:
     def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
         """Return the annotations of the pod and its owners, and their mistakes."""
         words = meaningful(pod)
-        found = self._said.get(words)
+        found = self._annotations.get(words)
         if found is None:
-            found = self._said[words] = annotations.read(
+            found = self._annotations[words] = annotations.read(
                 pod, [pod_owner.metadata for pod_owner in self.pod_owners]
             )
         return found

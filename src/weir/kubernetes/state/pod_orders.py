@@ -70,7 +70,7 @@ class PodOrders:
     def stop_ordered(self, tracked: TrackedPod, now_s: float, *, by_plan: bool = True) -> None:
         """Take in the order to evict a pod, by a plan or for its own sake."""
         self._budgets.ordered(tracked, by_plan=by_plan)
-        tracked.evicted = tracked.told_stopping = True
+        tracked.evicted = tracked.reported_stopping = True
         self._moves(tracked, now_s)
 
     def start_assumed(self, tracked: TrackedPod, place: Placement, start: int, now_s: float) -> PodUsage:
@@ -78,12 +78,14 @@ class PodOrders:
         assert tracked.gang is not None
         assert tracked.info is not None
         tracked.assumed, tracked.node, tracked.devices = True, place.node, place.devices
-        tracked.written_start = tracked.start = tracked.told = start
+        tracked.written_start = tracked.start = tracked.reported_start = start
         tracked.settled, tracked.origin = True, AllocationOrigin.WEIR
         tracked.doubted_s = 0.0
-        tracked.told_stopping, tracked.at_s = False, now_s
+        tracked.reported_stopping, tracked.at_s = False, now_s
         tracked.gang.starts = max(tracked.gang.starts, start)
-        if tracked.gang.told is not None and not (tracked.gang.told.preemptible or tracked.gang.protected):
+        if tracked.gang.reported is not None and not (
+            tracked.gang.reported.preemptible or tracked.gang.protected
+        ):
             tracked.gang.granted = True
         ours = PodUsage(place.node, tracked.info.request, place.devices)
         self._node_states.ours(tracked.key, ours)
@@ -121,7 +123,7 @@ class PodOrders:
         if not tracked.evicted or tracked.deleting or gang is None:
             return
         self._pods.look_again(self._budgets.refused(tracked, now_s), gang.name)
-        tracked.evicted = tracked.told_stopping = False
+        tracked.evicted = tracked.reported_stopping = False
         self._pods.moving.pop(tracked.key, None)
         self._refusals.append(
             StopRefused(PodKey(gang.name, tracked.group, tracked.index), now_s, sentence, by)

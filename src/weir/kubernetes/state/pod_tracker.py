@@ -94,8 +94,8 @@ class PodTracker:
             self._resolver.forget_marks(key)
             return
         marks, attached = self._resolver.see_foreign(key, pod)
-        held = foreign_usage(pod, self._resolver.devices, marks, attached, self.once)
-        self._node_states.foreign(key, held)
+        usage = foreign_usage(pod, self._resolver.devices, marks, attached, self.once)
+        self._node_states.foreign(key, usage)
 
     def once(self, value: Any) -> Any:
         """Return one shared object for equal values."""

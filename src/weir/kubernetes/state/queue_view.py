@@ -30,7 +30,7 @@ def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueVie
     running: Counter[str] = Counter()
     pending: Counter[str] = Counter()
     for gang in cluster_state.registry.named.values():
-        if gang.told is not None and gang.project is not None:
+        if gang.reported is not None and gang.project is not None:
             holds = any(tracked.holds for tracked in gang.pods())
             (running if holds else pending)[gang.project] += 1
     refused = {

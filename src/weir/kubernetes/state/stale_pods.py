@@ -91,7 +91,7 @@ class StalePods:
         if gang.key == info.gang and group.role == info.derived.role and group.request == info.request:
             return False
         self._registry.dirty[gang] = None
-        if tracked.told:
+        if tracked.reported_start:
             gang.leave(tracked, self._pods.now_s, PodExit.LOST, "It is something else now.")
             tracked.start = 0
         else:

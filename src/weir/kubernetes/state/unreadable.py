@@ -81,11 +81,11 @@ def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage
 
 def rough(spec: PodSpec, node: str, phase: str) -> Mapping[str, Any]:
     """Return a pod as plain values, as far as `held_roughly` reads them."""
-    asks = [
+    containers = [
         {"resources": {"requests": each.resources.requests, "limits": each.resources.limits}}
         for each in spec.containers
     ]
-    return {"spec": {"nodeName": node, "containers": asks}, "status": {"phase": phase}}
+    return {"spec": {"nodeName": node, "containers": containers}, "status": {"phase": phase}}
 
 
 def node_in(body: Any) -> str:

@@ -154,14 +154,14 @@ class WorkloadRegistry:
         if missing:
             project, refusal = None, missing
         holds = any(tracked.holds for tracked in gang.pods())
-        held = gang.told is not None and holds
+        keeps_project = gang.reported is not None and holds
         if project is not None and not holds and (closing := self._quota_objects.closing(project)):
             project, refusal = None, closing
         gang.refusal = refusal
         if project is None and gang.project is None and holds:
             project = self._started_for(gang)
-        if not held or gang.project is None:
-            if gang.told is None or project is None:
+        if not keeps_project or gang.project is None:
+            if gang.reported is None or project is None:
                 gang.project = project
             elif project != gang.project:
                 gang.project = None  # it leaves control under the one, and comes back under the other
@@ -265,7 +265,7 @@ class WorkloadRegistry:
 
     def count_project(self, gang: Gang) -> None:
         """Which projects control knows workloads of."""
-        project = None if gang.told is None else gang.told.project
+        project = None if gang.reported is None else gang.reported.project
         if project != gang.counted:
             if gang.counted is not None:
                 self.projects[gang.counted] -= 1

@@ -200,12 +200,12 @@ def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, t
     people write, while a pod is made from a template.
     """
     annotations, mistakes = read_one(pod)
-    told = dict.fromkeys(mistakes)
+    sentences = dict.fromkeys(mistakes)
     for owner in owners:
         above, wrong = read_one(owner)
-        told.update(dict.fromkeys(wrong))
+        sentences.update(dict.fromkeys(wrong))
         annotations = _under(annotations, above)
-    return annotations, tuple(told)
+    return annotations, tuple(sentences)
 
 
 def read_one(metadata: Metadata) -> tuple[Annotations, tuple[str, ...]]:
@@ -279,10 +279,10 @@ def _unknown(written: Iterable[str]) -> list[str]:
     known = [PREFIX + name for name in _OURS_BY_NAME]
     passed = {*known, *(PREFIX + name for name in WRITTEN_BY_WEIR)}
     unknown = (name for name in written if name.startswith(PREFIX) and name not in passed)
-    told = [f"{name} isn't known: {nearest(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
+    sentences = [f"{name} isn't known: {nearest(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
     if next(unknown, None) is not None:
-        told.append(f"more keys under {PREFIX} aren't known: leave them out")
-    return told
+        sentences.append(f"more keys under {PREFIX} aren't known: leave them out")
+    return sentences
 
 
 def near(name: str, known: Iterable[str]) -> str:

@@ -208,8 +208,8 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
         over=_over(top, found),
         suspended=any(
-            each.suspended is not None and each.suspended.holds(it)
-            for each, it in ((top, found), (rule, made_by))
+            each.suspended is not None and each.suspended.holds(body)
+            for each, body in ((top, found), (rule, made_by))
         ),
     )
 

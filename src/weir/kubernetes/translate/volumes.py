@@ -260,10 +260,13 @@ def _ready(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[Per
 def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     if volume.metadata.deletion_timestamp is not None:
         return False
-    held, asking = volume.spec.claim_ref, claim.metadata
-    if held is None:
+    claimed, asking = volume.spec.claim_ref, claim.metadata
+    if claimed is None:
         return True
-    return (held.name, held.namespace) == (asking.name, asking.namespace) and held.uid in ("", asking.uid)
+    return (claimed.name, claimed.namespace) == (asking.name, asking.namespace) and claimed.uid in (
+        "",
+        asking.uid,
+    )
 
 
 def _would_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

@@ -69,7 +69,7 @@ class ApiWriter:
         self,
         api: ApiClient,
         leadership: Leadership,
-        told: Callable[[Write, Outcome], None],
+        take_outcome: Callable[[Write, Outcome], None],
         *,
         check: Callable[[Bind | Evict], str] = _go,
         pace: Pace = Pace(),
@@ -78,7 +78,7 @@ class ApiWriter:
         """Run `check` before each binding or eviction; a sentence that it returns prevents the write."""
         self._api = api
         self._leadership = leadership
-        self._told = told
+        self._take_outcome = take_outcome
         self._check = check
         self._pace = pace
         self._chance = chance or Random()  # noqa: S311 - nothing here is secret
@@ -232,9 +232,9 @@ class ApiWriter:
                 return WriteUnknown(str(error))
             return WriteRefused(error.status if isinstance(error, ApiRefused) else 0, str(error))
         if isinstance(error, TooManyRequests) and error.by_budget:
-            if one.said != error.message:
-                one.said = error.message
-                self._told(one.write, WriteDelayed(error.message))
+            if one.delayed_by != error.message:
+                one.delayed_by = error.message
+                self._take_outcome(one.write, WriteDelayed(error.message))
         elif isinstance(error, TooManyRequests):
             self.throttled += 1
             wait_s = max(wait_s, error.retry_after_s * self._chance.uniform(1.0, 1.25))
@@ -275,7 +275,7 @@ class ApiWriter:
         because = one.write.because if isinstance(one.write, Evict) else None
         if because is not None and not one.explained and isinstance(outcome, WriteDone):
             self.recorder.say(because)
-        self._told(one.write, outcome)
+        self._take_outcome(one.write, outcome)
 
 
 def _unsent(one: PendingWrite, sentence: str) -> Outcome:

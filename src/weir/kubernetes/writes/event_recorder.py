@@ -50,7 +50,7 @@ class EventRecorder:
         self._waiting_most = waiting_most
         self._busy = busy
         self._wake = asyncio.Event()
-        self.said = 0
+        self.emitted = 0
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class EventRecorder:
             _, term, event = (self._first or self._later).popleft()
             try:
                 await emit(LeaderGuard(self._api, self._leadership, term), event)
-                self.said += 1
+                self.emitted += 1
             except ApiError as error:
                 self.dropped += 1
                 if not isinstance(error, NotLeading):

@@ -23,7 +23,7 @@ class PendingWrite:
     tried_s: float = 0.0  # first; 0: not yet
     not_before_s: float = 0.0
     uncertain: bool = False  # an earlier try may have been carried out
-    said: str = ""  # of the last thing that held it up
+    delayed_by: str = ""  # of the last thing that held it up
     explained: bool = False  # people were told why it is done
 
 

@@ -17,13 +17,13 @@ def overcommit_conditions(nodes: Sequence[OvercommittedNode]) -> list[Words] | N
         return None
     sentences = [each.sentence for each in nodes[:_NODES_NAMED_MAX]]
     more = len(nodes) - len(sentences)
-    told = "; ".join(sentences) + (f"; and {more} more nodes" if more else "")
+    message = "; ".join(sentences) + (f"; and {more} more nodes" if more else "")
     return [
         {
             "type": GPU_OVERCOMMITTED,
             "status": "True",
             "reason": "MoreInUseThanThere",
-            "message": f"{told}.",
+            "message": f"{message}.",
             "lastTransitionTime": moment(min(each.since_s for each in nodes)),
         }
     ]

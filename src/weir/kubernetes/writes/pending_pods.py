@@ -40,10 +40,10 @@ class _WrittenCondition:
 class PendingPods:
     """The pods of one workload that wait, and what they were told."""
 
-    __slots__ = ("_told", "next_s")
+    __slots__ = ("_conditions", "next_s")
 
     def __init__(self) -> None:
-        self._told: dict[str, _WrittenCondition] = {}  # by the uid of a pod
+        self._conditions: dict[str, _WrittenCondition] = {}  # by the uid of a pod
         self.next_s: float | None = None  # when the next word about one of them is due
 
     def take(
@@ -53,30 +53,32 @@ class PendingPods:
         there: dict[str, _WrittenCondition] = {}
         due: list[float] = []
         for tracked, why in pods:
-            told = there[tracked.uid] = self._told.get(tracked.uid) or _WrittenCondition(since_s=now_s)
-            yield from self._of(gang, tracked, why, told, now_s)
-            due.append(told.event_s + EVENT_AGAIN_S)
+            written = there[tracked.uid] = self._conditions.get(tracked.uid) or _WrittenCondition(
+                since_s=now_s
+            )
+            yield from self._of(gang, tracked, why, written, now_s)
+            due.append(written.event_s + EVENT_AGAIN_S)
             reason = condition_reason(why)
-            if (told.reason, told.sentence) != (reason, why.sentence):
-                every_s = REASON_EVERY_S if told.reason != reason else SENTENCE_EVERY_S
-                due.append(told.written_s + every_s)
-        self._told = there
+            if (written.reason, written.sentence) != (reason, why.sentence):
+                every_s = REASON_EVERY_S if written.reason != reason else SENTENCE_EVERY_S
+                due.append(written.written_s + every_s)
+        self._conditions = there
         self.next_s = min(due, default=None)
 
     def _of(
-        self, gang: Gang, tracked: TrackedPod, why: Explanation, told: _WrittenCondition, now_s: float
+        self, gang: Gang, tracked: TrackedPod, why: Explanation, written: _WrittenCondition, now_s: float
     ) -> Iterator[Write | EmitEvent]:
         reason = condition_reason(why)
-        every_s = REASON_EVERY_S if told.reason != reason else SENTENCE_EVERY_S
-        is_new = (told.reason, told.sentence) != (reason, why.sentence)
-        if is_new and now_s >= told.written_s + every_s:
-            told.reason, told.sentence, told.written_s = reason, why.sentence, now_s
+        every_s = REASON_EVERY_S if written.reason != reason else SENTENCE_EVERY_S
+        is_new = (written.reason, written.sentence) != (reason, why.sentence)
+        if is_new and now_s >= written.written_s + every_s:
+            written.reason, written.sentence, written.written_s = reason, why.sentence, now_s
             if why.why != GATED:  # the API server has written that condition itself
                 yield condition(
-                    gang.key.namespace, tracked.name, tracked.uid, reason, why.sentence, told.since_s
+                    gang.key.namespace, tracked.name, tracked.uid, reason, why.sentence, written.since_s
                 )
-        if told.reason == reason and (told.event != reason or now_s >= told.event_s + EVENT_AGAIN_S):
-            told.event, told.event_s = reason, now_s
+        if written.reason == reason and (written.event != reason or now_s >= written.event_s + EVENT_AGAIN_S):
+            written.event, written.event_s = reason, now_s
             type_: Literal["Normal", "Warning"] = "Warning" if reason == UNSCHEDULABLE else "Normal"
             about = EventSubject("v1", "Pod", tracked.name, gang.key.namespace, tracked.uid)
             yield EmitEvent(about, reason, why.sentence, type=type_, waits=True)

@@ -144,10 +144,10 @@ def _kept(metadata: QueueMetadata, names: list[str], until: str) -> str:
             if others
             else ("It is being deleted.")
         )
-    told = ", ".join(names[:NAMES_TOLD_MAX])
+    listed = ", ".join(names[:NAMES_TOLD_MAX])
     if len(names) > NAMES_TOLD_MAX:
-        told += f" and {len(names) - NAMES_TOLD_MAX} more"
-    return f"It is being deleted. It stays until {told} {until}."
+        listed += f" and {len(names) - NAMES_TOLD_MAX} more"
+    return f"It is being deleted. It stays until {listed} {until}."
 
 
 def _patch(key: Key, version: str, finalizers: list[str]) -> PatchMetadata:

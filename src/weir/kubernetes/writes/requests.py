@@ -164,14 +164,14 @@ async def _evict(api: LeaderGuard, write: Evict, *, uncertain: bool) -> Outcome:
 
 
 def _ends(write: Evict, condition: PodCondition) -> Mapping[str, object]:
-    said = {
+    body = {
         "type": condition.type,
         "status": "True",
         "reason": condition.reason,
         "message": _cut(condition.message),
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    return {"metadata": {"uid": write.uid}, "status": {"conditions": [said]}}
+    return {"metadata": {"uid": write.uid}, "status": {"conditions": [body]}}
 
 
 def refused_by_budget(error: ApiError) -> bool:

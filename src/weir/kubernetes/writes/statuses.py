@@ -85,7 +85,7 @@ class StatusWriter:
         self._stops: dict[Gang, Explanation] = {}
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
-        self._held: dict[Gang, float] = {}  # not told in a burst, and since when
+        self._delayed: dict[Gang, float] = {}  # not told in a burst, and since when
         self._evictions: dict[Gang, Words] = {}  # the last one of each, as its status says it
         self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
         self.scale_up_over_quota = False  # autoscalers may add nodes for work over its quota, too
@@ -158,7 +158,7 @@ class StatusWriter:
         for gang in list(changed):
             if busy and self._can_wait(gang, now_s):
                 continue
-            writes += self._told(gang, now_s)
+            writes += self._writes_of(gang, now_s)
             left -= 1
             if not left:
                 break
@@ -174,7 +174,7 @@ class StatusWriter:
         for gang in list(self._reasoned)[: WAITING_AT_ONCE if busy else AT_ONCE]:
             del self._reasoned[gang]
             if gang in self._cluster_state.registry.changed and phase_of(gang) in _WAITING:
-                writes += self._told(gang, now_s)
+                writes += self._writes_of(gang, now_s)
         return writes
 
     def _come_due(self, now_s: float) -> None:
@@ -187,18 +187,18 @@ class StatusWriter:
     def _look_again(self, gang: Gang, at_s: float) -> None:
         self._later[gang] = min(self._later.get(gang, at_s), at_s)
 
-    def _told(self, gang: Gang, now_s: float) -> list[Write | EmitEvent]:
+    def _writes_of(self, gang: Gang, now_s: float) -> list[Write | EmitEvent]:
         """Return what is to be written of a workload that has changed."""
         del self._cluster_state.registry.changed[gang]
         self._reasoned.pop(gang, None)
         try:
-            return self._of(gang, now_s, self._held.pop(gang, now_s))
+            return self._of(gang, now_s, self._delayed.pop(gang, now_s))
         except Exception as error:  # noqa: BLE001 - the others have to be told
             self._cluster_state.unreadable.note(QUARANTINED, gang.name, "", error)
             return []
 
     def _can_wait(self, gang: Gang, now_s: float) -> bool:
-        waited_s = now_s - self._held.setdefault(gang, now_s)
+        waited_s = now_s - self._delayed.setdefault(gang, now_s)
         if waited_s < WAITS_S or waited_s >= RUNS_S:
             return waited_s < WAITS_S
         done = self._written.get(gang)
@@ -276,7 +276,7 @@ class StatusWriter:
             since_s=done.since_s,
             eviction=self._evictions.get(gang),
         )
-        writes += self._said(gang, status, done, now_s)
+        writes += self._patches(gang, status, done, now_s)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
         if writes:
@@ -309,7 +309,7 @@ class StatusWriter:
             else:
                 done.missing_s, done.spec, done.status, done.found = None, "", b"", ""
 
-    def _said(self, gang: Gang, status: Words, done: WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
+    def _patches(self, gang: Gang, status: Words, done: WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
         """Yield the changes of its status; all of it if its present one is unknown."""
         text = msgspec.json.encode(status)
         if text == done.status:
@@ -332,7 +332,7 @@ class StatusWriter:
         self._events.pop(gang, None)
         self._stops.pop(gang, None)
         self._later.pop(gang, None)
-        self._held.pop(gang, None)
+        self._delayed.pop(gang, None)
         self._reasoned.pop(gang, None)
 
     def _begin(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
@@ -355,15 +355,16 @@ class StatusWriter:
             return Explanation(why=REFUSED, sentence=gang.refusal)
         if gang.ending is not None and gang.ending.cause is not None and phase in ("Stopped", "Failed"):
             cause = gang.ending.cause
-            told = still_made(gang.key.kind, cause.sentence) if gang.count else cause.sentence
-            return Explanation(why=cause.rule.value, sentence=told, numbers=dict(cause.numbers))
+            sentence = still_made(gang.key.kind, cause.sentence) if gang.count else cause.sentence
+            return Explanation(why=cause.rule.value, sentence=sentence, numbers=dict(cause.numbers))
         if phase in ("Running", "Starting"):
             self._stops.pop(gang, None)
-            gated = Explanation(why=gate_why(gang), sentence=gang.told_gate) if gang.told_gate else None
+            gate = gang.reported_gate
+            gated = Explanation(why=gate_why(gang), sentence=gate) if gate else None
             return self._reasons.get(gang.name, gated) if any(pending(gang)) else None
         if phase != "Pending":
             return self._stops.get(gang) if phase == "Stopping" else None
-        gate = gang.told_gate or (closed_gate(gang, 0) if gang.adopted else None)
+        gate = gang.reported_gate or (closed_gate(gang, 0) if gang.adopted else None)
         if gate:
             return Explanation(why=gate_why(gang), sentence=gate)
         return self._reasons.get(gang.name) or self._stops.get(gang)
@@ -374,7 +375,7 @@ class StatusWriter:
         self, gang: Gang, phase: str, why: Explanation | None, done: WrittenStatus, now_s: float
     ) -> Iterator[Write | EmitEvent]:
         """Yield the conditions and events of its pods that wait, and an event of its own."""
-        settled_s = done.since_s + (ARRIVING_S if gang.told_gate else SETTLED_S)
+        settled_s = done.since_s + (ARRIVING_S if gang.reported_gate else SETTLED_S)
         if now_s < settled_s:
             if any(pending(gang)):
                 self._later[gang] = settled_s

@@ -96,7 +96,7 @@ def phase_of(gang: Gang) -> str:
 def spec_body(gang: Gang, done: WrittenStatus) -> Words:
     """Return the spec of a workload's object; `done.counts` is brought up to date."""
     key = gang.key
-    workload = gang.told or workload_of(gang)
+    workload = gang.reported or workload_of(gang)
     counts = counts_without_replaced(gang, workload.groups, done.counts)
     done.counts = counts
     groups = tuple(

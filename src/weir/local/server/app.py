@@ -47,10 +47,10 @@ class _AuthMiddleware:
     """Authenticates each request and applies the rate limits before anything else."""
 
     def __init__(
-        self, app: ASGIApp, door: Authenticator, limiter: RequestLimiter, sessions: DashboardSessions
+        self, app: ASGIApp, authenticator: Authenticator, limiter: RequestLimiter, sessions: DashboardSessions
     ) -> None:
         self._app = app
-        self._door = door
+        self._authenticator = authenticator
         self._sessions = sessions
         self._limiter = limiter
 
@@ -58,7 +58,7 @@ class _AuthMiddleware:
         if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
             try:
                 token = self._token_of(scope)
-                person = self._door.person_with(token)
+                person = self._authenticator.person_with(token)
                 admitted = self._limiter.admitted(
                     person, scope["method"], scope["path"], scope["query_string"]
                 )
@@ -84,7 +84,7 @@ class _AuthMiddleware:
     def _holds(self, scope: Scope, person: Person) -> bool:
         """Return True if a request still means this person, with the same rights."""
         try:
-            return self._door.person_with(self._token_of(scope)) == person
+            return self._authenticator.person_with(self._token_of(scope)) == person
         except RequestRefused:
             return False
 
@@ -111,7 +111,7 @@ class _TokenExpired(Exception):
     """The token of a request doesn't hold any more."""
 
 
-def create_app(pool: PoolService, door: Authenticator, audit: AuditLog | None = None) -> FastAPI:
+def create_app(pool: PoolService, authenticator: Authenticator, audit: AuditLog | None = None) -> FastAPI:
     """Create the application of a pool. `audit` receives its requests; by default a file in the home."""
     app = create_schema_app()
     app.state.pool = pool
@@ -119,10 +119,12 @@ def create_app(pool: PoolService, door: Authenticator, audit: AuditLog | None = 
     app.state.workers = pool.workers
     app.state.audit = audit = audit or AuditLog(pool.home)
     pool.checks["audit"] = lambda: audit.trouble
-    app.state.sessions = sessions = DashboardSessions(pool.home, door, pool.clock)
-    app.state.door = door
+    app.state.sessions = sessions = DashboardSessions(pool.home, authenticator, pool.clock)
+    app.state.authenticator = authenticator
     app.state.live = LiveHub(pool)
-    app.add_middleware(_AuthMiddleware, door=door, limiter=RequestLimiter(pool.limits), sessions=sessions)
+    app.add_middleware(
+        _AuthMiddleware, authenticator=authenticator, limiter=RequestLimiter(pool.limits), sessions=sessions
+    )
     app.add_middleware(
         AuditMiddleware, audit=app.state.audit, guarded=GUARDED
     )  # the outer one: it sees refusals

@@ -95,15 +95,15 @@ class AuditLog:
     ) -> None:
         """Write a line. A failure is kept in `trouble`, never raised: the request has its outcome already."""
         with self._lock:
-            said: dict[str, object] = dict(details or {})
+            entry: dict[str, object] = dict(details or {})
             if outcome != "allowed":
                 allowance = self._allowances.setdefault(token, _RefusalBudget(monotonic()))
                 if not allowance.takes(monotonic()):
                     return
                 if allowance.left_out:
-                    said["left_out_before"], allowance.left_out = allowance.left_out, 0
+                    entry["left_out_before"], allowance.left_out = allowance.left_out, 0
             if self._lost:
-                said["lost_before"] = self._lost
+                entry["lost_before"] = self._lost
             line = {
                 "at": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds"),
                 "request": request,
@@ -115,7 +115,7 @@ class AuditLog:
                 "path": path[:WORD_MOST],
                 "status": status,
                 "outcome": outcome,
-                "details": said,
+                "details": entry,
             }
             self._append(json.dumps(line, separators=(",", ":"), default=str))
 

@@ -61,7 +61,7 @@ class Cancellations:
             if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
                 _LOG.warning("reserve_released", workload=fact.workload)
 
-    async def withdraw(self, fact: CancelRequested, told: Callable[[Workload, int], None]) -> int:
+    async def withdraw(self, fact: CancelRequested, confirmed: Callable[[Workload, int], None]) -> int:
         """Cancel a workload; return its number. `told` is called once the cancellation is certain.
 
         Raises:
@@ -77,12 +77,12 @@ class Cancellations:
             self._why = str(error)
         else:
             self._written[kept.launch.uid] = fact
-            told(kept.workload, kept.launch.uid)
+            confirmed(kept.workload, kept.launch.uid)
             self._pool.backend.tell(fact)
             return kept.launch.uid
         _LOG.warning("stop_not_written_down", workload=name, why=self._why)
         self._unwritten[name] = fact
-        told(line.spec, line.uid)
+        confirmed(line.spec, line.uid)
         self._pool.backend.tell(fact)
         task = asyncio.create_task(self._write(fact))
         self._tasks.add(task)

@@ -115,9 +115,9 @@ class PoolControlHooks:
 
     def after_step(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
         """Record and publish the results of a step."""
-        told = self._pool.event_log.take()
-        self._pool.record(told)
-        write_warnings(told, self._pool.backend.pods)
+        events = self._pool.event_log.take()
+        self._pool.record(events)
+        write_warnings(events, self._pool.backend.pods)
         self._send_rows()
         self._secrets.after_step()
 
@@ -132,7 +132,7 @@ class PoolControlHooks:
                 self._over.append((row.name, row.uid))
         while len(self._over) > ENDED_MOST:
             name, uid = self._over.popleft()
-            if (said := pool.reported.get(name)) is not None and said.uid == uid:
+            if (progress := pool.reported.get(name)) is not None and progress.uid == uid:
                 del pool.reported[name]
 
     def on_idle(self, control: Control, now_s: float) -> float | None:

@@ -76,8 +76,8 @@ class EventLog:
                 line = self._view.workloads.get(fact.pod.workload)
                 if line is not None:
                     pod = _pod_name(line, fact.pod)
-                    said = "failed" if fact.how is PodExit.FAILED else "was lost"
-                    sentence = f"Pod {pod} {said}: {as_clause(fact.said or 'for an unknown reason.')}"
+                    ending = "failed" if fact.how is PodExit.FAILED else "was lost"
+                    sentence = f"Pod {pod} {ending}: {as_clause(fact.sentence or 'for an unknown reason.')}"
                     self._add(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
 
     def effects(self, effects: Iterable[Effect]) -> None:
@@ -93,8 +93,8 @@ class EventLog:
             self._gone.pop(name, None)
         if self._assigned or self._stops or self._gone:
             self._add_pod_events()
-        told, self._events = self._events, []
-        return told
+        taken, self._events = self._events, []
+        return taken
 
     # By workload
 

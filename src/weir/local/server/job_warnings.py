@@ -16,9 +16,9 @@ WARNING = "_warning"
 """Suffix of the kinds of events that warn."""
 
 
-def write_warnings(told: Iterable[HistoryEvent], running: Callable[[], Iterable[RunningPod]]) -> None:
+def write_warnings(events: Iterable[HistoryEvent], running: Callable[[], Iterable[RunningPod]]) -> None:
     """Write each warning into the output of the workload's running pods, soon."""
-    warnings = {each.uid: each.sentence for each in told if each.kind.endswith(WARNING)}
+    warnings = {each.uid: each.sentence for each in events if each.kind.endswith(WARNING)}
     if not warnings:
         return
     for pod in running():

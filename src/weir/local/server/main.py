@@ -91,8 +91,8 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
     except (_CannotListen, StateDirInUse, StoreFailed) as error:
         return _refuse(f"Can't start: {str(error).rstrip('.')}.", FAILED)
     except OSError as error:
-        said = f"Can't keep state in {error.filename or home}: {_words(error)}"
-        return _refuse(f"{said}. Name another home with WEIR_HOME.", FAILED)
+        problem = f"Can't keep state in {error.filename or home}: {_words(error)}"
+        return _refuse(f"{problem}. Name another home with WEIR_HOME.", FAILED)
 
 
 def _serve(
@@ -199,13 +199,17 @@ class PoolServer(uvicorn.Server):
     """uvicorn, ending streams before it waits for connections to end."""
 
     def __init__(
-        self, pool: PoolService, door: Authenticator, stream: EventStream, audit: AuditLog | None = None
+        self,
+        pool: PoolService,
+        authenticator: Authenticator,
+        stream: EventStream,
+        audit: AuditLog | None = None,
     ) -> None:
         self._pool = pool
         self._stream = stream
         self._connections = Connections(pool.limits)
         config = BoundedConfig(
-            create_app(pool, door, audit),
+            create_app(pool, authenticator, audit),
             self._connections,
             access_log=False,
             log_config=None,
@@ -276,8 +280,8 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.listen(_WAITING_MOST)  # requests before the first answer wait for it
     except OSError as error:
         listening.close()
-        said = f"{host} port {port} isn't available ({_words(error)}): choose another with --port"
-        raise _CannotListen(said) from None
+        problem = f"{host} port {port} isn't available ({_words(error)}): choose another with --port"
+        raise _CannotListen(problem) from None
     listening.set_inheritable(False)
     return listening
 
@@ -327,8 +331,8 @@ def _greet(
 
 
 def _words(error: OSError) -> str:
-    said = error.strerror or str(error)
-    return said[:1].lower() + said[1:]
+    problem = error.strerror or str(error)
+    return problem[:1].lower() + problem[1:]
 
 
 def _refuse(sentence: str, code: int) -> int:

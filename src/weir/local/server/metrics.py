@@ -156,21 +156,21 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
     idle = CounterMetricFamily(
         "weir_workload_gpu_idle_seconds", "Device seconds allocated but idle.", labels=labels
     )
-    held = GaugeMetricFamily(
+    allocated = GaugeMetricFamily(
         "weir_workload_allocated_gpus", "Allocated devices of a workload.", labels=labels
     )
     for row in seen.rows:
         if row.status == "pending" or not (seen.named is None or row.project in seen.named):
             continue
         if row.pods:
-            held.add_metric([row.name, row.project], row.devices * row.pods_running / row.pods)
+            allocated.add_metric([row.name, row.project], row.devices * row.pods_running / row.pods)
         found = seen.uses.get(row.name)
         if found is not None:
             if found.use is not None:
                 use.add_metric([row.name, row.project], found.use)
             busy.add_metric([row.name, row.project], found.gpu_s)
             idle.add_metric([row.name, row.project], found.idle_gpu_s)
-    yield from (held, use, busy, idle)
+    yield from (allocated, use, busy, idle)
 
 
 def _passed_by(counters: PoolCounters) -> Iterator[Metric]:

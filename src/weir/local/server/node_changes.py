@@ -32,8 +32,8 @@ class NodeChanges:
         )
         await self._change(name, drain)
         others = "running workloads run on" if keeps_running else "its workloads stop and wait"
-        said = f" ({reason})" if reason else ""
-        self._add_event(f"{person.user} drains {name}{said}: {others}.", person, name)
+        because = f" ({reason})" if reason else ""
+        self._add_event(f"{person.user} drains {name}{because}: {others}.", person, name)
 
     async def undrain(self, name: str, person: Person) -> None:
         """Let workloads start on a node again."""

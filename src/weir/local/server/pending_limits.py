@@ -64,14 +64,14 @@ class PendingLimits:
         projects = self._projects[project] + sum(each == project for _, each in self._reserved)
         limits = self._limits
         if mine >= limits.pending_per_person_max:
-            said = (
+            sentence = (
                 f"You have {mine:,} pending workloads, and one person may have "
                 f"{limits.pending_per_person_max:,}: stop some, or wait until some have started."
             )
-            raise RequestRefused(429, said)
+            raise RequestRefused(429, sentence)
         if projects >= limits.pending_per_project_max:
-            said = (
+            sentence = (
                 f"Project {project} has {projects:,} pending workloads, and one project may have "
                 f"{limits.pending_per_project_max:,}: stop some, or wait until some have started."
             )
-            raise RequestRefused(429, said)
+            raise RequestRefused(429, sentence)

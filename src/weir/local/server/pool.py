@@ -260,10 +260,10 @@ class PoolService(PoolState):
         name = await self._workload_to_change(name, person)
         at_s = self.clock()
 
-        def told(workload: Workload, uid: int) -> None:
+        def confirmed(workload: Workload, uid: int) -> None:
             self._add_event(workload, uid, "withdrawn", f"{person.user} stops {name}.", person, at_s=at_s)
 
-        uid = await self.cancellations.withdraw(CancelRequested(name, at_s, person.user), told)
+        uid = await self.cancellations.withdraw(CancelRequested(name, at_s, person.user), confirmed)
         return await self._row_after_step(name, uid)
 
     async def suspend(self, name: str, person: Person) -> WorkloadRow:
@@ -311,8 +311,8 @@ class PoolService(PoolState):
         check_rerun(found, person)
         name = found.row.name
         raw = {**found.asked, "name": name}
-        text, said = json.dumps(raw), f"The submission of {name}"
-        asked = await self.workers.parse(len(text), lambda: read_as(Submission, text, said))
+        text, source = json.dumps(raw), f"The submission of {name}"
+        asked = await self.workers.parse(len(text), lambda: read_as(Submission, text, source))
         return await self.submit(asked, raw, len(text), person)
 
     async def _workload_to_change(self, word: str, person: Person) -> str:
@@ -368,20 +368,20 @@ class PoolService(PoolState):
         """Store the progress that a job reported. Called from the watcher's thread."""
         step, values = message.step, message.values
         self.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
-        said = self.reported.get(pod.workload)
-        if said is None or said.uid != uid:
-            said = self.reported[pod.workload] = ReportedProgress(uid)
-        said.update(step, values)
+        progress = self.reported.get(pod.workload)
+        if progress is None or progress.uid != uid:
+            progress = self.reported[pod.workload] = ReportedProgress(uid)
+        progress.update(step, values)
 
     def refused(self, pod: PodKey, uid: int, sentence: str) -> None:
         """Something of a pod can't be read, and is passed over. From any thread."""
         line = self.view.workloads.get(pod.workload)
         group = str(pod.group) if line is None else line.spec.groups[pod.group].name
-        told = f"Pod {pod.workload}/{group}/{pod.index}: {as_clause(sentence)}"
-        _LOG.warning("unreadable", workload=pod.workload, why=told)
+        problem = f"Pod {pod.workload}/{group}/{pod.index}: {as_clause(sentence)}"
+        _LOG.warning("unreadable", workload=pod.workload, why=problem)
         project, name = (None, None) if line is None else (line.spec.project, pod.workload)
         self.user_events.append(
-            HistoryEvent(self.clock(), "unreadable", told, uid=uid, workload=name, project=project)
+            HistoryEvent(self.clock(), "unreadable", problem, uid=uid, workload=name, project=project)
         )
         self.control_thread.wake()
 

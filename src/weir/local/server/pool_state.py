@@ -55,8 +55,8 @@ class PoolState:
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes
         self.inventory = pool_inventory([node], {}, store.queues())
 
-    def record(self, told: Iterable[HistoryEvent]) -> None:
+    def record(self, events: Iterable[HistoryEvent]) -> None:
         """Write down the acts of people, then these events. On the control thread."""
-        these = [*(self.user_events.popleft() for _ in range(len(self.user_events))), *told]
+        these = [*(self.user_events.popleft() for _ in range(len(self.user_events))), *events]
         if these:
             self.store.record(these)

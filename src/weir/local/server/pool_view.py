@@ -179,7 +179,7 @@ class PoolView:
             if isinstance(fact, PodRunning):
                 self._runs(fact)
             elif isinstance(fact, PodExited):
-                self._exited(fact, fact.said or fact.how.value)
+                self._exited(fact, fact.sentence or fact.how.value)
 
     def run_now(self, pods: Iterable[RunningPod]) -> None:
         """Mark pods as running whose process is known to run."""

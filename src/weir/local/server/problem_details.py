@@ -185,8 +185,8 @@ async def _body_of(request: Request, limits: ServerLimits) -> bytes:
                     raise too_large
                 parts.append(part)
     except TimeoutError:
-        said = f"The body didn't arrive within {limits.body_s_max:g} s: send it at once."
-        raise RequestRefused(408, said) from None
+        sentence = f"The body didn't arrive within {limits.body_s_max:g} s: send it at once."
+        raise RequestRefused(408, sentence) from None
     return b"".join(parts)
 
 
@@ -266,9 +266,11 @@ async def _refusal(_request: Request, error: Exception) -> Response:
 
 
 async def _store_failed(_request: Request, error: Exception) -> Response:
-    said = str(error)
+    sentence = str(error)
     return answer(
-        RequestRefused(503, said if "nothing was changed" in said.lower() else f"Nothing was changed: {said}")
+        RequestRefused(
+            503, sentence if "nothing was changed" in sentence.lower() else f"Nothing was changed: {sentence}"
+        )
     )
 
 

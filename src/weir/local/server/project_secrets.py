@@ -44,7 +44,7 @@ class ProjectSecrets:
         """Return the names of a project's secrets, without values."""
         self._check_project(project, person)
         found = await asyncio.to_thread(self._read, project)
-        return [_row(name, said) for name, said in sorted(found.items())]
+        return [_row(name, secret) for name, secret in sorted(found.items())]
 
     async def set(self, project: str, name: str, value: str, person: Person) -> SecretRow:
         """Set a secret; workloads suspended for it go on. Running processes keep the former value."""
@@ -52,10 +52,10 @@ class ProjectSecrets:
         if _NAME.fullmatch(name) is None:
             text = f"name: {name[:80]!r} can't be one; write at most 63 letters, digits and any of . _ -"
             raise RequestRefused(422, text, [{"field": "name", "message": text}])
-        said: dict[str, object] = {"value": value, "set_s": self._pool.clock(), "by": person.user}
-        await asyncio.to_thread(self._put, project, name, said)
+        secret: dict[str, object] = {"value": value, "set_s": self._pool.clock(), "by": person.user}
+        await asyncio.to_thread(self._put, project, name, secret)
         await self._look_again(project)
-        return _row(name, said)
+        return _row(name, secret)
 
     async def delete(self, project: str, name: str, person: Person) -> None:
         """Delete a secret; pending workloads that name it are suspended."""
@@ -113,16 +113,16 @@ class ProjectSecrets:
         recorded = await asyncio.to_thread(self._pool.store.workload, name)
         if recorded is not None and recorded.record.launch.secrets:
             found = await asyncio.to_thread(self._names, recorded.record.workload.project)
-            lacks = missing_secret(recorded.record, found)
-            if lacks is not None:
-                raise RequestRefused(409, f"{name} can't be resumed: {lacks}.")
+            missing = missing_secret(recorded.record, found)
+            if missing is not None:
+                raise RequestRefused(409, f"{name} can't be resumed: {missing}.")
 
     def begin(self, kept: Iterable[WorkloadRecord]) -> None:
         """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
         named = [each for each in kept if each.launch.secrets and each.held is None]
         found = {project: self._names(project) for project in {each.workload.project for each in named}}
-        lacks = ((each.workload.name, missing_secret(each, found[each.workload.project])) for each in named)
-        self._lacking = {name: why for name, why in lacks if why is not None}
+        missing = ((each.workload.name, missing_secret(each, found[each.workload.project])) for each in named)
+        self._lacking = {name: why for name, why in missing if why is not None}
 
     def after(self, facts: Iterable[Fact]) -> list[WorkloadSuspended]:
         """Return facts to add to these: workloads that lack a secret are suspended when they stop."""
@@ -150,18 +150,18 @@ class ProjectSecrets:
     async def _look_again(self, project: str) -> None:
         """Suspend and resume pending workloads of a project as its secrets are now."""
         store = self._pool.store
-        for kept, lacks in await asyncio.to_thread(self._naming, store, project):
+        for kept, missing in await asyncio.to_thread(self._naming, store, project):
             name = kept.workload.name
             ours = kept.held is not None and kept.held.startswith(_HELD)
             row = self._pool.view.row(name)
-            if lacks is None:
+            if missing is None:
                 self._lacking.pop(name, None)
                 if ours:
                     await self._hold(name, None)
             elif row is not None and row.status != "pending":
-                self._lacking[name] = lacks
-            elif kept.held is None or (ours and kept.held != lacks):
-                await self._hold(name, lacks)
+                self._lacking[name] = missing
+            elif kept.held is None or (ours and kept.held != missing):
+                await self._hold(name, missing)
 
     async def _hold(self, name: str, why: str | None) -> None:
         store = self._pool.store
@@ -192,7 +192,7 @@ class ProjectSecrets:
         except OSError as error:
             raise _out_of_reach(error) from None
 
-    def _put(self, project: str, name: str, said: Mapping[str, object] | None) -> bool:
+    def _put(self, project: str, name: str, secret: Mapping[str, object] | None) -> bool:
         """Set a secret, or delete it; return True if it was there."""
         with self._changing:
             path = secret_files.file_of(self._home, project)
@@ -201,8 +201,8 @@ class ProjectSecrets:
             except secret_files.SecretFileDamaged:
                 found = {}  # the file is unusable: a new value replaces it
             was_there = name in found
-            if said is not None:
-                found[name] = dict(said)
+            if secret is not None:
+                found[name] = dict(secret)
             else:
                 found.pop(name, None)
             if len(found) > secret_files.SECRETS_MOST:
@@ -225,8 +225,8 @@ def _out_of_reach(error: OSError) -> RequestRefused:
     return RequestRefused(503, f"The secrets can't be read or written: {error.strerror or error}.")
 
 
-def _row(name: str, said: Mapping[str, object]) -> SecretRow:
-    set_s, by = said.get("set_s"), said.get("by")
+def _row(name: str, secret: Mapping[str, object]) -> SecretRow:
+    set_s, by = secret.get("set_s"), secret.get("by")
     return SecretRow(
         name=name,
         set_s=float(set_s) if isinstance(set_s, int | float) else None,

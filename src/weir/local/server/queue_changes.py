@@ -77,7 +77,7 @@ class QueueChanges:
             if queue is None or queue.is_project != is_project:
                 raise RequestRefused(404, f"There is no {noun} {name}.")
             followed = following_departments(None, name, inventory)
-            held = [row for row in pool.store.tokens() if is_project and name in row.projects]
+            stored = [row for row in pool.store.tokens() if is_project and name in row.projects]
             queues = await asyncio.to_thread(pool.store.delete_queue, name)
             secrets = await asyncio.to_thread(pool.secrets.forget, name) if is_project else []
             for each in followed:
@@ -85,7 +85,7 @@ class QueueChanges:
             self._apply(queues)
         self._add_event(f"{person.user} deletes {noun} {name}.", queue, person)
         fields = TokenRow.model_fields
-        tokens = [TokenRow(**{key: getattr(row, key) for key in fields}) for row in held]
+        tokens = [TokenRow(**{key: getattr(row, key) for key in fields}) for row in stored]
         return QueueDeleted(name=name, tokens=tokens, secrets=secrets)
 
     def _apply(self, queues: tuple[Queue, ...]) -> None:

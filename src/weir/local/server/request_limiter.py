@@ -71,8 +71,8 @@ class RequestLimiter:
             self._check_streams(person.user)
         elif counts[person.user] >= self._limits.requests_open_max:
             most = self._limits.requests_open_max
-            said = f"You have {most} open requests, the maximum for one person: wait for their answers."
-            raise RequestRefused(429, said, retry_after_s=1.0)
+            sentence = f"You have {most} open requests, the maximum for one person: wait for their answers."
+            raise RequestRefused(429, sentence, retry_after_s=1.0)
         counts[person.user] += 1
         try:
             yield
@@ -108,11 +108,11 @@ class RequestLimiter:
     def _check_streams(self, user: str) -> None:
         most = self._limits.streams_per_person_max
         if self._streams[user] >= most:
-            said = f"You have {most} open streams, the maximum for one person: close one."
-            raise RequestRefused(429, said, retry_after_s=5.0)
+            sentence = f"You have {most} open streams, the maximum for one person: close one."
+            raise RequestRefused(429, sentence, retry_after_s=5.0)
         if self._streams.total() >= self._limits.streams_max:
-            said = f"All {self._limits.streams_max} streams of this server are taken: try again later."
-            raise RequestRefused(503, said, retry_after_s=5.0)
+            sentence = f"All {self._limits.streams_max} streams of this server are taken: try again later."
+            raise RequestRefused(503, sentence, retry_after_s=5.0)
 
 
 class SuggestionQueue:
@@ -131,8 +131,8 @@ class SuggestionQueue:
         """
         user = person.user
         if self._waiting[user] >= SUGGESTIONS_PER_PERSON_MAX:
-            said = f"{self._waiting[user]} of your suggestions are being computed: try again in a moment."
-            raise RequestRefused(429, said, retry_after_s=2.0)
+            sentence = f"{self._waiting[user]} of your suggestions are being computed: try again in a moment."
+            raise RequestRefused(429, sentence, retry_after_s=2.0)
         if self._waiting.total() >= SUGGESTIONS_MAX:
             raise RequestRefused(
                 503, "The server computes many suggestions now: try again in a moment.", retry_after_s=3.0

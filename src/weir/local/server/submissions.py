@@ -70,11 +70,11 @@ def check_submission(
         fields.at(("name",), text)
     queue = inventory.of.get(asked.project)
     if queue is None:
-        told = suggest(asked.project, inventory.projects, fields)
-        fields.at(("project",), f"project: there is no project {asked.project}; {told}")
+        suggestion = suggest(asked.project, inventory.projects, fields)
+        fields.at(("project",), f"project: there is no project {asked.project}; {suggestion}")
     elif not queue.is_project:
-        told = suggest(asked.project, inventory.projects, fields)
-        fields.at(("project",), f"project: {asked.project} is a department; {told}")
+        suggestion = suggest(asked.project, inventory.projects, fields)
+        fields.at(("project",), f"project: {asked.project} is a department; {suggestion}")
     else:
         check_time_limits(asked, queue, rules or LifecyclePolicy(), fields)
     _check_words(asked, fields)
@@ -210,8 +210,8 @@ def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldE
         names.add(group.name or str(at))
         for resource in group.resources:
             if resource not in resources:
-                told = suggest(resource, resources, fields)
-                fields.at((*path, "resources", resource), f"resources: no node has {resource}; {told}")
+                suggestion = suggest(resource, resources, fields)
+                fields.at((*path, "resources", resource), f"resources: no node has {resource}; {suggestion}")
         for position, model in enumerate(group.gpu_models):
             if model not in models:
                 text = f"gpu_models: no node has a {model}; {suggest(model, models, fields)}"
@@ -235,11 +235,11 @@ def _check_topology(written: WorkloadEntry, inventory: PoolInventory, fields: Fi
     assert asked is not None
     topology = inventory.topologies.get(asked.name)
     if topology is None:
-        told = suggest(asked.name, inventory.topologies, fields)
-        fields.at(("topology", "name"), f"topology: there is no topology {asked.name}; {told}")
+        suggestion = suggest(asked.name, inventory.topologies, fields)
+        fields.at(("topology", "name"), f"topology: there is no topology {asked.name}; {suggestion}")
         return
     for key in ("required", "preferred"):
         level = getattr(asked, key)
         if level is not None and level not in topology.levels:
-            told = suggest(level, topology.levels, fields)
-            fields.at(("topology", key), f"{key}: topology {asked.name} has no level {level}; {told}")
+            suggestion = suggest(level, topology.levels, fields)
+            fields.at(("topology", key), f"{key}: topology {asked.name} has no level {level}; {suggestion}")

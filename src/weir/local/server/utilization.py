@@ -136,11 +136,15 @@ class UtilizationTask:
             return
         now_s, node = self._pool.clock(), self._pool.node.name
         for index in sorted(found.keys() - before.keys()):
-            said = f"GPU {index} of {node} is used by {found[index].sentence}: nothing is started on it."
-            self._pool.user_events.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
+            sentence = f"GPU {index} of {node} is used by {found[index].sentence}: nothing is started on it."
+            self._pool.user_events.append(
+                HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
+            )
         for index in sorted(before.keys() - found.keys()):
-            said = f"GPU {index} of {node} is no longer used outside Weir."
-            self._pool.user_events.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
+            sentence = f"GPU {index} of {node} is no longer used outside Weir."
+            self._pool.user_events.append(
+                HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
+            )
         self._pool.backend.foreign(tuple(sorted(found)))
 
     def _meter(self, sample: MachineReading, fractions: dict[str, tuple[float, float]]) -> None:

@@ -63,19 +63,19 @@ class _LineSplitter:
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
-        self._held = b""
+        self._rest = b""
 
     def whole(self, block: bytes) -> bytes:
         """Return the complete lines up to now."""
-        text = self._held + block
+        text = self._rest + block
         end = text.rfind(b"\n") + 1
         if not end and len(text) > LINE_MOST:
-            self._held = b""
+            self._rest = b""
             return self._prefix + text + b"\n"
-        self._held = text[end:]
+        self._rest = text[end:]
         return b"".join(self._prefix + line + b"\n" for line in text[:end].split(b"\n")[:-1])
 
     def rest(self) -> bytes:
         """Return the incomplete last line."""
-        text, self._held = self._held, b""
+        text, self._rest = self._rest, b""
         return self._prefix + text + b"\n" if text else b""

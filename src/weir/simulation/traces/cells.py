@@ -75,8 +75,8 @@ class Cells:
             return default
         return value
 
-    def _wrong(self, column: str, written: str, said: str) -> None:
-        self.note(f"{column} {said}" if repr(written) in said else f"{column} {written!r} {said}")
+    def _wrong(self, column: str, written: str, sentence: str) -> None:
+        self.note(f"{column} {sentence}" if repr(written) in sentence else f"{column} {written!r} {sentence}")
 
 
 def _is_number(written: str) -> bool:

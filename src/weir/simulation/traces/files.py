@@ -28,8 +28,8 @@ def text(path: Path) -> str:
     except FileNotFoundError:
         mistakes.add(0, "there is no such file")
     except (OSError, EOFError, zlib.error) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        mistakes.add(0, f"can't be read: {said}")
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        mistakes.add(0, f"can't be read: {reason}")
     except UnicodeDecodeError as error:
         mistakes.add(0, f"is not text: byte {error.start} is not UTF-8")
     mistakes.refuse_if_any()

@@ -149,10 +149,10 @@ class _TraceLines:
         if found is None:
             sound = True
 
-            def note(said: str) -> None:
+            def note(sentence: str) -> None:
                 nonlocal sound
                 sound = False
-                cells.note(said)
+                cells.note(sentence)
 
             found = self._read_request(Cells(dict(zip(_OF_REQUEST, key, strict=True)), note))
             if sound:

@@ -190,10 +190,10 @@ class _Projects:
     def only(self) -> str:
         """Return the only project."""
         if len(self._names) != 1:
-            said = (
+            sentence = (
                 f"names no teams, and the cluster file has {len(self._names)} projects: give it exactly one"
             )
-            self._mistakes.add(0, said)
+            self._mistakes.add(0, sentence)
         return min(self._names, default="")
 
 

@@ -26,10 +26,10 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
     job.ran_s = event.ran_s
     cluster.ledger.add_sharing(job.path, job.sharing)
     cluster.jobs[spec.name] = job
-    for shape, asks, group in zip(job.shapes, job.asks, spec.groups, strict=True):
+    for shape, request, group in zip(job.shapes, job.asks, spec.groups, strict=True):
         if shape.gpu_memory:
             cluster.by_memory[spec.name] = job
-        cluster.ledger.add_asked(job.path, asks, group.count)
+        cluster.ledger.add_asked(job.path, request, group.count)
         cluster.mix.asked(shape.plain or shape, group.count, cluster.free_capacity)
     if event.absent:
         set_absent(cluster, job, _named(job, event.absent))
@@ -40,11 +40,11 @@ def _terms(cluster: Cluster, spec: Workload) -> Terms:
     """Return a workload's terms for the engine: shapes, charges, queue path, run-time key, devices."""
     shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
     grow(cluster, nodes=0, devices=1)
-    asks = tuple([request_of(cluster, shape) for shape in shapes])
-    gangs = zip(devices_asked(shapes, asks), spec.needed(), strict=True)
+    requests = tuple([request_of(cluster, shape) for shape in shapes])
+    gangs = zip(devices_asked(shapes, requests), spec.needed(), strict=True)
     devices_milli = sum([milli * need for milli, need in gangs])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
-    return shapes, asks, path, runtime_key(spec, devices_milli), devices_milli
+    return shapes, requests, path, runtime_key(spec, devices_milli), devices_milli
 
 
 def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:

@@ -63,7 +63,7 @@ def test_the_next_control_has_the_pods_and_what_was_learned(monkeypatch: pytest.
     here.hear("pods", pod("train-0", owner=("train", "j1")))
     stepped(control)
     (bind,) = (each for each in here.writes if isinstance(each, Bind))
-    backend.told(bind, WriteDone())
+    backend.take_outcome(bind, WriteDone())
     held = {"owner": ("train", "j1"), "on": "n1", "start": 1, "devices": "0", "phase": "Running"}
     here.hear("pods", pod("train-0", **held))  # type: ignore[arg-type]
     stepped(control)

@@ -60,8 +60,8 @@ async def test_link_signs_in_once_with_the_rights_of_its_token(stands: Standing)
 
 async def test_link_ends_after_a_minute_and_session_after_a_week(stands: Standing, tmp_path: Path) -> None:
     now_s = 1000.0
-    door = stands.transport.app.state.door  # type: ignore[attr-defined]
-    sessions = DashboardSessions(tmp_path, door, lambda: now_s)
+    authenticator = stands.transport.app.state.authenticator  # type: ignore[attr-defined]
+    sessions = DashboardSessions(tmp_path, authenticator, lambda: now_s)
     token = sessions.redeem(sessions.make_code("a" * 64)[0])
     cookie, proof = sessions.begin(token)
     code, until_s = sessions.make_code("a" * 64)
@@ -84,17 +84,17 @@ async def test_session_ends_with_its_token_and_outlives_the_server(stands: Stand
     for secret in (made["token"], page.cookies["weir_session"], page.headers["X-Weir-Proof"]):
         assert secret not in text
     state = stands.transport.app.state  # type: ignore[attr-defined]
-    later = DashboardSessions(stands.pool.home, state.door, stands.pool.clock)
+    later = DashboardSessions(stands.pool.home, state.authenticator, stands.pool.clock)
     assert later.who(page.cookies["weir_session"], page.headers["X-Weir-Proof"]).user == "mia"
     assert (await stands.admin.delete(f"/api/v1/tokens/{made['id']}")).status_code == 204
     assert (await page.get(SESSION)).status_code == 401
 
 
 async def test_damaged_sessions_mean_to_sign_in_again(stands: Standing, tmp_path: Path) -> None:
-    door = stands.transport.app.state.door  # type: ignore[attr-defined]
+    authenticator = stands.transport.app.state.authenticator  # type: ignore[attr-defined]
     for text in ("", "nonsense", "[]", '{"x": {"proof": 1}}', "[" * 5000):
         (tmp_path / "sessions.json").write_text(text)
-        sessions = DashboardSessions(tmp_path, door, stands.pool.clock)
+        sessions = DashboardSessions(tmp_path, authenticator, stands.pool.clock)
         cookie, proof = sessions.begin("a" * 64)
         assert sessions.token_of(cookie, proof) == "a" * 64
 

@@ -59,11 +59,11 @@ async def test_expired_token_is_refused_with_its_date(stands: Standing) -> None:
     assert row is not None
     assert row.expires_s is not None
     now_s = row.expires_s - 1.0
-    door = Authenticator(stands.token, stands.pool.store, lambda: now_s)
-    assert door.who(f"Bearer {token['token']}").user == "mia"
+    authenticator = Authenticator(stands.token, stands.pool.store, lambda: now_s)
+    assert authenticator.who(f"Bearer {token['token']}").user == "mia"
     now_s = row.expires_s
     with pytest.raises(Exception, match="expired at 20"):
-        door.who(f"Bearer {token['token']}")
+        authenticator.who(f"Bearer {token['token']}")
 
 
 async def test_rotated_token_has_one_text(stands: Standing) -> None:

@@ -49,12 +49,12 @@ async def sign_in(request: Request) -> Response:
     """Begin a session: a cookie for the browser, a proof for the page."""
     check_origin(request.scope)
     sessions: DashboardSessions = request.app.state.sessions
-    door: Authenticator = request.app.state.door
+    authenticator: Authenticator = request.app.state.authenticator
     asked = await read_body(request, lambda body: read_as(SignInAsked, body, "The sign-in"))
     if (asked.token is None) == (asked.code is None):
         raise RequestRefused(422, "Write a token, or the code of a link.")
     token = sessions.redeem(asked.code) if asked.code is not None else token_hash((asked.token or "").strip())
-    person = door.person_with(token)
+    person = authenticator.person_with(token)
     request.state.person = person
     cookie, proof = sessions.begin(token)
     note(request, user=person.user)

@@ -55,9 +55,9 @@ class _LinkCode:
 class DashboardSessions:
     """Sessions and one-time links of a server. Belongs to the event loop."""
 
-    def __init__(self, home: Path, door: Authenticator, clock: Callable[[], float]) -> None:
+    def __init__(self, home: Path, authenticator: Authenticator, clock: Callable[[], float]) -> None:
         self._path = home / FILE
-        self._door = door
+        self._authenticator = authenticator
         self._clock = clock
         self._codes: dict[str, _LinkCode] = {}
         self._sessions = _read(self._path)
@@ -121,7 +121,7 @@ class DashboardSessions:
         Raises:
             RequestRefused: the session or its token has ended.
         """
-        return self._door.person_with(self.token_of(cookie, proof))
+        return self._authenticator.person_with(self.token_of(cookie, proof))
 
     def _write(self) -> None:
         """Replace the file; without it, people sign in again after a restart."""

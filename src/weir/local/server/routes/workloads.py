@@ -124,8 +124,8 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
 
     def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
         if len(body) > bytes_max:
-            said = f"The workload is larger than {bytes_max:,} bytes: put what is large into a file."
-            raise RequestRefused(413, said)
+            sentence = f"The workload is larger than {bytes_max:,} bytes: put what is large into a file."
+            raise RequestRefused(413, sentence)
         asked = read_as(Submission, body, "The submission")
         raw = json.loads(body)
         raw.pop("name", None)
