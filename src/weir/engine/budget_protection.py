@@ -12,6 +12,8 @@ from weir.state.jobs import Job, Pod
 MAX_BUDGETS = 16
 """Budgets in the numbers of a reason."""
 _NAMED_MOST = 4
+PROTECTED = "workloads that"
+"""Start of the words for what budgets protect."""
 REFUSED = "workloads whose eviction was refused a moment ago"
 
 
@@ -58,7 +60,7 @@ class BudgetProtection:
         """Return what is protected, by words that say by what."""
         found = {REFUSED: self.refused} if self.refused else {}
         if self._units:
-            found[f"workloads that {_named(self.names)} {self._verb}"] = self._units
+            found[f"{PROTECTED} {_named(self.names)} {self._verb}"] = self._units
         return found
 
     @property

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.engine.budget_protection import MAX_BUDGETS, BudgetProtection, Protection, protection_of
+from weir.engine.budget_protection import MAX_BUDGETS, PROTECTED, BudgetProtection, Protection, protection_of
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.infeasible import amount_phrase
 from weir.engine.preemption_rules import PreemptionRules, divergence_level, is_past_min_runtime
@@ -199,8 +199,11 @@ class IneligibleVictims:
 
 
 def amounts_phrase(resource: str, holders: Mapping[str, int]) -> str:
-    """Return the amounts by holder as a part of a sentence, the largest first."""
-    ordered = sorted(holders.items(), key=lambda item: (-item[1], item[0]))
+    """Return the amounts by holder as a part of a sentence: of budgets, then the largest first.
+
+    A budget is always named. People can change it, while the other holders only have what is theirs.
+    """
+    ordered = sorted(holders.items(), key=lambda item: (not item[0].startswith(PROTECTED), -item[1], item[0]))
     return "; ".join(
         f"{amount_phrase(resource, units)} {'is' if units == WHOLE_MILLI else 'are'} held by {holder}"
         if resource == GPU

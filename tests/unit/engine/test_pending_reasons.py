@@ -132,3 +132,34 @@ workloads:
         "node0 has 0 GPUs free, and a pod asks for 4; no eligible victims: "
         "1 GPU is held by workloads that PodDisruptionBudget borrows/half protects"
     )
+
+
+def test_a_budget_is_named_before_larger_holders() -> None:
+    scenario = parse_scenario(
+        """
+cluster: {nodes: [{name: "n[0-5]", gpus: 4}]}
+projects:
+- {name: borrows}
+- {name: owns, quota: {gpu: 4}}
+- {name: p1, quota: {gpu: 4}}
+- {name: p2, quota: {gpu: 4}}
+- {name: p3, quota: {gpu: 4}}
+- {name: p4, quota: {gpu: 4}}
+- {name: p5, quota: {gpu: 4}}
+budgets: [{name: borrows/never}]
+workloads:
+- {name: a, project: borrows, pods: [{gpus: 1, budgets: [borrows/never], placed: [{node: n0}]}]}
+- {name: b, project: owns, pods: [{gpus: 1, placed: [{node: n0}]}]}
+- {name: b1, project: p1, pods: [{gpus: 4, placed: [{node: n1}]}]}
+- {name: b2, project: p2, pods: [{gpus: 4, placed: [{node: n2}]}]}
+- {name: b3, project: p3, pods: [{gpus: 4, placed: [{node: n3}]}]}
+- {name: b4, project: p4, pods: [{gpus: 4, placed: [{node: n4}]}]}
+- {name: b5, project: p5, pods: [{gpus: 4, placed: [{node: n5}]}]}
+- {name: waits, project: owns, pods: [{gpus: 3}]}
+""",
+        "world",
+    )
+    reason = play(scenario, 1).pods["waits/0/0"].reason or ""
+    _, _, holders = reason.partition("no eligible victims: ")
+    assert holders.startswith("1 GPU is held by workloads that PodDisruptionBudget borrows/never protects; ")
+    assert holders.count("held by") == 4
