@@ -46,6 +46,7 @@ __all__ = [
     "SeriesAnswer",
     "SeriesRow",
     "Status",
+    "SubmissionPreview",
     "Suggestion",
     "TokenMade",
     "TokenPage",
@@ -181,6 +182,15 @@ class QuotaPreview(Answer):
     stops: list[QuotaEffect] = []
     starts: list[QuotaEffect] = []
     warnings: list[str] = []  # quotas that couldn't all be kept
+
+
+class SubmissionPreview(Answer):
+    """Outcome of a submission in the next decision: it starts, once `stops` have stopped, or waits."""
+
+    starts: bool
+    nodes: list[str] = []
+    stops: list[str] = []
+    reason: Explanation | None = None
 
 
 class DeviceRow(Answer):

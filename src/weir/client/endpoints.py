@@ -75,6 +75,14 @@ class Endpoints(NodeEndpoints):
         return Call("POST", "/workloads", form(WorkloadDetail), body=body)
 
     @endpoint
+    def preview(self, submission: Submission | Mapping[str, Any]) -> Call[model.SubmissionPreview]:
+        """Return whether a submission would start now, what would stop, or why it would wait."""
+        from weir.api.answers import SubmissionPreview
+        from weir.client.submissions import written
+
+        return Call("POST", "/previews", form(SubmissionPreview), body=written(submission, {}))
+
+    @endpoint
     def page(
         self, *, limit: int = 100, after: str | None = None, **filters: Unpack[WorkloadFilterFields]
     ) -> Call[model.WorkloadPage]:

@@ -30,6 +30,7 @@ from weir.local.server.routes import (
     quota_previews,
     secrets,
     stream,
+    submission_previews,
     tokens,
     what_if,
     workloads,
@@ -144,6 +145,7 @@ def create_schema_app() -> FastAPI:
     )
     for routes in (
         workloads,
+        submission_previews,
         checkpoints,
         queues,
         quota_previews,

@@ -1,0 +1,58 @@
+"""Previews of submissions: checked like a submission, and tried on a copy."""
+
+import asyncio
+from functools import partial
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.answers import SubmissionPreview
+from weir.api.submissions import Submission
+from weir.local.server import submissions
+from weir.local.server.auth import require_project
+from weir.local.server.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+from weir.service.cluster_copy import cluster_facts
+from weir.service.pending_reasons import explanation
+from weir.service.submission_preview import preview_submission
+
+routes = APIRouter(prefix="/api/v1", tags=["workloads"])
+
+
+@routes.post(
+    "/previews",
+    response_model=SubmissionPreview,
+    responses=problems(403, 409, *BODY_REFUSALS),
+    openapi_extra=takes(Submission, "The workload, as it would be submitted."),
+)
+async def preview(request: Request, pool: ThePool, who: Who) -> Response:
+    """Return whether a submission would start now, which workloads would stop, or why it would wait."""
+
+    def parse(body: bytes) -> tuple[Submission, int]:
+        return read_as(Submission, body, "The submission"), len(body)
+
+    asked, size = await read_body(request, parse)
+    if asked.project in pool.inventory.of:
+        require_project(who, asked.project)
+    if asked.name in pool.view.workloads:
+        raise RequestRefused(409, f"A workload called {asked.name} isn't over yet: write another name.")
+    check = partial(
+        submissions.check_submission,
+        asked,
+        person=who,
+        now_s=pool.clock(),
+        inventory=pool.inventory,
+        rules=pool.policy.life,
+    )
+    made = await pool.workers.parse(size, check)
+    async with pool.suggesting.turn(who):
+        with_usage = pool.policy.usage.k > 0
+        facts = await pool.query(lambda cluster: cluster_facts(cluster, with_usage=with_usage))
+        found = await asyncio.to_thread(preview_submission, facts, pool.policy, made.workload)
+    return said(
+        SubmissionPreview(
+            starts=bool(found.nodes),
+            nodes=list(found.nodes),
+            stops=list(found.stops),
+            reason=explanation(found.reason),
+        )
+    )
