@@ -209,7 +209,7 @@ class Hostile:
             ("projects", self.project): 2,
             ("departments", self.department): 1,
             ("topologies", self.topology): 1,
-            ("nodes", self.node): 1,
+            ("nodes", self.node): 0.5,
             ("persistentvolumeclaims", self.claim): 1,
         }
         chosen = self.chance.choices(list(makers), list(makers.values()), k=count)

@@ -13,7 +13,6 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.kubernetes.api.backoff import RateLimiter
 from weir.kubernetes.api.client import ApiClient, ClientLimits, Patch
 from weir.kubernetes.api.credentials import Kubeconfig
 from weir.kubernetes.api.leader_election import AlwaysLeader, Leadership
@@ -34,7 +33,6 @@ from weir.kubernetes.writes.operations import (
     WriteRefused,
     WriteSuperseded,
     WriteUnknown,
-    merged,
 )
 
 QUICK = Pace(first_s=0.02, most_s=0.2)
@@ -419,34 +417,3 @@ async def test_a_rate_is_kept(cluster: Cluster, weir_kubeconfig: Path) -> None:
         writer.submit(binds)
         await until(lambda: len(told.final) == 60)
         assert time.monotonic() - began_s > 1.3
-
-
-async def test_a_stop_finishes_what_it_can_and_leaves_the_rest(cluster: Cluster, proxy: FaultProxy) -> None:
-    within = cluster.namespace()
-    binds = make(cluster, within, 30)
-    proxy.faults = Faults(throttled=1.0, retry_after_s=30, where=lambda asked: "/p7/" in asked.path)
-    async with acting_on(proxy.kubeconfig) as (writer, told):
-        writer.submit(binds)
-        await writer.drain(8.0)
-        assert writer.in_flight == len(writer) == 0
-        assert len(told.final) == 30
-        assert told.of("p7") == [WriteNotSent("Weir is stopping.")]
-        assert sum(outcome == WriteDone() for outcome in told.final) == 29
-        writer.submit([binds[0]])
-        await until(lambda: len(told.final) == 31)
-        assert isinstance(told.final[-1], WriteNotSent)
-
-
-def test_merge_patches_add_up() -> None:
-    earlier = {"status": {"a": 1, "b": {"x": 1}, "gone": 1}}
-    later = {"status": {"b": {"y": 2}, "gone": None, "list": [1]}}
-    assert merged(earlier, later) == {"status": {"a": 1, "b": {"x": 1, "y": 2}, "gone": None, "list": [1]}}
-    assert earlier == {"status": {"a": 1, "b": {"x": 1}, "gone": 1}}
-
-
-async def test_a_rate_lets_a_burst_pass() -> None:
-    rate = RateLimiter(100.0, burst=10.0)
-    began_s = time.monotonic()
-    for _ in range(20):
-        await rate.wait()
-    assert time.monotonic() - began_s > 0.09

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.kubernetes.kinds import establish
 from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -29,7 +28,6 @@ ELSEWHERE = {
 
 @pytest.fixture
 def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
-    establish(cluster)
     plane.start_scheduler()
     try:
         with Installed(plane, namespace=cluster.namespace(), name="sharing") as running:

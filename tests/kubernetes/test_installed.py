@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.kubernetes.kinds import establish
 from tools.controlplane.__main__ import STORY
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import Asked, FaultProxy, Faults
-from tools.controlplane.weir import ROOT, Weir, project
+from tools.controlplane.weir import ROOT, Weir, install_kinds, project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.admission.webhook_configuration import registrations
@@ -29,7 +28,7 @@ EXAMPLES = ROOT / "examples" / "kubernetes"
 
 def installed(cluster: Cluster, **options: Any) -> str:
     """Install the manifests without webhooks, for a Weir that the test runs; return the namespace."""
-    establish(cluster)
+    install_kinds(cluster.api)
     home = cluster.namespace()
     objects = [
         each
@@ -42,7 +41,6 @@ def installed(cluster: Cluster, **options: Any) -> str:
 
 @pytest.fixture
 def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
-    establish(cluster)
     plane.start_scheduler()
     try:
         with Installed(plane, namespace=cluster.namespace(), name="installed") as running:

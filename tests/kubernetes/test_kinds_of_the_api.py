@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.kubernetes.kinds import establish
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import install_kinds
 
 from weir.kubernetes.crd.objects import (
     LifecycleStatus,
@@ -27,7 +27,7 @@ STRICT = "?fieldManager=tests&fieldValidation=Strict"
 @pytest.fixture
 def kinds(cluster: Cluster) -> Cluster:
     """A cluster that has them."""
-    establish(cluster)
+    install_kinds(cluster.api)
     return cluster
 
 

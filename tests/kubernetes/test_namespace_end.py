@@ -1,6 +1,5 @@
 """A namespace that is deleted goes, whatever Jobs Weir has given their retries by index in it."""
 
-from tests.kubernetes.kinds import establish
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
@@ -11,7 +10,6 @@ GONE_S = 120
 
 
 def test_a_namespace_with_indexed_jobs_can_be_deleted(cluster: Cluster, plane: ControlPlane) -> None:
-    establish(cluster)
     cluster.add_nodes(1, gpus=8)
     team = cluster.namespace("team-that-leaves")
     with Installed(plane, namespace=cluster.namespace(), name="leaves") as weir:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.kubernetes.kinds import establish
 from tests.kubernetes.test_cli import Run, run
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -22,7 +21,6 @@ FIXED = {"weir.dev/preemptible": "false"}
 
 @pytest.fixture
 def weir(cluster: Cluster, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
-    establish(cluster)
     home = cluster.namespace()
     monkeypatch.setenv("WEIR_NAMESPACE", home)
     with Installed(

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.kubernetes.kinds import establish
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import STRATEGIC, Api, ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import project
+from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.install.admission_policies import OptionalPolicies
@@ -206,7 +205,7 @@ def test_the_share_of_a_placed_pod_stays(site: Site) -> None:
 
 
 def test_workloads_are_written_by_weir_alone_and_may_lose_their_owner(site: Site) -> None:
-    establish(site.cluster)
+    install_kinds(site.cluster.api)
     admin, within = site.cluster.api, site.within
     made = admin.post(f"/apis/batch/v1/namespaces/{within}/jobs", job(within, "owner", 1))
     path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads"
@@ -413,7 +412,7 @@ def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Calla
 def test_weir_changes_nothing_of_a_project_but_its_finalizers(
     cluster: Cluster, act_as: Callable[..., Api]
 ) -> None:
-    establish(cluster)
+    install_kinds(cluster.api)
     site = Site(cluster, act_as)
     cluster.api.create(project("team", 4, ["a"]))
     path = "/apis/weir.dev/v1alpha1/projects/team"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.kubernetes.kinds import establish
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.nodes import STOPS_AFTER
@@ -26,7 +25,6 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 @pytest.fixture
 def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
-    establish(cluster)
     with Installed(plane, namespace=cluster.namespace(), name="numbers") as running:
         running.wait_ready()
         yield running

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.kinds import establish
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -27,7 +26,6 @@ KIND = {
 
 @pytest.fixture
 def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
-    establish(cluster)
     with Installed(plane, namespace=cluster.namespace(), name="configured") as running:
         running.wait_ready()
         yield running

@@ -7,16 +7,16 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.kinds import establish
 from tests.kubernetes.test_installed import installed
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import install_kinds
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.admission import certificates
@@ -86,7 +86,10 @@ class Replica:
             self._up.set()
             await self._down.wait()
             await runner.cleanup()
-        await asyncio.sleep(0.2)  # sockets under TLS close a moment later
+        with suppress(TimeoutError):  # sockets under TLS close a moment later
+            async with asyncio.timeout(60):
+                while len(self._loop._selector.get_map()) > 1:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
 
 
 @contextmanager
@@ -118,7 +121,7 @@ class Queues:
 
 @pytest.fixture
 def hooked(cluster: Cluster, weir_kubeconfig: Path) -> Iterator[tuple[Cluster, Replica]]:
-    establish(cluster)
+    install_kinds(cluster.api)
     home = cluster.namespace()
     with replica(weir_kubeconfig, Queues(cluster), home) as running:
         client = {"url": f"https://127.0.0.1:{running.port}"}

@@ -23,20 +23,16 @@ JUMPS_S = (1.0, 60.0, 3600.0, 86_400.0, 10 * 365 * 86_400.0)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_always_true(seed: int) -> None:
-    """The engine behind the control loop, in a world in which things go wrong."""
-    endure(seed)
+    """The engine behind the control loop, in a world in which things go wrong; one seed is one run, event for event."""
+    log = endure(seed).log
+    if seed in SEEDS_TWICE:
+        assert endure(seed).log == log
 
 
 @pytest.mark.parametrize("seed", SEEDS_OF_CONTROL)
 def test_control_with_the_simplest_engine(seed: int) -> None:
     """What control and the world do by themselves doesn't hang on the engine."""
     endure(seed, first_fit)
-
-
-@pytest.mark.parametrize("seed", SEEDS_TWICE)
-def test_same_seed_same_story(seed: int) -> None:
-    """One seed is one run, event for event."""
-    assert endure(seed).log == endure(seed).log
 
 
 @pytest.mark.parametrize("seed", SEEDS_OF_JUMPS)

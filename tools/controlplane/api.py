@@ -75,6 +75,12 @@ class Api:
         """What is in a list."""
         return list(self.get(path).get("items") or [])
 
+    def metadata(self, path: str) -> list[Object]:
+        """Metadata of what is in a list."""
+        kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        answer = json.loads(self._ask("GET", path, None, {"Accept": kind}))
+        return [each["metadata"] for each in answer["items"]]
+
     def post(self, path: str, body: Mapping[str, Any]) -> Object:
         """Create in the collection at this path."""
         return self.ask("POST", path, body)

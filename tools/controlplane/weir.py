@@ -17,25 +17,39 @@ from tools.prefork import Process
 ROOT = Path(__file__).resolve().parent.parent.parent
 _STOP_S = 15.0
 _KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_GROUP = "weir.dev"
 
 
 def install_kinds(api: Api) -> None:
-    """Have the API server know Weir's kinds."""
+    """Have the API server serve Weir's kinds, unless it does since an earlier call."""
     from weir.kubernetes.crd.definitions import definitions
 
-    kinds = definitions()
-    api.apply(*kinds)
+    if api.url in _served and _served[api.url] == _versions(api):
+        return
+    names = [kind["metadata"]["name"] for kind in definitions()]
+    api.apply(*definitions())
     end = time.monotonic() + 120
-    for kind in kinds:
-        while not _established(api.get(f"{_KINDS}/{kind['metadata']['name']}")):
-            if time.monotonic() > end:
-                raise TimeoutError(f"the API server doesn't serve {kind['metadata']['name']} after 30 s")
-            time.sleep(0.05)
+    while not all(_is_served(api, name) for name in names):
+        if time.monotonic() > end:
+            raise TimeoutError(f"the API server doesn't serve all of {', '.join(names)}")
+        time.sleep(0.05)
+    _served[api.url] = _versions(api)
 
 
-def _established(kind: Object) -> bool:
-    said = kind.get("status", {}).get("conditions") or []
-    return any(one["type"] == "Established" and one["status"] == "True" for one in said)
+_served: dict[str, dict[str, str]] = {}
+"""By API server: the kinds that were served at the end of `install_kinds`, and their versions."""
+
+
+def _versions(api: Api) -> dict[str, str]:
+    there = api.metadata(_KINDS)
+    return {each["name"]: f"{each['uid']} {each['generation']}" for each in there if _GROUP in each["name"]}
+
+
+def _is_served(api: Api, name: str) -> bool:
+    said = api.get(f"{_KINDS}/{name}").get("status", {}).get("conditions") or []
+    if not any(one["type"] == "Established" and one["status"] == "True" for one in said):
+        return False
+    return api.maybe(f"/apis/{_GROUP}/v1alpha1/{name.partition('.')[0]}?limit=1") is not None
 
 
 def project(name: str, gpus: int, namespaces: Sequence[str] = (), **spec: object) -> Object:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.kubernetes.kinds import establish
 from tests.kubernetes.week.replicas import Replicas
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -16,7 +15,6 @@ HOME = "weir-system"
 @contextmanager
 def installed(cluster: Cluster) -> Iterator[Replicas]:
     """Install Weir, start one instance, and wait until it is ready."""
-    establish(cluster)
     plane = cluster.plane
     plane.start_scheduler()
     try:

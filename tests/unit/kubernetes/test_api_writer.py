@@ -1,6 +1,7 @@
 """What goes first, what waits for what, and how many go together: without a server."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -8,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from weir.kubernetes.api.backoff import Backoff
+from weir.kubernetes.api.backoff import Backoff, RateLimiter
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import ApiUnreachable, NotFound, TooManyRequests
 from weir.kubernetes.api.leader_election import AlwaysLeader
@@ -23,7 +24,9 @@ from weir.kubernetes.writes.operations import (
     UpsertWorkload,
     Write,
     WriteDone,
+    WriteNotSent,
     WriteSuperseded,
+    merged,
 )
 
 
@@ -357,3 +360,42 @@ async def test_a_status_that_is_a_subresource_is_written_apart_from_its_object()
         server.lets.set()
         await until(lambda: len(told) == 3)
     assert [path for _, path, _ in server.bodies[1:]] == [COLLECTION, f"{path}/status"]
+
+
+async def test_a_stop_finishes_what_it_can_and_leaves_the_rest() -> None:
+    """One write is to be tried again much later, another is under way when the time is over, and fails."""
+    server = Server()
+    server.faults = [ApiUnreachable("gone", may_have_happened=False)]
+    async with acting_on(server, Pace(in_flight=50, first_s=3600.0, most_s=3600.0)) as (writer, told):
+        writer.submit([status("later", 1)])
+        await until(lambda: not server.faults)
+        writer.submit([bind(f"p{at}") for at in range(29)])
+        await until(lambda: len(told) == 29)
+        server.lets.clear()
+        writer.submit([status("late", 1)])
+        await until(lambda: server.under_way == 1)
+        stopping = asyncio.create_task(writer.drain(0.01))
+        await until(lambda: len(told) == 30)
+        assert not stopping.done()
+        server.faults = [ApiUnreachable("gone", may_have_happened=False)]
+        server.lets.set()
+        await stopping
+        assert writer.in_flight == len(writer) == 0
+        writer.submit([bind("p0")])
+        await until(lambda: len(told) == 32)
+    assert [outcome for _, outcome in told] == [WriteDone()] * 29 + [WriteNotSent("Weir is stopping.")] * 3
+
+
+def test_merge_patches_add_up() -> None:
+    earlier = {"status": {"a": 1, "b": {"x": 1}, "gone": 1}}
+    later = {"status": {"b": {"y": 2}, "gone": None, "list": [1]}}
+    assert merged(earlier, later) == {"status": {"a": 1, "b": {"x": 1, "y": 2}, "gone": None, "list": [1]}}
+    assert earlier == {"status": {"a": 1, "b": {"x": 1}, "gone": 1}}
+
+
+async def test_a_rate_lets_a_burst_pass() -> None:
+    rate = RateLimiter(100.0, burst=10.0)
+    began_s = time.monotonic()
+    for _ in range(20):
+        await rate.wait()
+    assert time.monotonic() - began_s > 0.09

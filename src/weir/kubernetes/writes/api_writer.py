@@ -150,6 +150,7 @@ class ApiWriter:
         self._closed = True
         self._drop("Weir is stopping.")
         await self._until(lambda: not self.in_flight)
+        self._drop("Weir is stopping.")  # writes that were under way and would be tried again
 
     async def _until(self, true: Callable[[], bool]) -> None:
         while not true():
