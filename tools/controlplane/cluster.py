@@ -107,7 +107,7 @@ class Cluster:
             if time.monotonic() > end:
                 said = what if isinstance(what, str) else what()
                 raise AssertionError(f"waited {seconds:g} s for {said}; last seen: {seen!r}")
-            time.sleep(min(0.3, 0.03 + (time.monotonic() - begun) / 10))
+            time.sleep(min(0.4, 0.05 + (time.monotonic() - begun) / 6))
         return seen
 
     def empty(self) -> None:
