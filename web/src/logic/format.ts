@@ -28,6 +28,12 @@ export function moment(at_s: number): string {
   })
 }
 
+/** A time on the axis of a chart of this length: hours within a day, days within a year. */
+export function tick(at_s: number, length_s: number): string {
+  const hours = length_s < 2 * 86400
+  return new Date(at_s * 1000).toLocaleString(undefined, hours ? { hour: '2-digit', minute: '2-digit', second: length_s < 600 ? '2-digit' : undefined } : { month: 'short', day: 'numeric', year: length_s > 300 * 86400 ? 'numeric' : undefined })
+}
+
 /** A time as programs read it. */
 export const iso = (at_s: number): string => new Date(at_s * 1000).toISOString()
 
