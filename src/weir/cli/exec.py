@@ -52,8 +52,8 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
         local, is_cluster = pool.address.is_loopback, pool.address.is_cluster
     if is_cluster:
         namespace = detail.name.partition("/")[0]
-        one = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
-        print(f"weir: that is done with kubectl exec -n {namespace} -it {one} -- COMMAND.", file=sys.stderr)
+        pod = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
+        print(f"weir: that is done with kubectl exec -n {namespace} -it {pod} -- COMMAND.", file=sys.stderr)
         return 2
     try:
         record = _running(detail, _chosen(detail, pod), local=local)

@@ -89,9 +89,9 @@ def sentence(text: str, name: str = "") -> str:
     return text if not text or text.endswith((".", "?", "!")) else f"{text}."
 
 
-def counted(many: int, one: str, several: str | None = None) -> str:
+def counted(many: int, singular: str, several: str | None = None) -> str:
     """Return a number with its noun: `1 pod`, `4 pods`."""
-    return f"{many:,} {one if many == 1 else several or one + 's'}"
+    return f"{many:,} {singular if many == 1 else several or singular + 's'}"
 
 
 def ordinal(place: int) -> str:

@@ -65,13 +65,13 @@ class ReportOptions:
 @app.command
 def usage(*, options: ReportOptions = ReportOptions()) -> int:
     """Report allocated, used and idle device time, and waiting times."""
-    return _report(options, lambda pool, asked: pool.usage(**asked), _csv, _table)
+    return _report(options, lambda pool, filters: pool.usage(**filters), _csv, _table)
 
 
 @app.command
 def history(*, options: ReportOptions = ReportOptions()) -> int:
     """Report waits, time to quota, evictions by rule, lost GPU hours and cost."""
-    return _report(options, lambda pool, asked: pool.history(**asked), _history_csv, _history_table)
+    return _report(options, lambda pool, filters: pool.history(**filters), _history_csv, _history_table)
 
 
 def _report(

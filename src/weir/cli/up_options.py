@@ -157,7 +157,7 @@ def server_settings(
 
     log_most = _bytes(pool.log_max_size)
     checkpoints = pool.keep_checkpoints
-    kept = RetentionSettings(
+    retention = RetentionSettings(
         _span_s("--keep-logs", pool.keep_logs),
         checkpoints_s=None if checkpoints is None else _span_s("--keep-checkpoints", checkpoints),
         details_s=_span_s("--keep-details", pool.keep_details),
@@ -171,7 +171,7 @@ def server_settings(
         database=database_url(state.database, state.database_file),
         begin_again=state.begin_again,
         log_most=log_most,
-        kept=kept,
+        kept=retention,
         pids_most=pool.pids_max,
         audit_to_syslog=pool.audit_syslog,
         hides_others=pool.hide_others,

@@ -81,9 +81,9 @@ def _rule(of_project: float | None, of_policy: float) -> float | None:
     return (of_policy if of_project is None else of_project) or None
 
 
-def _least(asked: float | None, rule: float | None) -> float | None:
-    asked = asked or None
-    return min(asked, rule) if asked is not None and rule is not None else asked or rule
+def _least(limit_s: float | None, rule: float | None) -> float | None:
+    limit_s = limit_s or None
+    return min(limit_s, rule) if limit_s is not None and rule is not None else limit_s or rule
 
 
 class LimitTracker:

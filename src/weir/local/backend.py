@@ -159,22 +159,22 @@ class LocalBackend:
 
     # Committed changes of people; from any thread
 
-    def submitted(self, kept: WorkloadRecord) -> None:
+    def submitted(self, record: WorkloadRecord) -> None:
         """Add a new workload."""
         with self._lock:
-            known = self._workloads.get(kept.workload.name)
-            if known is None or known.launch.uid != kept.launch.uid:  # recovery may have found it before
-                self._workloads[kept.workload.name] = LocalWorkload(kept.workload, kept.launch)
-            self._inbox.append(WorkloadSubmitted(kept.workload, kept.submitted_at_s))
+            known = self._workloads.get(record.workload.name)
+            if known is None or known.launch.uid != record.launch.uid:  # recovery may have found it before
+                self._workloads[record.workload.name] = LocalWorkload(record.workload, record.launch)
+            self._inbox.append(WorkloadSubmitted(record.workload, record.submitted_at_s))
         self._wake()
 
-    def changed(self, kept: WorkloadRecord, at_s: float) -> None:
+    def changed(self, record: WorkloadRecord, at_s: float) -> None:
         """Take over the new specification of a workload: its priority changed."""
         with self._lock:
-            known = self._workloads.get(kept.workload.name)
-            if known is not None and known.launch.uid == kept.launch.uid:
-                known.workload = kept.workload
-                self._inbox.append(WorkloadChanged(kept.workload, at_s))
+            known = self._workloads.get(record.workload.name)
+            if known is not None and known.launch.uid == record.launch.uid:
+                known.workload = record.workload
+                self._inbox.append(WorkloadChanged(record.workload, at_s))
         self._wake()
 
     def tell(self, fact: Fact) -> None:
@@ -214,19 +214,19 @@ class LocalBackend:
             self._inbox = []  # the journal or the directories contain all of it
             self._ports.used.clear()  # recovery finds those in use again
         facts: list[Fact] = [NodeSet(self.node.machine.node), QueuesSet(self._journal.queues())]
-        for kept in self._journal.workloads():
+        for record in self._journal.workloads():
             with self._lock:
                 known = dict(self._running)
-            found = recover(kept, self.home, self.node.machine, self._ports, known, self._start_times)
+            found = recover(record, self.home, self.node.machine, self._ports, known, self._start_times)
             facts += found.facts
             with self._lock:
-                self._workloads[kept.workload.name] = found.local_workload
+                self._workloads[record.workload.name] = found.local_workload
                 for run in found.runs:
                     self._watch_recovered(run)
             for pod, note in found.notes:
-                self._noted(pod, kept.launch.uid, note)
+                self._noted(pod, record.launch.uid, note)
             for pod, sentence in found.unreadable:
-                self._refused(pod, kept.launch.uid, sentence)
+                self._refused(pod, record.launch.uid, sentence)
         if self.node.drained is not None:
             facts.append(self.node.drained)
         return facts

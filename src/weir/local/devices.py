@@ -133,20 +133,20 @@ class Nvml:
                 parts.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, at))
         return parts
 
-    def _are_linked(self, one: Device, other: Device) -> bool:
+    def _are_linked(self, first: Device, other: Device) -> bool:
         nvml = self._nvml
         try:
             status = nvml.nvmlDeviceGetP2PStatus(
-                self._handles[one.index], self._handles[other.index], nvml.NVML_P2P_CAPS_INDEX_NVLINK
+                self._handles[first.index], self._handles[other.index], nvml.NVML_P2P_CAPS_INDEX_NVLINK
             )
         except nvml.NVMLError:
             return False
         return bool(status == nvml.NVML_P2P_STATUS_OK)
 
-    def _are_near(self, one: Device, other: Device) -> bool:
+    def _are_near(self, first: Device, other: Device) -> bool:
         try:
             level = self._nvml.nvmlDeviceGetTopologyCommonAncestor(
-                self._handles[one.index], self._handles[other.index]
+                self._handles[first.index], self._handles[other.index]
             )
         except self._nvml.NVMLError:
             return False

@@ -41,7 +41,7 @@ def foreign_processes(
         own: the processes of the pool's pods.
         directories: of the starts of pods that aren't over; a process that names one belongs to it.
     """
-    on_devices = {one.index: sorted(one.memory_of) for one in doing}
+    on_devices = {activity.index: sorted(activity.memory_of) for activity in doing}
     pids = {pid for on in on_devices.values() for pid in on}
     if any(pod_files.stat_of(pid) is None for pid in pids):
         return ()  # one just ended, or the driver counts processes of another namespace

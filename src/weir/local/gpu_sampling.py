@@ -96,8 +96,15 @@ class UtilizationSampler:
         used = tuple(self._use(pod, trees[pod.directory], doing, now) for pod in running)
         self._last = {pod.directory: (now, trees[pod.directory].cpu_s) for pod in running}
         devices = tuple(
-            DeviceReading(one.index, one.use, one.memory_used, one.temperature_c, one.power_w, one.errors)
-            for one in doing
+            DeviceReading(
+                activity.index,
+                activity.use,
+                activity.memory_used,
+                activity.temperature_c,
+                activity.power_w,
+                activity.errors,
+            )
+            for activity in doing
         )
         if self._machine.virtual:
             devices = tuple(_virtual(device.index, used) for device in self._machine.devices)
@@ -113,7 +120,9 @@ class UtilizationSampler:
         use, memory, by = None, None, BY_CPU
         devices = pod.place.devices
         if devices and self._machine.nvml is not None:
-            use, memory = _on_devices([one for one in doing if one.index in devices], tree.pids)
+            use, memory = _on_devices(
+                [activity for activity in doing if activity.index in devices], tree.pids
+            )
             by = BY_NVML
         elif devices and cores is not None:
             use = min(1.0, cores)
@@ -122,14 +131,14 @@ class UtilizationSampler:
 
 def _on_devices(activities: list[DeviceActivity], pids: tuple[int, ...]) -> tuple[float | None, int]:
     """Return the utilization of a pod's devices, and the memory that the pod uses on them."""
-    memory = sum(one.memory_of.get(pid, 0) for one in activities for pid in pids)
+    memory = sum(activity.memory_of.get(pid, 0) for activity in activities for pid in pids)
     uses = []
-    for one in activities:
-        others = [pid for pid in one.memory_of if pid not in pids]
-        if one.use is None or not others:
-            uses.append(one.use)  # no other process uses it
+    for activity in activities:
+        others = [pid for pid in activity.memory_of if pid not in pids]
+        if activity.use is None or not others:
+            uses.append(activity.use)  # no other process uses it
         else:
-            uses.append(min(1.0, sum(one.use_of.get(pid, 0.0) for pid in pids)))
+            uses.append(min(1.0, sum(activity.use_of.get(pid, 0.0) for pid in pids)))
     known = [use for use in uses if use is not None]
     return (sum(known) / len(known) if known else None), memory
 

@@ -30,11 +30,11 @@ def resume(
     jumped: Callable[[float], None] = lambda _: None,
 ) -> Clock:
     """Return the clock of a home, going on where the timeline was. `least_s` is a time it has passed."""
-    kept = _stored(home)
-    if kept is None:
+    stored = _stored(home)
+    if stored is None:
         starts_s = max(wall(), least_s or 0.0)
         return Clock(starts_s=starts_s, until_s=least_s, wall=wall, boot=boot, jumped=jumped)
-    boot_id, boot_s, at_s, wall_s = kept
+    boot_id, boot_s, at_s, wall_s = stored
     until_s = max(at_s, least_s or 0.0)
     passed_s = boot() - boot_s
     if boot_id == pod_files.boot() and passed_s >= 0:

@@ -39,7 +39,7 @@ class RecoveredWorkload:
 
 
 def recover(
-    kept: WorkloadRecord,
+    record: WorkloadRecord,
     home: StateDir,
     machine: Machine,
     ports: PortPool,
@@ -47,41 +47,43 @@ def recover(
     start_times: StartTimes,
 ) -> RecoveredWorkload:
     """Recover a workload from its record and directories. The starts in `known` are watched already."""
-    workload, name, now_s = kept.workload, kept.workload.name, start_times.now_s()
-    found = RecoveredWorkload(LocalWorkload(workload, kept.launch, kept.nomination), saved_s=kept.saved_s)
+    workload, name, now_s = record.workload, record.workload.name, start_times.now_s()
+    found = RecoveredWorkload(
+        LocalWorkload(workload, record.launch, record.nomination), saved_s=record.saved_s
+    )
     last: dict[PodKey, StoredStart] = {}
     highest = 0
     started_s: dict[PodKey, float] = {}
-    for start, group, index in home.numbers(kept.launch.uid):
+    for start, group, index in home.numbers(record.launch.uid):
         pod = PodKey(name, group, index)
-        if not _is_plausible(workload, pod) or start > kept.status.starts + MAX_STARTS_AHEAD:
+        if not _is_plausible(workload, pod) or start > record.status.starts + MAX_STARTS_AHEAD:
             continue
         found.local_workload.starts_of[pod] = found.local_workload.starts_of.get(pod, 0) + 1
         highest = max(highest, start)
-        if start <= kept.status.settled:
+        if start <= record.status.settled:
             continue
-        seen = home.start(kept.launch.uid, start, group, index)
+        seen = home.start(record.launch.uid, start, group, index)
         if seen.spec is not None or home.start_name(seen.directory) in known:  # otherwise it never started
             last[pod] = seen
             started_s[pod] = seen.spec.at_s if isinstance(seen.spec, StartRecord) else now_s
     facts = found.facts
-    facts.append(WorkloadSubmitted(workload, kept.submitted_at_s, kept.status.ran_s))
-    if highest or kept.status.starts:
-        status = replace(kept.status, starts=max(kept.status.starts, highest))
+    facts.append(WorkloadSubmitted(workload, record.submitted_at_s, record.status.ran_s))
+    if highest or record.status.starts:
+        status = replace(record.status, starts=max(record.status.starts, highest))
         facts.append(StatusRecovered(name, status))
     exits = [
         _pod(found, pod, seen, home, machine, ports, known, start_times) for pod, seen in _by_start(last)
     ]
     if found.saved_s is not None:
         facts.append(Checkpointed(name, found.saved_s))
-    found.local_workload.nomination = _unused_nomination(kept.nomination, started_s)
+    found.local_workload.nomination = _unused_nomination(record.nomination, started_s)
     if found.local_workload.nomination is not None:
         facts.append(found.local_workload.nomination)
     facts += [exit_ for exit_ in exits if exit_ is not None]
-    if kept.held is not None:
-        facts.append(WorkloadSuspended(name, True, kept.held))
-    if kept.withdrawn_s is not None:
-        facts.append(CancelRequested(name, kept.withdrawn_s))
+    if record.held is not None:
+        facts.append(WorkloadSuspended(name, True, record.held))
+    if record.withdrawn_s is not None:
+        facts.append(CancelRequested(name, record.withdrawn_s))
     return found
 
 

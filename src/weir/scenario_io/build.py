@@ -214,7 +214,7 @@ def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
     """Return the workload with the defaults of its type."""
     type_ = WorkloadType(written.type)
     priority = DEFAULT_PRIORITY[type_] if written.priority is None else written.priority
-    asked = written.topology
+    topology = written.topology
     least = sum(map(minimum, written.pods))
     return Workload(
         name=written.name,
@@ -233,7 +233,9 @@ def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
         idle_limit_s=written.idle_limit,
         grace_s=written.grace,
         retries=written.retries,
-        topology=None if asked is None else TopologyRequest(asked.name, asked.required, asked.preferred),
+        topology=None
+        if topology is None
+        else TopologyRequest(topology.name, topology.required, topology.preferred),
     )
 
 

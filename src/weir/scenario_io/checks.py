@@ -174,8 +174,8 @@ def check_workload(workload: WorkloadEntry, submitted: float, path: Path, mistak
     if wanted is not None and wanted < least:
         text = f"min_pods: {wanted} is below the {least} its groups need; write {least} or more, or lower min"
         mistakes.at((*path, "min_pods"), text)
-    asked = workload.topology
-    if asked is not None and asked.required is None and asked.preferred is None:
+    topology = workload.topology
+    if topology is not None and topology.required is None and topology.preferred is None:
         text = "topology names no level; add required or preferred, or leave it out"
         mistakes.at((*path, "topology"), text)
     if workload.started is None:

@@ -49,7 +49,7 @@ _SET_STATUS = _LIVE_OF_NAME.values(
         )
     }
 )
-_SET_NOMINATION = _LIVE_OF_NAME.values(promised=bindparam("promised"))
+_SET_NOMINATION = _LIVE_OF_NAME.values(nomination=bindparam("nomination"))
 _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
 
 
@@ -69,7 +69,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
             row.wall_s,
             row.first_started_s,
         ),
-        nomination=None if row.promised is None else NOMINATED.validate_json(row.promised),
+        nomination=None if row.nomination is None else NOMINATED.validate_json(row.nomination),
         saved_s=row.saved_s,
         held=row.held,
         withdrawn_s=row.withdrawn_s,
@@ -142,7 +142,7 @@ class StoreJournal:
             )
         if nominations:
             connection.execute(
-                _SET_NOMINATION, [{"promised": text} | _of(name) for name, text in nominations.items()]
+                _SET_NOMINATION, [{"nomination": text} | _of(name) for name, text in nominations.items()]
             )
         if ends:
             self._end(connection, ends)
@@ -190,7 +190,7 @@ _SET_END = (
     update(workloads)
     .where(workloads.c.uid == bindparam("of_uid"))
     .values(
-        promised=None,
+        nomination=None,
         **{
             name: bindparam(name)
             for name in (

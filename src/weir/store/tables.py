@@ -75,7 +75,7 @@ workloads = Table(
     Column("failures", Integer, nullable=False),
     Column("restarts", Integer, nullable=False),
     Column("retry_at_s", Double),
-    Column("promised", Text),
+    Column("nomination", Text),
     Column("saved_s", Double),
     Column("held", Text),
     Column("withdrawn_s", Double),

@@ -17,6 +17,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 import weir.store.schema
+from weir.control.port import ReserveNomination
+from weir.state.events import Nominated, Placement, PodKey
 from weir.store import HistoryEvent, NameTaken, Store, StoreFailed, UsageSample, UsageSamples, WorkloadFilter
 from weir.store.schema import HEAD
 from weir.store.tables import metadata
@@ -45,7 +47,7 @@ with opened(Path(sys.argv[1])) as store:
 """
 
 
-def test_what_was_promised_survives_kill_9(tmp_path: Path) -> None:
+def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     """Whoever was answered finds it; an end has one event, and an event of an end its end."""
     submitted_, ended = set(), set()
     for turn in range(3):
@@ -282,3 +284,16 @@ def test_tables_can_be_made_elsewhere() -> None:
         for index in table.indexes:
             made = str(CreateIndex(index).compile(dialect=dialect))
             assert ("WHERE" in made) == (index.name in ("workloads_live_name", "events_one_end"))
+
+
+def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
+    nomination = Nominated("w", (Placement(PodKey("w", 0, 0), "node", (0,)),), NOW_S, ())
+    with opened(tmp_path) as store:
+        store.submit(submitted("w"))
+        store.journal.keep([ReserveNomination(nomination)], {})
+    with sqlite3.connect(tmp_path / "weir.db") as before:
+        before.execute("ALTER TABLE workloads RENAME COLUMN nomination TO promised")
+        before.execute("UPDATE alembic_version SET version_num = '0003'")
+    before.close()
+    with opened(tmp_path) as store:
+        assert store.journal.workloads()[0].nomination == nomination

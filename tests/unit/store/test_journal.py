@@ -32,7 +32,7 @@ from weir.store.codec import QUEUE, WORKLOAD, packed
 
 from .fixtures import NOW_S, end, opened, submitted
 
-ROOM = Nominated("train", (Placement(PodKey("train", 0, 0), "node", (0, 1)),), 3.0, ("victim",))
+NOMINATION = Nominated("train", (Placement(PodKey("train", 0, 0), "node", (0, 1)),), 3.0, ("victim",))
 STATUS = WorkloadProgress(4, 3, 1, 12.5, 99.0, 2)
 
 
@@ -41,12 +41,12 @@ def test_everything_is_found_again(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.submit(submitted("train"))
         store.submit(submitted("other"))
-        store.journal.keep([ReserveNomination(ROOM), SaveProgress("train", STATUS)], {"train": 8.0})
-        store.journal.keep([ReserveNomination(ROOM), SaveProgress("train", STATUS)], {"train": 8.0})
+        store.journal.keep([ReserveNomination(NOMINATION), SaveProgress("train", STATUS)], {"train": 8.0})
+        store.journal.keep([ReserveNomination(NOMINATION), SaveProgress("train", STATUS)], {"train": 8.0})
         store.suspend("train", "by ann")
     with opened(tmp_path) as store:
         kept, other = store.journal.workloads()
-        assert (kept.status, kept.nomination, kept.saved_s, kept.held) == (STATUS, ROOM, 8.0, "by ann")
+        assert (kept.status, kept.nomination, kept.saved_s, kept.held) == (STATUS, NOMINATION, 8.0, "by ann")
         assert (other.status, other.nomination, other.saved_s) == (WorkloadProgress(), None, None)
         assert kept.workload == submitted("train").workload
         assert [queue.name for queue in store.journal.queues()] == ["lab", "speech", "vision"]

@@ -19,7 +19,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def job_of(
-    asked: Submission,
+    submission: Submission,
     words: Mapping[str, Any],
     image: str,
     classes: Mapping[int, str],
@@ -32,28 +32,28 @@ def job_of(
     Raises:
         Refused: a Job can't express it.
     """
-    if len(asked.pods) != 1:
+    if len(submission.pods) != 1:
         raise wrong(
             "pods: a Job has one kind of pods; write another kind of object for several, and apply it"
         )
-    if asked.secrets:
+    if submission.secrets:
         raise wrong("secrets: a Job takes Secrets of its namespace; write one in its pods' env, and apply it")
-    if asked.idle_limit is not None:
+    if submission.idle_limit is not None:
         raise wrong("idle_limit: what GPUs do isn't measured on a cluster; leave it out")
-    pods = asked.pods[0]
-    name = asked.name or _made_up(asked)
+    pods = submission.pods[0]
+    name = submission.name or _made_up(submission)
     if not _NAME.fullmatch(name):
         raise wrong(f"name: {name!r} is no name of a Job; write small letters, digits and dashes, at most 53")
-    annotations = _annotations(asked, words, pods)
-    labels = {"weir.dev/project": asked.project, "weir.dev/type": asked.type}
+    annotations = _annotations(submission, words, pods)
+    labels = {"weir.dev/project": submission.project, "weir.dev/type": submission.type}
     spec: dict[str, Any] = {
         "parallelism": pods.count,
         "completions": pods.count,
         "completionMode": "Indexed" if pods.count > 1 else "NonIndexed",
-        "backoffLimit": 3 if asked.retries is None else asked.retries,
+        "backoffLimit": 3 if submission.retries is None else submission.retries,
         "template": {
             "metadata": {"labels": labels, "annotations": annotations},
-            "spec": _pod(asked, pods, image, classes, installed),
+            "spec": _pod(submission, pods, image, classes, installed),
         },
     }
     spec |= job_defaults(spec)
@@ -61,23 +61,23 @@ def job_of(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def _made_up(asked: Submission) -> str:
+def _made_up(submission: Submission) -> str:
     """Return a new name: the command's name and random letters."""
-    word = re.sub(r"[^a-z0-9]+", "-", asked.command[0].rpartition("/")[2].lower()).strip("-")[:40]
-    return f"{word or asked.type}-" + "".join(secrets.choice(_LETTERS) for _ in range(5))
+    word = re.sub(r"[^a-z0-9]+", "-", submission.command[0].rpartition("/")[2].lower()).strip("-")[:40]
+    return f"{word or submission.type}-" + "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
-def _annotations(asked: Submission, words: Mapping[str, Any], pods: PodsEntry) -> dict[str, str]:
+def _annotations(submission: Submission, words: Mapping[str, Any], pods: PodsEntry) -> dict[str, str]:
     annotations: dict[str, str] = {}
-    if asked.preemptible is not None:
-        annotations["weir.dev/preemptible"] = str(asked.preemptible).lower()
-    if asked.max_runtime is not None:
+    if submission.preemptible is not None:
+        annotations["weir.dev/preemptible"] = str(submission.preemptible).lower()
+    if submission.max_runtime is not None:
         annotations["weir.dev/max-runtime"] = str(words["max_runtime"])
-    if asked.topology is not None:
-        of = asked.topology
+    if submission.topology is not None:
+        of = submission.topology
         levels = [f"{key}={value}" for key in ("required", "preferred") if (value := getattr(of, key))]
         annotations["weir.dev/topology"] = f"{of.name}:{','.join(levels)}"
-    least = pods.min if asked.min_pods is None else asked.min_pods
+    least = pods.min if submission.min_pods is None else submission.min_pods
     if least is not None:
         annotations["weir.dev/min-pods"] = str(least)
     if 0 < pods.gpus < WHOLE_MILLI:
@@ -90,7 +90,11 @@ def _annotations(asked: Submission, words: Mapping[str, Any], pods: PodsEntry) -
 
 
 def _pod(
-    asked: Submission, pods: PodsEntry, image: str, classes: Mapping[int, str], installed: InstallationView
+    submission: Submission,
+    pods: PodsEntry,
+    image: str,
+    classes: Mapping[int, str],
+    installed: InstallationView,
 ) -> dict[str, Any]:
     devices = pods.gpus // WHOLE_MILLI
     resources: dict[str, Any] = {
@@ -100,28 +104,28 @@ def _pod(
     container: dict[str, Any] = {
         "name": "main",
         "image": image,
-        "command": list(asked.command),
+        "command": list(submission.command),
         "resources": resources,
     }
-    if asked.env:
-        container["env"] = [{"name": name, "value": value} for name, value in asked.env.items()]
-    if asked.directory:
-        container["workingDir"] = asked.directory
+    if submission.env:
+        container["env"] = [{"name": name, "value": value} for name, value in submission.env.items()]
+    if submission.directory:
+        container["workingDir"] = submission.directory
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "schedulerName": installed.scheduler,
         "containers": [container],
     }
-    if asked.grace is not None:
-        spec["terminationGracePeriodSeconds"] = round(asked.grace)
+    if submission.grace is not None:
+        spec["terminationGracePeriodSeconds"] = round(submission.grace)
     if pods.node_selector:
         spec["nodeSelector"] = dict(pods.node_selector)
     terms = _node_terms(pods)
     if terms:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         spec["affinity"] = {"nodeAffinity": required}
-    priority = asked.priority
-    if priority is not None and priority != DEFAULT_PRIORITY[WorkloadType(asked.type)]:
+    priority = submission.priority
+    if priority is not None and priority != DEFAULT_PRIORITY[WorkloadType(submission.type)]:
         if priority not in classes:
             known = ", ".join(f"{value} ({classes[value]})" for value in sorted(classes)) or "none"
             raise wrong(f"priority: no PriorityClass has the value {priority}; there are {known}")

@@ -305,7 +305,7 @@ def _is_wanted(row: WorkloadRow, params: Mapping[str, str]) -> bool:
         (params.get("type"), row.type),
         (params.get("user"), row.user),
     )
-    return all(asked in (None, is_) for asked, is_ in wanted) and params.get("q", "") in row.name
+    return all(value in (None, is_) for value, is_ in wanted) and params.get("q", "") in row.name
 
 
 def _seconds(written: str | None) -> float | None:

@@ -115,10 +115,10 @@ def _cheapest(facts: DemoOutcome) -> Check:
 
 def _shared(seen: Observations) -> Check:
     names = frozenset(part.name for part in EVALS)
-    one, other = sorted(names)
+    first, other = sorted(names)
     holds = any(names <= group for group in seen.together)
     how = "ran at once, half of one device each" if holds else "never ran on one device at once"
-    return Check(f"{one} and {other} {how}.", holds)
+    return Check(f"{first} and {other} {how}.", holds)
 
 
 def _at_once(seen: Observations) -> Check:

@@ -137,10 +137,10 @@ class OwnerIndex:
         return self._owners.get(reference.uid)
 
     async def _pod(self, namespace: str, reference: OwnerReference) -> _Owner | None:
-        kept = self._pods.get(reference.uid)
-        if kept is not None:
+        owner = self._pods.get(reference.uid)
+        if owner is not None:
             self._pods.move_to_end(reference.uid)
-            return kept
+            return owner
         if self._api is None or not _POD_NAME.fullmatch(reference.name):
             return None
         try:

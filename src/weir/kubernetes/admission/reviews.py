@@ -153,10 +153,10 @@ def _says_something(thing: Object) -> bool:
 
 def _asks_for_devices(spec: Object, reading: PodRules) -> bool:
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    asked = [(each.get("resources") or {}) for each in containers]
+    stated = [(each.get("resources") or {}) for each in containers]
     return any(
         reading.is_device(name)
-        for resources in asked
+        for resources in stated
         for part in ("requests", "limits")
         for name in resources.get(part) or ()
     )

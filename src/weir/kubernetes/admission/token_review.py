@@ -67,9 +67,9 @@ class TokenReviewer:
         if scheme.lower() != "bearer" or not 0 < len(token) <= TOKEN_LENGTH_MOST:
             return None
         key = hashlib.sha256(token.encode()).digest(), path
-        kept = self._known.get(key)
-        if kept is not None and self._now_s() - kept[0] < KEPT_S:
-            return kept[1]
+        known = self._known.get(key)
+        if known is not None and self._now_s() - known[0] < KEPT_S:
+            return known[1]
         if self._under_way >= UNDER_WAY_MAX:
             return False
         self._under_way += 1

@@ -212,8 +212,8 @@ async def _review_member(
 def _candidate(body: bytes, known: QuotaTree, reading: PodRules) -> tuple[Any, MemberCandidate | None] | None:
     """Return the uid of a review and its pod, in the worker's thread; None if the review can't be read."""
     try:
-        asked = msgspec.json.decode(body)["request"]
-        return asked["uid"], candidate(asked, known, reading)
+        request = msgspec.json.decode(body)["request"]
+        return request["uid"], candidate(request, known, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
@@ -242,9 +242,9 @@ def _refused(status: int, sentence: str) -> web.Response:
 def _answered(body: bytes, answer: Answer, known: QuotaTree, reading: PodRules) -> bytes | None:
     """Return the answer to a review, in the worker's thread; None if the review can't be read."""
     try:
-        asked = msgspec.json.decode(body)["request"]
-        uid = asked["uid"]
-        response = answer(asked, known, reading)
+        request = msgspec.json.decode(body)["request"]
+        uid = request["uid"]
+        response = answer(request, known, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
@@ -258,8 +258,8 @@ def _as_review(uid: Any, response: Mapping[str, Any]) -> bytes:
     )
 
 
-def _patched(asked: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
-    return _with_patch(defaulting_patch(asked, known, reading))
+def _patched(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
+    return _with_patch(defaulting_patch(request, known, reading))
 
 
 def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -269,18 +269,18 @@ def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
 
-def _judged(asked: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
-    wrong: Sequence[str] = review_errors(asked, known, reading)
+def _judged(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
+    wrong: Sequence[str] = review_errors(request, known, reading)
     if not wrong:
         return {"allowed": True}
     message = summary(wrong)
-    if not asked.get("dryRun"):
-        kind, metadata = asked.get("kind") or {}, (asked.get("object") or {}).get("metadata") or {}
+    if not request.get("dryRun"):
+        kind, metadata = request.get("kind") or {}, (request.get("object") or {}).get("metadata") or {}
         _LOG.info(
             "denied",
             kind=str(kind.get("kind", ""))[:_NAME_MAX],
-            namespace=str(asked.get("namespace", ""))[:_NAME_MAX],
-            name=str(asked.get("name") or metadata.get("generateName", ""))[:_NAME_MAX],
+            namespace=str(request.get("namespace", ""))[:_NAME_MAX],
+            name=str(request.get("name") or metadata.get("generateName", ""))[:_NAME_MAX],
             why=message[:_DENIAL_MAX],
         )
     return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": message}}

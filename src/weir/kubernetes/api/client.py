@@ -241,11 +241,11 @@ class ApiClient:
         content_type: str = "application/json",
     ) -> bytes:
         within_s = self._limits.write_s
-        asked = f"timeout={max(1, int(within_s))}s"
+        timeout = f"timeout={max(1, int(within_s))}s"
         return await self._ask(
             method,
             path,
-            query=f"{asked}&{urlencode(query)}" if query else asked,
+            query=f"{timeout}&{urlencode(query)}" if query else timeout,
             within_s=within_s,
             body=msgspec.json.encode(body),
             content_type=content_type,

@@ -81,7 +81,7 @@ class ConnectionPool:
         """
         async with self._room:
             while True:
-                era, line = self._era, self._kept()
+                era, line = self._era, self._idle_connection()
                 was_kept = line is not None
                 if line is None:
                     line = await self._new()
@@ -130,7 +130,7 @@ class ConnectionPool:
             async with asyncio.timeout(_CLOSING_S if self._all else 0):
                 await self._none.wait()
 
-    def _kept(self) -> HttpConnection | None:
+    def _idle_connection(self) -> HttpConnection | None:
         """Return the connection used last, if it can be used again."""
         while self._idle:
             line, _ = self._idle.popitem()
@@ -186,8 +186,8 @@ class ConnectionPool:
         host, port = _address(self._at)
         there = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            asked = f"CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n{_credentials(proxy)}\r\n"
-            response = await line.begin(asked.encode("latin-1"))
+            request = f"CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n{_credentials(proxy)}\r\n"
+            response = await line.begin(request.encode("latin-1"))
             if response.status == 200:
                 inner = HttpConnection(self._forget)
                 name = self._to.server_name or host

@@ -144,7 +144,7 @@ class Kubeconfig:
     def _namespace(self) -> str:
         contexts, active = self._kube_config.list_kube_config_contexts(self._place)
         name = self._context or active["name"]
-        chosen: dict[str, Any] = next(one["context"] for one in contexts if one["name"] == name)
+        chosen: dict[str, Any] = next(entry["context"] for entry in contexts if entry["name"] == name)
         return str(chosen.get("namespace") or "default")
 
     def _make_tls(self) -> ssl.SSLContext:

@@ -173,12 +173,12 @@ def _avoids_shared_nodes(pod: str) -> str:
 def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
     """Limit what Weir's own account can do with rights that RBAC can't narrow."""
     is_weir = ("is-weir", f"request.userInfo.username == {quoted(account)}")
-    kept = [*SYSTEM_NAMESPACES, namespace]
+    exempt = [*SYSTEM_NAMESPACES, namespace]
     yield policy_object(
         "account-pods",
         [match_rule("", ["CREATE"], ["pods/binding", "pods/eviction", "bindings"])],
         conditions=[is_weir],
-        expression=f"!(request.namespace in {quoted_list(kept)})",
+        expression=f"!(request.namespace in {quoted_list(exempt)})",
         message="Weir neither binds nor evicts pods of system namespaces.",
         message_expression="'Weir neither binds nor evicts pods of the namespace ' + request.namespace",
     )
@@ -217,8 +217,8 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
 
 def _finalizers_alone(account: str) -> Policy:
     """Limit what Weir's account changes of projects and departments to their finalizers."""
-    kept = ("labels", "annotations", "ownerReferences")
-    same = " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in kept)
+    unchanged = ("labels", "annotations", "ownerReferences")
+    same = " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in unchanged)
     rule = match_rule(GROUP, ["UPDATE"], ["projects", "departments"]) | {"apiVersions": ["*"]}
     return policy_object(
         "account-queues",

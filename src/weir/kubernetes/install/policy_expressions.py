@@ -54,9 +54,9 @@ def node_is_same_but_for(key: str) -> str:
     others = f"?taints.orValue([]).filter(t, t.key != {quoted(key)})"
     taints = f"object.spec.{others} == oldObject.spec.{others}"
     labels = " && ".join(
-        f"{one}.metadata.?labels.orValue({{}}).all(k, k == {quoted(key)} || "
+        f"{each}.metadata.?labels.orValue({{}}).all(k, k == {quoted(key)} || "
         f"object.metadata.?labels[?k] == oldObject.metadata.?labels[?k])"
-        for one in ("object", "oldObject")
+        for each in ("object", "oldObject")
     )
     return f"{spec} && {metadata} && {taints} && {labels}"
 

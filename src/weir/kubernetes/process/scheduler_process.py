@@ -291,10 +291,10 @@ class SchedulerProcess:
 
         def deliver(changes: Sequence[Change[OwnerObject]]) -> None:
             self._see_owners(changes)
-            kept: list[Change[Any]] = []
+            changes_kept: list[Change[Any]] = []
             for change in changes:
                 if not isinstance(change, ObjectSet):
-                    kept.append(change)
+                    changes_kept.append(change)
                     continue
                 found = change.object
                 try:
@@ -307,11 +307,11 @@ class SchedulerProcess:
                             "status": found.status,
                         }
                     )
-                    kept.append(ObjectSet(change.key, body))
+                    changes_kept.append(ObjectSet(change.key, body))
                 except Exception as error:  # noqa: BLE001 - the others have to be heard of
                     sentence = f"{type(error).__name__}: {error}"
-                    kept.append(ObjectUnreadable(change.key, found.metadata.uid, sentence))
-            take(kept)
+                    changes_kept.append(ObjectUnreadable(change.key, found.metadata.uid, sentence))
+            take(changes_kept)
 
         return deliver
 

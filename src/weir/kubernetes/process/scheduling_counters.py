@@ -61,11 +61,11 @@ class SchedulingCounters:
         if self._projects <= {*projects}:
             return
         self._projects.intersection_update(projects)
-        kept = {*self._projects, REST}
-        self.waits = _of(self.waits, kept)
-        self.quota_waits = _of(self.quota_waits, kept)
+        projects = {*self._projects, REST}
+        self.waits = _of(self.waits, projects)
+        self.quota_waits = _of(self.quota_waits, projects)
         for counter, at in ((self.evictions, 1), (self.ends, 0)):
-            for key in [key for key in counter if key[at] not in kept]:
+            for key in [key for key in counter if key[at] not in projects]:
                 del counter[key]
 
     def happened(self, cluster: Cluster, event: Event) -> None:
@@ -110,8 +110,8 @@ class SchedulingCounters:
                 self.evictions[rule, self.label(job.spec.project)] += 1
 
 
-def _of(found: dict[str, Value], kept: Collection[str]) -> dict[str, Value]:
-    return {name: value for name, value in found.items() if name in kept}
+def _of(found: dict[str, Value], projects: Collection[str]) -> dict[str, Value]:
+    return {name: value for name, value in found.items() if name in projects}
 
 
 def _within_quota(cluster: Cluster, job: Job, event: PodAssigned) -> bool:

@@ -42,32 +42,32 @@ def annotated(pod: KubePod) -> PodAllocation | None:
     return PodAllocation(pod.spec.node_name, devices, start)
 
 
-def recorded(kept: AllocationStatus) -> PodAllocation | None:
+def recorded(allocation: AllocationStatus) -> PodAllocation | None:
     """Return the allocation in a Workload's status, None if it is malformed."""
-    if len(kept.devices) > DEVICES_MOST or not all(0 <= at < DEVICES_MOST for at in kept.devices):
+    if len(allocation.devices) > DEVICES_MOST or not all(0 <= at < DEVICES_MOST for at in allocation.devices):
         return None
-    start = kept.start if 1 <= kept.start <= COUNT_MOST else 0
-    return PodAllocation(kept.node, tuple(sorted(kept.devices)), start)
+    start = allocation.start if 1 <= allocation.start <= COUNT_MOST else 0
+    return PodAllocation(allocation.node, tuple(sorted(allocation.devices)), start)
 
 
-def is_sound(kept: AllocationStatus) -> bool:
+def is_sound(allocation: AllocationStatus) -> bool:
     """Return True if a record says what part of which devices a pod holds."""
-    if recorded(kept) is None or not kept.devices:
+    if recorded(allocation) is None or not allocation.devices:
         return False
-    by_share = 0 < kept.share <= WHOLE_MILLI and not kept.memory
-    return by_share or (0 < kept.memory <= DEVICE_MEMORY_MOST and not kept.share)
+    by_share = 0 < allocation.share <= WHOLE_MILLI and not allocation.memory
+    return by_share or (0 < allocation.memory <= DEVICE_MEMORY_MOST and not allocation.share)
 
 
-def life_of(kept: LifecycleStatus) -> WorkloadProgress:
+def life_of(status: LifecycleStatus) -> WorkloadProgress:
     """Return what a Workload's status remembers of its runs, every number within its range."""
-    retry_s = kept.retry_at_seconds
+    retry_s = status.retry_at_seconds
     return WorkloadProgress(
-        starts=_count(kept.starts),
-        settled=_count(kept.settled),
-        failures=_count(kept.failures),
-        ran_s=_seconds(kept.ran_seconds),
+        starts=_count(status.starts),
+        settled=_count(status.settled),
+        failures=_count(status.failures),
+        ran_s=_seconds(status.ran_seconds),
         retry_at_s=None if retry_s is None else _seconds(retry_s),
-        restarts=_count(kept.restarts),
+        restarts=_count(status.restarts),
     )
 
 
@@ -140,12 +140,12 @@ def settle(gangs: Iterable[Gang], node_states: NodeStates, records: Mapping[str,
         _infer(each.tracked, node_states)
 
 
-def _open_of(gang: Gang, kept: Mapping[str, AllocationStatus]) -> Iterator[_Open]:
+def _open_of(gang: Gang, allocations: Mapping[str, AllocationStatus]) -> Iterator[_Open]:
     """Return the bound pods of a workload that aren't settled."""
     left = [tracked for tracked in gang.pods() if tracked.bound and not tracked.settled]
     if left:
         starts = {tracked.start for tracked in gang.pods() if tracked.settled}
-        yield from (_Open(tracked, starts, kept.get(tracked.uid)) for tracked in left)
+        yield from (_Open(tracked, starts, allocations.get(tracked.uid)) for tracked in left)
 
 
 def _records_of(gang: Gang, records: Mapping[str, AllocationRecords]) -> Mapping[str, AllocationStatus]:

@@ -326,8 +326,8 @@ class Gang:
     @property
     def priority(self) -> int:
         """Its priority by its class, or else by its type; no higher than its project allows."""
-        asked = self.priority_asked
-        return asked if self.priority_most is None else min(asked, self.priority_most)
+        requested = self.priority_asked
+        return requested if self.priority_most is None else min(requested, self.priority_most)
 
     @property
     def priority_asked(self) -> int:

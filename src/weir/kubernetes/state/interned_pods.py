@@ -51,13 +51,13 @@ class InternedPods:
         return len(self.specs) > most
 
 
-def reads_alike(one: KubePod, other: KubePod) -> bool:
+def reads_alike(pod: KubePod, other: KubePod) -> bool:
     """Return True if two states of a pod are the same in all fields that are read."""
-    first, second = one.metadata, other.metadata
+    first, second = pod.metadata, other.metadata
     return (
-        one.spec is other.spec
+        pod.spec is other.spec
         and first.labels == second.labels
         and first.owner_references == second.owner_references
         and meaningful(first) == meaningful(second)
-        and (bool(first.owner_references) or one.status.phase == other.status.phase)
+        and (bool(first.owner_references) or pod.status.phase == other.status.phase)
     )

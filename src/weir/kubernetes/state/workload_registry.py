@@ -103,12 +103,12 @@ class WorkloadRegistry:
         thing = self.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
-        kept, why = thing.status.life, thing.status.reason
+        status, why = thing.status.life, thing.status.reason
         gang.short_since_s = seconds_of(thing.status.short_since) if thing.status.short_since else 0.0
         gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)
         if (pause := thing.status.pause) is not None:
             gang.backoff.resume(pause.lost, pause.stopped, seconds_of(pause.at))
-        life = None if kept is None else life_of(kept)
+        life = None if status is None else life_of(status)
         if life is not None and life.starts >= gang.life.starts:
             gang.remember(life)
         if why is not None and why.why in _VERDICTS:
@@ -214,10 +214,15 @@ class WorkloadRegistry:
             info = _without_new_resources(info, was)
             return with_devices(info, was.devices, was.share_milli, was.gpu_memory)
         records = self._records.get(f"{info.gang.namespace}/{object_name(info.gang)}")
-        kept = None if records is None else records.of(info.gang.uid).get(tracked.uid)
-        if kept is None or kept.self_bound or kept.node != tracked.node or not is_sound(kept):
+        allocation = None if records is None else records.of(info.gang.uid).get(tracked.uid)
+        if (
+            allocation is None
+            or allocation.self_bound
+            or allocation.node != tracked.node
+            or not is_sound(allocation)
+        ):
             return info
-        return with_devices(info, len(kept.devices), kept.share, kept.memory)
+        return with_devices(info, len(allocation.devices), allocation.share, allocation.memory)
 
     def unsettle(self, gang: Gang) -> None:
         """Use all records again: another Weir may have decided meanwhile."""
@@ -283,13 +288,15 @@ class WorkloadRegistry:
         The nomination may have been written before the evictions it needs were ordered.
         """
         thing = self.objects.get(gang.name)
-        kept = None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.nomination
-        if kept is None or not kept.places:
+        nomination = (
+            None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.nomination
+        )
+        if nomination is None or not nomination.places:
             return None
         waiting = {tracked.name: tracked for tracked in gang.pods() if not tracked.holds}
         places = []
         by_node: dict[str, list[PodUsage]] = {}
-        for each in kept.places:
+        for each in nomination.places:
             tracked = waiting.get(each.pod)
             if tracked is None or tracked.info is None:
                 return None
@@ -298,7 +305,7 @@ class WorkloadRegistry:
             by_node.setdefault(each.node, []).append(PodUsage(each.node, tracked.info.request, devices))
         if not all(self._node_states.is_being_freed(those, stopping) for those in by_node.values()):
             return None
-        return Nominated(gang.name, tuple(places), now_s, tuple(kept.freed_by))
+        return Nominated(gang.name, tuple(places), now_s, tuple(nomination.freed_by))
 
     def is_nominated(self, gang: Gang) -> bool:
         """Return True if its object holds a nomination."""

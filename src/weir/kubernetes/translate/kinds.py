@@ -125,7 +125,7 @@ class WorkloadKinds:
         return tuple(found.values())
 
     @cached_property
-    def _kept(self) -> dict[tuple[str, str], FieldSelection]:
+    def _selections(self) -> dict[tuple[str, str], FieldSelection]:
         always = (("apiVersion",), ("kind",), _RETRIES_PER_INDEX)
         return {
             key: kept_at([*always, *(path for rule in rules for path in rule.paths())])
@@ -134,8 +134,10 @@ class WorkloadKinds:
 
     def narrow(self, found: Found) -> dict[str, Any]:
         """Return an object with nothing in it but what the table reads."""
-        kept = self._kept.get((group_of(str(found.get("apiVersion", ""))), str(found.get("kind", ""))))
-        return {} if kept is None else {**kept.cut(found)}
+        selection = self._selections.get(
+            (group_of(str(found.get("apiVersion", ""))), str(found.get("kind", "")))
+        )
+        return {} if selection is None else {**selection.cut(found)}
 
     def derive(self, pod: KubePod, owners: Sequence[Found] = ()) -> DerivedWorkload:
         """Return the workload of a pod.

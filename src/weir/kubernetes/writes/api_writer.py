@@ -136,11 +136,11 @@ class ApiWriter:
                     self._wake.clear()
                     await self._wake.wait()
                     continue
-                one = object_queue.under_way
-                assert one is not None, "a lane that was taken has a write under way"
-                self._under_way[one.write.urgency] += 1
+                pending = object_queue.under_way
+                assert pending is not None, "a lane that was taken has a write under way"
+                self._under_way[pending.write.urgency] += 1
                 await self._rate.wait()
-                group.create_task(self._carry_out(object_queue, one))
+                group.create_task(self._carry_out(object_queue, pending))
 
     async def drain(self, within_s: float) -> None:
         """Finish what there is in this time, send nothing after it, and wait for what is still under way."""
@@ -170,114 +170,116 @@ class ApiWriter:
                 return object_queue
         return None
 
-    async def _carry_out(self, object_queue: ObjectQueue, one: PendingWrite) -> None:
+    async def _carry_out(self, object_queue: ObjectQueue, pending: PendingWrite) -> None:
         try:
-            outcome = await self._try(one)
+            outcome = await self._try(pending)
         finally:
-            self._under_way[one.write.urgency] -= 1
+            self._under_way[pending.write.urgency] -= 1
             self._wake.set()
             self._moved.set()
         if outcome is not None:
-            object_queue.waiting.remove(one)
-            self._settle(one, outcome)
-            if isinstance(one.write, Bind) and isinstance(outcome, WriteDone):
+            object_queue.waiting.remove(pending)
+            self._settle(pending, outcome)
+            if isinstance(pending.write, Bind) and isinstance(outcome, WriteDone):
                 self._drop_pending_status(object_queue)
-        elif self._swallowed(object_queue, one):
-            self._settle(one, WriteSuperseded())
+        elif self._swallowed(object_queue, pending):
+            self._settle(pending, WriteSuperseded())
         self._queues.give_back(object_queue)
 
-    async def _try(self, one: PendingWrite) -> Outcome | None:
+    async def _try(self, pending: PendingWrite) -> Outcome | None:
         """Try it once; None: it is to be tried again."""
         if self._closed:
-            return _unsent(one, "Weir is stopping.")
-        if isinstance(one.write, Bind | Evict):
-            no = self._check(one.write)
+            return _unsent(pending, "Weir is stopping.")
+        if isinstance(pending.write, Bind | Evict):
+            no = self._check(pending.write)
             if no:
-                return _unsent(one, no)
+                return _unsent(pending, no)
         self.tries += 1
         sent_s = time.monotonic()
-        one.tried_s = one.tried_s or sent_s
+        pending.tried_s = pending.tried_s or sent_s
         try:
-            fenced = LeaderGuard(self._api, self._leadership, one.term)
+            fenced = LeaderGuard(self._api, self._leadership, pending.term)
             fenced.check()
-            await self._explain(fenced, one)
+            await self._explain(fenced, pending)
             sent_s = time.monotonic()
-            outcome = await send(fenced, one.write, uncertain=one.uncertain)
+            outcome = await send(fenced, pending.write, uncertain=pending.uncertain)
         except NotLeading as error:
-            return _unsent(one, str(error))
+            return _unsent(pending, str(error))
         except ApiError as error:
             self.window.answered(sent_s, error)
-            return self._again(one, error)
+            return self._again(pending, error)
         self.window.answered(sent_s)
         return outcome
 
-    async def _explain(self, fenced: LeaderGuard, one: PendingWrite) -> None:
+    async def _explain(self, fenced: LeaderGuard, pending: PendingWrite) -> None:
         """Say why a pod is evicted before it is; among many that is said when there is time."""
-        because = one.write.because if isinstance(one.write, Evict) else None
-        if because is None or one.explained or self._under_way[Urgency.PODS] > self._pace.few:
+        because = pending.write.because if isinstance(pending.write, Evict) else None
+        if because is None or pending.explained or self._under_way[Urgency.PODS] > self._pace.few:
             return
-        one.explained = True
+        pending.explained = True
         with suppress(ApiError):  # the eviction doesn't hang on it
             await emit(fenced, because)
 
-    def _again(self, one: PendingWrite, error: ApiError) -> Outcome | None:
+    def _again(self, pending: PendingWrite, error: ApiError) -> Outcome | None:
         """Schedule a retry and return None, or return the outcome if retries have lasted too long."""
         self.retries += 1
-        one.uncertain = one.uncertain or error.may_have_happened
-        wait_s = one.backoff.next_s()
+        pending.uncertain = pending.uncertain or error.may_have_happened
+        wait_s = pending.backoff.next_s()
         now_s = time.monotonic()
         tries_for_s = self._pace.congested_for_s if is_congestion(error) else self._pace.evicts_for_s
-        gives_up = isinstance(one.write, Evict) and not one.write.insists
-        if gives_up and (refused_by_budget(error) or now_s - one.tried_s > tries_for_s):
-            if one.uncertain and not refused_by_budget(error):
+        gives_up = isinstance(pending.write, Evict) and not pending.write.insists
+        if gives_up and (refused_by_budget(error) or now_s - pending.tried_s > tries_for_s):
+            if pending.uncertain and not refused_by_budget(error):
                 return WriteUnknown(str(error))
             return WriteRefused(error.status if isinstance(error, ApiRefused) else 0, str(error))
         if isinstance(error, TooManyRequests) and error.by_budget:
-            if one.delayed_by != error.message:
-                one.delayed_by = error.message
-                self._take_outcome(one.write, WriteDelayed(error.message))
+            if pending.delayed_by != error.message:
+                pending.delayed_by = error.message
+                self._take_outcome(pending.write, WriteDelayed(error.message))
         elif isinstance(error, TooManyRequests):
             self.throttled += 1
             wait_s = max(wait_s, error.retry_after_s * self._chance.uniform(1.0, 1.25))
-        one.not_before_s = now_s + wait_s
-        if isinstance(one.write, Bind) and one.not_before_s - one.tried_s > self._pace.give_up_s:
-            if one.uncertain:
+        pending.not_before_s = now_s + wait_s
+        if isinstance(pending.write, Bind) and pending.not_before_s - pending.tried_s > self._pace.give_up_s:
+            if pending.uncertain:
                 return WriteUnknown(str(error))
             return WriteRefused(error.status if isinstance(error, ApiRefused) else 0, str(error))
         return None
 
-    def _swallowed(self, object_queue: ObjectQueue, one: PendingWrite) -> bool:
+    def _swallowed(self, object_queue: ObjectQueue, pending: PendingWrite) -> bool:
         """Return True if a later status takes in one that would have to be sent again."""
         for place, later in enumerate(object_queue.waiting):
-            both = merge(one, later) if later is not one else None
+            both = merge(pending, later) if later is not pending else None
             if both is not None:
                 object_queue.waiting[place] = both
-                object_queue.waiting.remove(one)
+                object_queue.waiting.remove(pending)
                 return True
         return False
 
     def _drop_pending_status(self, object_queue: ObjectQueue) -> None:
         """Leave out what was to be written of a pod as long as it was pending."""
-        for one in list(object_queue.waiting):
-            if isinstance(one.write, PatchStatus) and one.write.until_bound:
-                object_queue.waiting.remove(one)
-                self._settle(one, WriteSuperseded())
+        for pending in list(object_queue.waiting):
+            if isinstance(pending.write, PatchStatus) and pending.write.until_bound:
+                object_queue.waiting.remove(pending)
+                self._settle(pending, WriteSuperseded())
 
     def _drop(self, sentence: str) -> None:
         """Discard all pending writes."""
         for object_queue in self._queues:
-            for one in [one for one in object_queue.waiting if one is not object_queue.under_way]:
-                object_queue.waiting.remove(one)
-                self._settle(one, _unsent(one, sentence))
+            for pending in [
+                pending for pending in object_queue.waiting if pending is not object_queue.under_way
+            ]:
+                object_queue.waiting.remove(pending)
+                self._settle(pending, _unsent(pending, sentence))
             self._queues.schedule(object_queue)
 
-    def _settle(self, one: PendingWrite, outcome: Outcome) -> None:
-        self.outcomes[f"{type(one.write).__name__} {type(outcome).__name__}"] += 1
-        because = one.write.because if isinstance(one.write, Evict) else None
-        if because is not None and not one.explained and isinstance(outcome, WriteDone):
+    def _settle(self, pending: PendingWrite, outcome: Outcome) -> None:
+        self.outcomes[f"{type(pending.write).__name__} {type(outcome).__name__}"] += 1
+        because = pending.write.because if isinstance(pending.write, Evict) else None
+        if because is not None and not pending.explained and isinstance(outcome, WriteDone):
             self.recorder.say(because)
-        self._take_outcome(one.write, outcome)
+        self._take_outcome(pending.write, outcome)
 
 
-def _unsent(one: PendingWrite, sentence: str) -> Outcome:
-    return WriteUnknown(sentence) if one.uncertain else WriteNotSent(sentence)
+def _unsent(pending: PendingWrite, sentence: str) -> Outcome:
+    return WriteUnknown(sentence) if pending.uncertain else WriteNotSent(sentence)

@@ -41,7 +41,7 @@ class ObjectQueue:
         """Return the next write."""
         if len(self.waiting) == 1:
             return self.waiting[0]
-        return min(self.waiting, key=lambda one: one.write.urgency)
+        return min(self.waiting, key=lambda pending: pending.write.urgency)
 
 
 class KeyedQueue:
@@ -60,15 +60,15 @@ class KeyedQueue:
     def __iter__(self) -> Iterator[ObjectQueue]:
         return iter(list(self._by_path.values()))
 
-    def add(self, one: PendingWrite) -> PendingWrite | None:
+    def add(self, pending: PendingWrite) -> PendingWrite | None:
         """Let a write wait. Returns the write that it has swallowed."""
-        path = one.write.object_path
+        path = pending.write.object_path
         object_queue = self._by_path.get(path)
         if object_queue is None:
             object_queue = self._by_path[path] = ObjectQueue(path)
-        swallowed = _swallow(object_queue, one)
+        swallowed = _swallow(object_queue, pending)
         if swallowed is None:
-            object_queue.waiting.append(one)
+            object_queue.waiting.append(pending)
         self.schedule(object_queue)
         return swallowed
 
@@ -98,14 +98,14 @@ class KeyedQueue:
         if not object_queue.waiting:
             self._by_path.pop(object_queue.path, None)
             return
-        one = object_queue.next()
-        wait_s = one.not_before_s - self._clock()
+        pending = object_queue.next()
+        wait_s = pending.not_before_s - self._clock()
         if wait_s > 0:
             object_queue.ready = None
             object_queue.timer = asyncio.get_running_loop().call_later(wait_s, self.schedule, object_queue)
-        elif object_queue.ready is None or one.write.urgency < object_queue.ready:
-            object_queue.ready = one.write.urgency
-            self._ready[one.write.urgency].append(object_queue)
+        elif object_queue.ready is None or pending.write.urgency < object_queue.ready:
+            object_queue.ready = pending.write.urgency
+            self._ready[pending.write.urgency].append(object_queue)
             self._wake()
 
 

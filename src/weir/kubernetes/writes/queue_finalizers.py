@@ -83,9 +83,9 @@ class QueueFinalizers:
         self.due_s = at_s if self.due_s is None else min(self.due_s, at_s)
 
     def _forget_gone(self) -> None:
-        for kept in (self._idle_since_s, self._asked):
-            for key in kept.keys() - self._quota_objects.metadata.keys():
-                del kept[key]
+        for entries in (self._idle_since_s, self._asked):
+            for key in entries.keys() - self._quota_objects.metadata.keys():
+                del entries[key]
 
 
 def queues_used(quota_objects: QuotaObjects, users: Iterable[str]) -> set[Key]:
@@ -112,11 +112,11 @@ def leaving_messages(quota_objects: QuotaObjects, users: Mapping[str, Iterable[G
         if kind == "Project":
             keeps = sorted(map(_owner, users.get(name, ())))
             end = "has ended" if len(keeps) == 1 else "have ended"
-            found[key] = _kept(metadata, keeps, f"{end}, and takes no new work")
+            found[key] = _reason_to_keep(metadata, keeps, f"{end}, and takes no new work")
         else:
             below = sorted(each for each in users if name in _above(each, parents))
             end = "has" if len(below) == 1 else "have"
-            found[key] = _kept(metadata, below, f"{end} no work or another department")
+            found[key] = _reason_to_keep(metadata, below, f"{end} no work or another department")
     return found
 
 
@@ -136,7 +136,7 @@ def _owner(gang: Gang) -> str:
     return f"{key.kind} {key.namespace}/{key.name}{without}"
 
 
-def _kept(metadata: QueueMetadata, names: list[str], until: str) -> str:
+def _reason_to_keep(metadata: QueueMetadata, names: list[str], until: str) -> str:
     if not names:
         others = ", ".join(each for each in metadata.finalizers if each != FINALIZER)
         return (

@@ -43,8 +43,8 @@ def gate_why(gang: Gang) -> str:
 
 def priority_capped(gang: Gang) -> str:
     """Return that a priority counts as a lower one, in a sentence."""
-    asked, counts = gang.priority_asked, gang.priority
-    return f"Its priority {asked} counts as {counts}, the highest of project {gang.project}."
+    requested, counts = gang.priority_asked, gang.priority
+    return f"Its priority {requested} counts as {counts}, the highest of project {gang.project}."
 
 
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:

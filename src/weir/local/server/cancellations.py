@@ -70,16 +70,16 @@ class Cancellations:
         """
         name, line = fact.workload, self._pool.view.workloads.get(fact.workload)
         try:
-            kept = await asyncio.wrap_future(self._pool.store.cancel_soon(name, fact.at_s))
+            record = await asyncio.wrap_future(self._pool.store.cancel_soon(name, fact.at_s))
         except StoreFailed as error:
             if line is None or self._pool.closing:
                 raise
             self._why = str(error)
         else:
-            self._written[kept.launch.uid] = fact
-            confirmed(kept.workload, kept.launch.uid)
+            self._written[record.launch.uid] = fact
+            confirmed(record.workload, record.launch.uid)
             self._pool.backend.tell(fact)
-            return kept.launch.uid
+            return record.launch.uid
         _LOG.warning("stop_not_written_down", workload=name, why=self._why)
         self._unwritten[name] = fact
         confirmed(line.spec, line.uid)
@@ -105,12 +105,12 @@ class Cancellations:
             if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
                 _LOG.warning("reserve_released", workload=fact.workload)
             try:
-                kept = await asyncio.wrap_future(self._pool.store.cancel_soon(fact.workload, fact.at_s))
+                record = await asyncio.wrap_future(self._pool.store.cancel_soon(fact.workload, fact.at_s))
             except StoreFailed:
                 await asyncio.sleep(AGAIN_S)
             except (NoSuchWorkload, WorkloadOver):
                 break  # its end was written down meanwhile
             else:
-                self._written[kept.launch.uid] = fact
+                self._written[record.launch.uid] = fact
                 break
         self._unwritten.pop(fact.workload, None)

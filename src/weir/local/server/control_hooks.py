@@ -85,9 +85,9 @@ class PoolControlHooks:
         self._cancellations.make_space()
         now_s = pool.clock()
         nodes = pool.inventory.nodes
-        kept = pool.store.journal.workloads()
-        self._secrets.begin(kept)
-        pool.view.begin(kept, lambda workload: submissions.requested_devices(workload, nodes))
+        records = pool.store.journal.workloads()
+        self._secrets.begin(records)
+        pool.view.begin(records, lambda workload: submissions.requested_devices(workload, nodes))
         pool.backend.connect()
         pool.event_log.begin(now_s)
         pool.counters.connected_s = now_s

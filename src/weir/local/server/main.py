@@ -184,7 +184,7 @@ def _end_leftovers(store: Store, home: StateDir, now_s: float) -> None:
     """End processes of workloads that a restored or new database doesn't know."""
     if not store.has_leftovers:
         return
-    known = {kept.launch.uid for kept in store.journal.workloads()}
+    known = {record.launch.uid for record in store.journal.workloads()}
     ended = end_stray_processes(home, known, now_s)
     if ended:
         _LOG.warning("leftovers_ended", starts=ended)

@@ -192,7 +192,7 @@ class PoolService(PoolState):
     # Changes of workloads
 
     async def submit(
-        self, asked: Submission, raw: Mapping[str, object], size: int, person: Person
+        self, submission: Submission, raw: Mapping[str, object], size: int, person: Person
     ) -> tuple[WorkloadRecord, WorkloadRow]:
         """Queue a workload; `size` is the number of bytes of its JSON.
 
@@ -200,23 +200,25 @@ class PoolService(PoolState):
             Refused: the request is invalid, or not allowed for this person.
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
-        if asked.project in self.inventory.of:
-            require_project(person, asked.project)
-            await self.secrets.check(asked)
-        if asked.name in self.view.workloads:  # it may be over in the store, and control not yet done with it
-            raise NameTaken(f"A workload called {asked.name} isn't over yet: write another name.")
+        if submission.project in self.inventory.of:
+            require_project(person, submission.project)
+            await self.secrets.check(submission)
+        if (
+            submission.name in self.view.workloads
+        ):  # it may be over in the store, and control not yet done with it
+            raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
         exists: bool | None = True
-        if asked.directory is not None and submissions.can_be_directory(asked.directory):
-            exists = await self.workers.is_directory(asked.directory)
-        with self.pending_limits.reserved(person, asked.project):
-            kept, row = await self._enqueue(asked, raw, size, person, exists)
-        self.backend.submitted(kept)
+        if submission.directory is not None and submissions.can_be_directory(submission.directory):
+            exists = await self.workers.is_directory(submission.directory)
+        with self.pending_limits.reserved(person, submission.project):
+            record, row = await self._enqueue(submission, raw, size, person, exists)
+        self.backend.submitted(record)
         self.stream.send([("workload", row, None)])
-        return kept, row
+        return record, row
 
     async def _enqueue(
         self,
-        asked: Submission,
+        submission: Submission,
         raw: Mapping[str, object],
         size: int,
         person: Person,
@@ -226,7 +228,7 @@ class PoolService(PoolState):
         for tries_left in reversed(range(NAMES_TRIED_MOST)):
             check = partial(
                 submissions.check_submission,
-                asked,
+                submission,
                 person=person,
                 now_s=self.clock(),
                 inventory=self.inventory,
@@ -235,25 +237,25 @@ class PoolService(PoolState):
             )
             made = await self.workers.parse(size, check)
             try:
-                kept = await asyncio.wrap_future(self.store.submit_soon(made, raw))
+                record = await asyncio.wrap_future(self.store.submit_soon(made, raw))
             except NameTaken:
-                if asked.name is not None or not tries_left:
+                if submission.name is not None or not tries_left:
                     raise
                 continue
             break
-        workload = kept.workload
-        row = self.view.add(kept)
+        workload = record.workload
+        row = self.view.add(record)
         sentence = f"{person.user} submitted {workload.name} to project {workload.project}."
         self._add_event(
             workload,
-            kept.launch.uid,
+            record.launch.uid,
             "submitted",
             sentence,
             person,
-            at_s=kept.submitted_at_s,
-            devices=kept.devices,
+            at_s=record.submitted_at_s,
+            devices=record.devices,
         )
-        return kept, row
+        return record, row
 
     async def stop(self, name: str, person: Person) -> WorkloadRow:
         """End a workload for good."""
@@ -270,11 +272,11 @@ class PoolService(PoolState):
         """Suspend a workload: it releases its devices and waits until it is resumed."""
         name = await self._workload_to_change(name, person)
         why, at_s = f"suspended by {person.user}", self.clock()
-        kept = await asyncio.wrap_future(self.store.suspend_soon(name, why))
+        record = await asyncio.wrap_future(self.store.suspend_soon(name, why))
         sentence = f"{person.user} suspends {name}."
-        self._add_event(kept.workload, kept.launch.uid, "suspended", sentence, person, at_s=at_s)
+        self._add_event(record.workload, record.launch.uid, "suspended", sentence, person, at_s=at_s)
         self.backend.tell(WorkloadSuspended(name, True, why))
-        return await self._row_after_step(name, kept.launch.uid)
+        return await self._row_after_step(name, record.launch.uid)
 
     async def set_priority(self, name: str, priority: int, person: Person) -> WorkloadRow:
         """Change the priority of a workload that isn't over."""
@@ -283,19 +285,21 @@ class PoolService(PoolState):
         if line is None:
             raise RequestRefused(409, f"{name} is over already.")
         check_new_priority(line.spec, priority, self.inventory, person)
-        kept = await change_priority(self.store, self.backend, name, priority, self.clock())
+        record = await change_priority(self.store, self.backend, name, priority, self.clock())
         sentence = f"{person.user} sets the priority of {name} to {priority}."
-        self._add_event(kept.workload, kept.launch.uid, "priority", sentence, person, priority=priority)
-        return await self._row_after_step(name, kept.launch.uid)
+        self._add_event(record.workload, record.launch.uid, "priority", sentence, person, priority=priority)
+        return await self._row_after_step(name, record.launch.uid)
 
     async def resume(self, name: str, person: Person) -> WorkloadRow:
         """Let a suspended workload go on."""
         name = await self._workload_to_change(name, person)
         await self.secrets.check_resumed(name)
-        kept = await asyncio.wrap_future(self.store.resume_soon(name))
-        self._add_event(kept.workload, kept.launch.uid, "resumed", f"{person.user} resumes {name}.", person)
+        record = await asyncio.wrap_future(self.store.resume_soon(name))
+        self._add_event(
+            record.workload, record.launch.uid, "resumed", f"{person.user} resumes {name}.", person
+        )
         self.backend.tell(WorkloadSuspended(name, False))
-        return await self._row_after_step(name, kept.launch.uid)
+        return await self._row_after_step(name, record.launch.uid)
 
     async def rerun(self, name: str, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
         """Submit an ended workload again."""
@@ -312,8 +316,8 @@ class PoolService(PoolState):
         name = found.row.name
         raw = {**found.asked, "name": name}
         text, source = json.dumps(raw), f"The submission of {name}"
-        asked = await self.workers.parse(len(text), lambda: read_as(Submission, text, source))
-        return await self.submit(asked, raw, len(text), person)
+        submission = await self.workers.parse(len(text), lambda: read_as(Submission, text, source))
+        return await self.submit(submission, raw, len(text), person)
 
     async def _workload_to_change(self, word: str, person: Person) -> str:
         """Return the name of the workload that a name or uid means, if this person may act on it."""

@@ -23,11 +23,11 @@ class PoolBackend(Protocol):
         """Let the next `events` return the whole state."""
         ...
 
-    def submitted(self, kept: WorkloadRecord) -> None:
+    def submitted(self, record: WorkloadRecord) -> None:
         """Add a new workload."""
         ...
 
-    def changed(self, kept: WorkloadRecord, at_s: float) -> None:
+    def changed(self, record: WorkloadRecord, at_s: float) -> None:
         """Take over the new specification of a workload: its priority changed."""
         ...
 

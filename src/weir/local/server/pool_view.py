@@ -133,9 +133,9 @@ class PoolView:
 
     # Workloads come
 
-    def begin(self, kept: Iterable[WorkloadRecord], devices: Callable[[Workload], float]) -> None:
+    def begin(self, records: Iterable[WorkloadRecord], devices: Callable[[Workload], float]) -> None:
         """Rebuild the view for a control that connects."""
-        lines = {each.workload.name: workload_view(each, devices(each.workload)) for each in kept}
+        lines = {each.workload.name: workload_view(each, devices(each.workload)) for each in records}
         latest = max((line.uid for line in lines.values()), default=0)
         with self._swapping:
             for name, old in self.workloads.items():
@@ -151,12 +151,12 @@ class PoolView:
             self._dirty.clear()
             self.starting.clear()
 
-    def add(self, kept: WorkloadRecord) -> WorkloadRow:
+    def add(self, record: WorkloadRecord) -> WorkloadRow:
         """Add a workload that is now in the store."""
-        line = workload_view(kept, kept.devices)
+        line = workload_view(record, record.devices)
         row = workload_row(line)
         with self._swapping:
-            self.workloads[kept.workload.name] = line
+            self.workloads[record.workload.name] = line
             self.rows[line.uid] = row
         return row
 

@@ -32,6 +32,6 @@ async def change_priority(
     store: Store, backend: PoolBackend, name: str, priority: int, now_s: float
 ) -> WorkloadRecord:
     """Write a priority down, then tell control. Its preemptibility stays."""
-    kept = await asyncio.wrap_future(store.set_priority_soon(name, priority))
-    backend.changed(kept, now_s)
-    return kept
+    record = await asyncio.wrap_future(store.set_priority_soon(name, priority))
+    backend.changed(record, now_s)
+    return record

@@ -84,21 +84,21 @@ class ProjectSecrets:
 
     # Needs of workloads
 
-    async def check(self, asked: Submission) -> None:
+    async def check(self, submission: Submission) -> None:
         """Refuse a submission that names a secret its project doesn't have.
 
         Raises:
             Refused: it does.
         """
-        if not asked.secrets:
+        if not submission.secrets:
             return
-        found = await asyncio.to_thread(self._read, asked.project)
+        found = await asyncio.to_thread(self._read, submission.project)
         errors = []
-        for variable, name in asked.secrets.items():
+        for variable, name in submission.secrets.items():
             if name not in found:
                 text = (
-                    f"secrets: project {asked.project} has no secret {name[:80]}; "
-                    f"set it with `weir secret set {name[:80]} -p {asked.project}`"
+                    f"secrets: project {submission.project} has no secret {name[:80]}; "
+                    f"set it with `weir secret set {name[:80]} -p {submission.project}`"
                 )
                 errors.append({"field": f"secrets.{variable[:80]}", "message": text})
         if errors:
@@ -117,9 +117,9 @@ class ProjectSecrets:
             if missing is not None:
                 raise RequestRefused(409, f"{name} can't be resumed: {missing}.")
 
-    def begin(self, kept: Iterable[WorkloadRecord]) -> None:
+    def begin(self, records: Iterable[WorkloadRecord]) -> None:
         """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
-        named = [each for each in kept if each.launch.secrets and each.held is None]
+        named = [each for each in records if each.launch.secrets and each.held is None]
         found = {project: self._names(project) for project in {each.workload.project for each in named}}
         missing = ((each.workload.name, missing_secret(each, found[each.workload.project])) for each in named)
         self._lacking = {name: why for name, why in missing if why is not None}
@@ -150,9 +150,9 @@ class ProjectSecrets:
     async def _look_again(self, project: str) -> None:
         """Suspend and resume pending workloads of a project as its secrets are now."""
         store = self._pool.store
-        for kept, missing in await asyncio.to_thread(self._naming, store, project):
-            name = kept.workload.name
-            ours = kept.held is not None and kept.held.startswith(_HELD)
+        for record, missing in await asyncio.to_thread(self._naming, store, project):
+            name = record.workload.name
+            ours = record.held is not None and record.held.startswith(_HELD)
             row = self._pool.view.row(name)
             if missing is None:
                 self._lacking.pop(name, None)
@@ -160,7 +160,7 @@ class ProjectSecrets:
                     await self._hold(name, None)
             elif row is not None and row.status != "pending":
                 self._lacking[name] = missing
-            elif kept.held is None or (ours and kept.held != missing):
+            elif record.held is None or (ours and record.held != missing):
                 await self._hold(name, missing)
 
     async def _hold(self, name: str, why: str | None) -> None:
@@ -176,8 +176,8 @@ class ProjectSecrets:
     def _naming(self, store: Store, project: str) -> list[tuple[WorkloadRecord, str | None]]:
         """Return the workloads of a project that name secrets, each with a missing secret if any."""
         found = self._names(project)
-        kept = [each for each in store.journal.workloads() if each.workload.project == project]
-        return [(each, missing_secret(each, found)) for each in kept if each.launch.secrets]
+        records = [each for each in store.journal.workloads() if each.workload.project == project]
+        return [(each, missing_secret(each, found)) for each in records if each.launch.secrets]
 
     def _names(self, project: str) -> frozenset[str]:
         """Return the names of a project's secrets; none if they can't be read."""
@@ -215,10 +215,10 @@ class ProjectSecrets:
             return was_there
 
 
-def missing_secret(kept: WorkloadRecord, found: Collection[str]) -> str | None:
+def missing_secret(record: WorkloadRecord, found: Collection[str]) -> str | None:
     """Return why a workload can't start with these secrets set; None if it has all it names."""
-    missing = next((name for _, name in kept.launch.secrets if name not in found), None)
-    return None if missing is None else suspension_reason(kept.workload.project, missing)
+    missing = next((name for _, name in record.launch.secrets if name not in found), None)
+    return None if missing is None else suspension_reason(record.workload.project, missing)
 
 
 def _out_of_reach(error: OSError) -> RequestRefused:

@@ -48,13 +48,13 @@ class QueueChanges:
         self._lock = asyncio.Lock()
 
     async def set(
-        self, asked: DepartmentEntry | ProjectEntry, name: str, person: Person
+        self, entry: DepartmentEntry | ProjectEntry, name: str, person: Person
     ) -> tuple[bool, QueueRow]:
         """Create or change a department or project; return True if it is new, and its row."""
         pool = self._pool
         async with self._lock:
             inventory = pool.inventory
-            queue = checked_queue(asked, name=name, now_s=pool.clock(), inventory=inventory)
+            queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
             new = name not in inventory.of
             if new:  # of a former project whose deletion broke off
                 await asyncio.to_thread(pool.secrets.forget, name)
@@ -103,31 +103,31 @@ class QueueChanges:
 
 
 def checked_queue(
-    asked: DepartmentEntry | ProjectEntry, *, name: str, now_s: float, inventory: PoolInventory
+    entry: DepartmentEntry | ProjectEntry, *, name: str, now_s: float, inventory: PoolInventory
 ) -> Queue:
     """Return the department or project that a request describes. It keeps the age of the existing one.
 
     Raises:
         Refused: with everything that is wrong with it.
     """
-    is_project = isinstance(asked, ProjectEntry)
+    is_project = isinstance(entry, ProjectEntry)
     noun = "project" if is_project else "department"
     fields = FieldErrors(f"The {noun}")
     check_name(name, ("name",), fields)
-    if asked.name != name:
-        fields.at(("name",), f"name: is {asked.name[:80]!r}, the address says {name[:80]!r}; write the same")
-    if asked.created is not None:
+    if entry.name != name:
+        fields.at(("name",), f"name: is {entry.name[:80]!r}, the address says {name[:80]!r}; write the same")
+    if entry.created is not None:
         fields.at(("created",), "created: the pool knows when it was made; leave it out")
-    _check_amounts(asked, inventory, fields)
+    _check_amounts(entry, inventory, fields)
     before = inventory.of.get(name)
     if before is not None and before.is_project != is_project:
         other = "project" if before.is_project else "department"
         fields.at(("name",), f"name: there is a {other} {name} already; write another name")
-    parent = asked.department if isinstance(asked, ProjectEntry) else asked.parent
+    parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
     _check_parent(name, parent, "department" if is_project else "parent", inventory, fields)
     fields.refuse_if_any()
-    made = replace(_queue(asked, parent), created_s=now_s if before is None else before.created_s)
-    if is_project or GPU in asked.quota:
+    made = replace(_queue(entry, parent), created_s=now_s if before is None else before.created_s)
+    if is_project or GPU in entry.quota:
         return made
     return replace(made, quota={**made.quota, **_gpus(_below(name, inventory.queues))}, follows=True)
 
@@ -166,22 +166,22 @@ def _below(name: str, queues: tuple[Queue, ...]) -> int:
     return min(UNLIMITED, sum(each.quota.get(GPU, UNLIMITED) for each in queues if each.parent == name))
 
 
-def _queue(asked: DepartmentEntry | ProjectEntry, parent: str | None) -> Queue:
-    bare = asked.model_copy(update={"department" if isinstance(asked, ProjectEntry) else "parent": None})
+def _queue(entry: DepartmentEntry | ProjectEntry, parent: str | None) -> Queue:
+    bare = entry.model_copy(update={"department" if isinstance(entry, ProjectEntry) else "parent": None})
     if isinstance(bare, ProjectEntry):
         (made,) = queues_of((), (bare,))
     else:
         (made,) = queues_of((bare,), ())
-        if GPU not in asked.quota:
+        if GPU not in entry.quota:
             made = replace(made, quota={key: value for key, value in made.quota.items() if key != GPU})
     return replace(made, parent=parent)
 
 
-def _check_amounts(asked: QueueEntry, inventory: PoolInventory, fields: FieldErrors) -> None:
-    check_queue(asked, (), fields)
+def _check_amounts(entry: QueueEntry, inventory: PoolInventory, fields: FieldErrors) -> None:
+    check_queue(entry, (), fields)
     known = sorted(inventory.resources())
     for key in ("quota", "limit", "weight"):
-        stated: Mapping[str, Written] = getattr(asked, key)
+        stated: Mapping[str, Written] = getattr(entry, key)
         for resource, value in stated.items():
             if resource not in known and not resource.startswith(GPU_MODEL_PREFIX):
                 text = f"{key}: nothing has a resource {resource}; {suggest(resource, known, fields)}"

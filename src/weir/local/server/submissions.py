@@ -42,7 +42,7 @@ _SUFFIX_LENGTH = 5
 
 
 def check_submission(
-    asked: Submission,
+    submission: Submission,
     *,
     person: Person,
     now_s: float,
@@ -53,7 +53,7 @@ def check_submission(
     """Check a submission and return the workload to queue, which has no number yet.
 
     Args:
-        asked: the submission.
+        submission: the submission as its person wrote it.
         person: the submitter.
         now_s: the time of the submission.
         inventory: nodes, topologies and queues of the pool.
@@ -64,38 +64,39 @@ def check_submission(
         Refused: with everything that is wrong with it.
     """
     fields = FieldErrors("The submission")
-    check_name(asked.name, ("name",), fields)
-    if asked.name is not None and parse_uid(asked.name) is not None:
-        text = f"name: {asked.name} is a number, which means a workload by its uid; write a letter in it too"
+    check_name(submission.name, ("name",), fields)
+    if submission.name is not None and parse_uid(submission.name) is not None:
+        meaning = "is a number, which means a workload by its uid; write a letter in it too"
+        text = f"name: {submission.name} {meaning}"
         fields.at(("name",), text)
-    queue = inventory.of.get(asked.project)
+    queue = inventory.of.get(submission.project)
     if queue is None:
-        suggestion = suggest(asked.project, inventory.projects, fields)
-        fields.at(("project",), f"project: there is no project {asked.project}; {suggestion}")
+        suggestion = suggest(submission.project, inventory.projects, fields)
+        fields.at(("project",), f"project: there is no project {submission.project}; {suggestion}")
     elif not queue.is_project:
-        suggestion = suggest(asked.project, inventory.projects, fields)
-        fields.at(("project",), f"project: {asked.project} is a department; {suggestion}")
+        suggestion = suggest(submission.project, inventory.projects, fields)
+        fields.at(("project",), f"project: {submission.project} is a department; {suggestion}")
     else:
-        check_time_limits(asked, queue, rules or LifecyclePolicy(), fields)
-    _check_words(asked, fields)
-    if asked.directory is not None:
-        _check_directory(asked.directory, directory_exists, fields)
-    written = _written(asked, asked.name or _made_name(asked))
+        check_time_limits(submission, queue, rules or LifecyclePolicy(), fields)
+    _check_words(submission, fields)
+    if submission.directory is not None:
+        _check_directory(submission.directory, directory_exists, fields)
+    written = _written(submission, submission.name or _made_name(submission))
     _check_pods(written, inventory, fields)
     fields.refuse_if_any()
     workload = replace(workload_of(written, now_s), user=person.user)
-    workload = with_defaults(workload, asked.pods, inventory.nodes, inventory.of)
+    workload = with_defaults(workload, submission.pods, inventory.nodes, inventory.of)
     assert queue is not None
     check_priority(workload, queue, person, fields)
     check_size(workload, inventory.nodes, fields)
     fields.refuse_if_any()
     launch = LaunchSpec(
         uid=0,
-        command=tuple(asked.command),
-        environment=tuple(sorted(asked.env.items())),
-        directory=str(Path.home()) if asked.directory is None else asked.directory,
-        grace_s=GRACE_S if asked.grace is None else asked.grace,
-        secrets=tuple(sorted(asked.secrets.items())),
+        command=tuple(submission.command),
+        environment=tuple(sorted(submission.env.items())),
+        directory=str(Path.home()) if submission.directory is None else submission.directory,
+        grace_s=GRACE_S if submission.grace is None else submission.grace,
+        secrets=tuple(sorted(submission.secrets.items())),
     )
     return WorkloadRecord(workload, launch, now_s, devices=requested_devices(workload, inventory.nodes))
 
@@ -113,24 +114,24 @@ def requested_devices_per_pod(request: Request, device_memory: int) -> float:
     return request.devices * min(WHOLE_MILLI, request.share_on(device_memory)) / WHOLE_MILLI
 
 
-def _made_name(asked: Submission) -> str:
+def _made_name(submission: Submission) -> str:
     """Return a generated name such as `train-4k2pb`."""
     first, *others = secrets.token_bytes(_SUFFIX_LENGTH)
     letters = [_SUFFIX_LETTERS[byte % len(_SUFFIX_LETTERS)] for byte in others]
-    return f"{asked.type}-{_SUFFIX_DIGITS[first % len(_SUFFIX_DIGITS)]}{''.join(letters)}"
+    return f"{submission.type}-{_SUFFIX_DIGITS[first % len(_SUFFIX_DIGITS)]}{''.join(letters)}"
 
 
-def _check_words(asked: Submission, fields: FieldErrors) -> None:
+def _check_words(submission: Submission, fields: FieldErrors) -> None:
     """Check that a process can be started with the command, the environment and the directory."""
-    for at, word in enumerate(asked.command):
+    for at, word in enumerate(submission.command):
         if "\0" in word:
             fields.at(("command", at), "command: a word has a zero byte in it; leave it out")
-    if asked.command and not asked.command[0].strip():
+    if submission.command and not submission.command[0].strip():
         fields.at(("command", 0), "command: its first word is empty; write the program to run")
-    if sum(len(word.encode()) + 1 for word in asked.command) > WORDS_BYTES_MOST:
+    if sum(len(word.encode()) + 1 for word in submission.command) > WORDS_BYTES_MOST:
         fields.at(("command",), "command: is longer than a process can be started with; put it into a file")
     size = 0
-    for name, value in asked.env.items():
+    for name, value in submission.env.items():
         size += len(name.encode()) + len(value.encode()) + 2
         if _VARIABLE.fullmatch(name) is None:
             fields.at(("env", name), "env: a name is letters, digits and underscores, no digit first")
@@ -142,18 +143,18 @@ def _check_words(asked: Submission, fields: FieldErrors) -> None:
             fields.at(("env", name), "env: a value has a zero byte in it; leave it out")
     if size > WORDS_BYTES_MOST:
         fields.at(("env",), "env: is larger than a process can be started with; put it into a file")
-    for name in asked.secrets:
-        _check_secret(name, asked, fields)
+    for name in submission.secrets:
+        _check_secret(name, submission, fields)
 
 
-def _check_secret(name: str, asked: Submission, fields: FieldErrors) -> None:
+def _check_secret(name: str, submission: Submission, fields: FieldErrors) -> None:
     """Check that a variable for a secret can be set, and is set only once."""
     if _VARIABLE.fullmatch(name) is None:
         text = "secrets: a variable is letters, digits and underscores, no digit first; write SECRET=VARIABLE"
         fields.at(("secrets", name), text)
     elif name.startswith(_OWN_PREFIX) or name in _OWN:
         fields.at(("secrets", name), f"secrets: {name} is set by the pool; write another variable")
-    elif name in asked.env:
+    elif name in submission.env:
         fields.at(("secrets", name), f"secrets: {name} is in env, too; leave one of them out")
 
 
@@ -171,27 +172,27 @@ def _check_directory(directory: str, exists: bool | None, fields: FieldErrors) -
         fields.at(("directory",), "directory: there is no such directory on this machine; write one that is")
 
 
-def _written(asked: Submission, name: str) -> WorkloadEntry:
+def _written(submission: Submission, name: str) -> WorkloadEntry:
     """Return a submission as a workload of a scenario file."""
     pods = [
         GroupEntry.model_construct(_fields_set=set(each.model_fields_set), **dict(each), placed=[])
-        for each in asked.pods
+        for each in submission.pods
     ]
     return WorkloadEntry.model_construct(
         name=name,
-        project=asked.project,
-        type=asked.type,
-        priority=asked.priority,
-        preemptible=asked.preemptible,
+        project=submission.project,
+        type=submission.type,
+        priority=submission.priority,
+        preemptible=submission.preemptible,
         submitted=None,
         started=None,
-        min_pods=asked.min_pods,
-        max_runtime=asked.max_runtime,
-        idle_limit=asked.idle_limit,
-        grace=asked.grace,
-        retries=asked.retries,
+        min_pods=submission.min_pods,
+        max_runtime=submission.max_runtime,
+        idle_limit=submission.idle_limit,
+        grace=submission.grace,
+        retries=submission.retries,
         checkpointed=None,
-        topology=asked.topology,
+        topology=submission.topology,
         pods=pods,
     )
 

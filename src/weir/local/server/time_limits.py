@@ -8,20 +8,22 @@ from weir.model.resources import span
 from weir.model.workloads import WorkloadType
 
 
-def check_time_limits(asked: Submission, project: Queue, rules: LifecyclePolicy, fields: FieldErrors) -> None:
+def check_time_limits(
+    submission: Submission, project: Queue, rules: LifecyclePolicy, fields: FieldErrors
+) -> None:
     """Tell of each time that is longer than the rule that holds for the workload."""
-    type_, times = WorkloadType(asked.type), project.times
+    type_, times = WorkloadType(submission.type), project.times
     limits = (
-        ("max_runtime", asked.max_runtime, times.max_runtime_s, rules.max_runtime.of(type_)),
-        ("idle_limit", asked.idle_limit, times.idle_limit_s, rules.idle_limit.of(type_)),
+        ("max_runtime", submission.max_runtime, times.max_runtime_s, rules.max_runtime.of(type_)),
+        ("idle_limit", submission.idle_limit, times.idle_limit_s, rules.idle_limit.of(type_)),
     )
     for key, asked_s, by_project_s, by_policy_s in limits:
         most_s = by_policy_s if by_project_s is None else by_project_s
         whose = "the policy" if by_project_s is None else f"project {project.name}"
         if asked_s is not None and 0 < most_s < asked_s:
             _too_long(key, asked_s, most_s, whose, fields)
-    if asked.grace is not None and asked.grace > rules.stop_grace_most:
-        _too_long("grace", asked.grace, rules.stop_grace_most, "the policy", fields)
+    if submission.grace is not None and submission.grace > rules.stop_grace_most:
+        _too_long("grace", submission.grace, rules.stop_grace_most, "the policy", fields)
 
 
 def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: FieldErrors) -> None:

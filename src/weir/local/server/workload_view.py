@@ -74,20 +74,20 @@ def by_uid(row: WorkloadRow) -> int:
     return row.uid
 
 
-def workload_view(kept: WorkloadRecord, devices: float) -> WorkloadView:
+def workload_view(record: WorkloadRecord, devices: float) -> WorkloadView:
     """Return the view of a stored workload."""
     return WorkloadView(
-        kept.launch.uid,
-        kept.workload,
+        record.launch.uid,
+        record.workload,
         devices,
-        kept.submitted_at_s,
-        waits_since_s=kept.submitted_at_s,
-        saved_s=kept.saved_s,
-        ran_s=kept.status.ran_s,
-        wall_s=kept.status.wall_s,
-        first_started_s=kept.status.first_started_s,
-        restarts=kept.status.restarts,
-        held=kept.held,
+        record.submitted_at_s,
+        waits_since_s=record.submitted_at_s,
+        saved_s=record.saved_s,
+        ran_s=record.status.ran_s,
+        wall_s=record.status.wall_s,
+        first_started_s=record.status.first_started_s,
+        restarts=record.status.restarts,
+        held=record.held,
     )
 
 

@@ -52,9 +52,9 @@ async def node_workloads(name: str, pool: ThePool, _who: Who) -> Response:
 async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Start nothing on a node from now on, and stop its workloads: they wait, with the run they saved."""
     require_admin(who)
-    asked = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
-    note(request, node=name, reason=asked.reason, keep_running=asked.keep_running)
-    await pool.node_changes.drain(name, asked.reason, asked.keep_running, who)
+    body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
+    note(request, node=name, reason=body.reason, keep_running=body.keep_running)
+    await pool.node_changes.drain(name, body.reason, body.keep_running, who)
     return said(await _row(pool, name))
 
 

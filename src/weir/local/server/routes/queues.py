@@ -76,8 +76,8 @@ _SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description":
 async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or replace a project; omitted fields get their defaults."""
     require_admin(who)
-    asked = await read_body(request, lambda body: read_as(ProjectEntry, body, "The project"))
-    new, row = await pool.queue_changes.set(asked, name, who)
+    entry = await read_body(request, lambda body: read_as(ProjectEntry, body, "The project"))
+    new, row = await pool.queue_changes.set(entry, name, who)
     return said(row, 201 if new else 200)
 
 
@@ -90,8 +90,8 @@ async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> R
 async def set_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or replace a department. Without a gpu quota it has the sum of its children's."""
     require_admin(who)
-    asked = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
-    new, row = await pool.queue_changes.set(asked, name, who)
+    entry = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
+    new, row = await pool.queue_changes.set(entry, name, who)
     return said(row, 201 if new else 200)
 
 

@@ -33,8 +33,8 @@ def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
     )
     async def preview(name: str, request: Request, pool: ThePool, who: Who) -> Response:
         require_admin(who)
-        asked = await read_body(request, lambda body: read_as(form, body, f"The {kind}"))
-        return said(await _preview(pool, asked, name, who))
+        entry = await read_body(request, lambda body: read_as(form, body, f"The {kind}"))
+        return said(await _preview(pool, entry, name, who))
 
 
 _add_route("project", ProjectEntry)
@@ -42,10 +42,10 @@ _add_route("department", DepartmentEntry)
 
 
 async def _preview(
-    pool: PoolService, asked: DepartmentEntry | ProjectEntry, name: str, who: Person
+    pool: PoolService, entry: DepartmentEntry | ProjectEntry, name: str, who: Person
 ) -> QuotaPreview:
     inventory = pool.inventory
-    queue = checked_queue(asked, name=name, now_s=pool.clock(), inventory=inventory)
+    queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
     queues = parents_first([queue, *following_departments(queue, name, inventory)], inventory)
     async with pool.suggesting.turn(who):
         facts = await pool.query(cluster_facts)

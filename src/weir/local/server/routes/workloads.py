@@ -132,28 +132,28 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
         return asked, raw, len(body)
 
     asked, raw, size = await read_body(request, parse)
-    kept, row = await pool.submit(asked, raw, size, who)
+    record, row = await pool.submit(asked, raw, size, who)
     note(request, workload=row.name, project=row.project)
-    return said(pool.on_wall_clock(_detail_of_new(kept, row)), 201)
+    return said(pool.on_wall_clock(_detail_of_new(record, row)), 201)
 
 
-def _detail_of_new(kept: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
-    cpu, memory = _stated(kept)
+def _detail_of_new(record: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
+    cpu, memory = _stated(record)
     return WorkloadDetail.model_construct(
         **dict(row),
-        command=list(kept.launch.command),
-        env=dict(kept.launch.environment),
-        secrets=dict(kept.launch.secrets),
-        directory=kept.launch.directory,
+        command=list(record.launch.command),
+        env=dict(record.launch.environment),
+        secrets=dict(record.launch.secrets),
+        directory=record.launch.directory,
         pod_cpu=cpu,
         pod_memory=memory,
-        max_runtime_s=kept.workload.max_runtime_s,
+        max_runtime_s=record.workload.max_runtime_s,
     )
 
 
-def _stated(kept: WorkloadRecord) -> tuple[float | None, int | None]:
+def _stated(record: WorkloadRecord) -> tuple[float | None, int | None]:
     """Return the cores and bytes of memory of each pod of the first group; None where none were stated."""
-    request = kept.workload.groups[0].request
+    request = record.workload.groups[0].request
     return request.cpu_milli / 1000 if request.cpu_milli else None, request.memory or None
 
 
@@ -319,8 +319,8 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
 )
 async def rerun(name: str, pool: ThePool, who: Who) -> Response:
     """Submit an ended workload again, under the same name."""
-    kept, row = await pool.rerun(name, who)
-    return said(pool.on_wall_clock(_detail_of_new(kept, row)), 201)
+    record, row = await pool.rerun(name, who)
+    return said(pool.on_wall_clock(_detail_of_new(record, row)), 201)
 
 
 @routes.post(
