@@ -1,4 +1,4 @@
-"""The server is killed again and again while jobs come, run, take room from one another and end.
+"""The server is killed again and again while jobs come, run, take capacity from one another and end.
 
 Nothing is lost, nothing runs twice at a time, and the history has one end for each job. WEIR_EFFORT
 multiplies how much of it there is: 10 makes 240 jobs and 50 kills.

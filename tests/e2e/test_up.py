@@ -1,4 +1,4 @@
-"""`weir up` as a process: what it says and refuses, that jobs outlive it, that an owner gets room back."""
+"""`weir up` as a process: what it says and refuses, that jobs outlive it, that an owner gets capacity back."""
 
 import os
 import signal
@@ -129,7 +129,7 @@ def test_an_open_stream_doesnt_keep_the_server(tmp_path: Path) -> None:
         assert server.end() == 0, "by itself, not because its time to stop was over"
 
 
-def test_an_owner_gets_room_back(tmp_path: Path, server: Serving) -> None:
+def test_an_owner_gets_capacity_back(tmp_path: Path, server: Serving) -> None:
     for name in ("owners", "guests"):
         quota = 4 if name == "owners" else 0
         server.ask("PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": quota}})

@@ -18,7 +18,7 @@ NODES, GPUS = 6, 4
 TEAMS = ("blue", "green", "red")
 THEIRS = "another"
 THEIRS_MOST = NODES * GPUS // 3
-"""GPUs that others use at once, so that gangs of ours find room too."""
+"""GPUs that others use at once, so that gangs of ours find capacity too."""
 WAITING_MOST = 20
 KEPT_S = 10
 """How long a finished Job stays, so that a long run has no more objects than a short one."""
@@ -181,7 +181,7 @@ class Churn:
             self.cluster.api.create(made)
 
     def _other_scheduler(self) -> None:
-        """It looks where there is room now, and takes it: with the pod itself, or by a binding after it."""
+        """It looks where there is capacity now, and takes it: with the pod itself, or by a binding after it."""
         gpus = self.chance.choice((1, 1, 2, 4))
         node = self._node_for(gpus)
         if not node:

@@ -103,7 +103,7 @@ def scheduling(plane: ControlPlane, name: str) -> Iterator[Weir]:
 
 @contextmanager
 def a_team(weir: Weir, cluster: Cluster) -> Iterator[Team]:
-    """A team with room for whatever a test tries."""
+    """A team with capacity for whatever a test tries."""
     weir.check()
     namespace = cluster.namespace()
     cluster.api.create(project(namespace, 64))

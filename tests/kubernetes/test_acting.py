@@ -248,7 +248,7 @@ async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProx
     full: set[str] = set()
 
     def check(write: Bind | Evict) -> str:
-        return f"{write.name} has no room any more." if write.name in full else ""
+        return f"{write.name} has no capacity any more." if write.name in full else ""
 
     async with acting_on(proxy.kubeconfig, check=check) as (writer, told):
         full.add("p0")
@@ -257,8 +257,8 @@ async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProx
         await until(lambda: writer.retries > 2)
         full.add("p1")
         await until(lambda: len(told.final) == 2)
-        assert told.of("p0") == [WriteNotSent("p0 has no room any more.")]
-        assert told.of("p1") == [WriteNotSent("p1 has no room any more.")]
+        assert told.of("p0") == [WriteNotSent("p0 has no capacity any more.")]
+        assert told.of("p1") == [WriteNotSent("p1 has no capacity any more.")]
         assert proxy.passed["POST"] == 0
 
 

@@ -168,7 +168,9 @@ def parts(main: str, *init: tuple[str, bool]) -> dict[str, object]:
     ],
     ids=["init", "after-one-another", "sidecar", "beside"],
 )
-def test_init_containers_and_sidecars_take_their_room(team: Team, spec: dict[str, object], rest: int) -> None:
+def test_init_containers_and_sidecars_take_their_capacity(
+    team: Team, spec: dict[str, object], rest: int
+) -> None:
     team.cluster.add([node("small", cpu=8), node("other", cpu=1)])
     here = {"nodeSelector": {HOST: "small"}}
     assert team.lands("work", CPU_ONLY, **spec, **here) == "small"
@@ -177,7 +179,7 @@ def test_init_containers_and_sidecars_take_their_room(team: Team, spec: dict[str
     assert team.lands("as-much", CPU_ONLY, **parts(str(rest)), **here) == "small"
 
 
-def test_overhead_takes_room_too(team: Team) -> None:
+def test_overhead_takes_capacity_too(team: Team) -> None:
     team.cluster.add([node("small", cpu=8), node("other", cpu=1)])
     api, path = team.cluster.api, "/apis/node.k8s.io/v1/runtimeclasses/boxed"
     api.create(

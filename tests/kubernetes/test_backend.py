@@ -74,7 +74,7 @@ def test_a_gang_is_bound_whole_with_its_devices_written_on_it(place: Place) -> N
     assert place.workload("job-gang")["spec"]["minPods"] == 4
 
 
-def test_a_gang_that_finds_no_room_binds_nothing_and_says_why(place: Place) -> None:
+def test_a_gang_that_finds_no_capacity_binds_nothing_and_says_why(place: Place) -> None:
     place.cluster.add_nodes(2, gpus=2)
     place.api.create(project(place.team, 4), job(place.team, "big", 1, pods=5))
 
@@ -123,7 +123,7 @@ def test_what_others_run_is_counted(place: Place) -> None:
     assert next(node for name, node in place.running().items() if name.startswith("mine")) == two
     place.until(lambda: place.status("job-more").get("reason"), "the other one waits")
     place.api.delete(f"/api/v1/namespaces/{place.team}/pods/other")
-    place.until(lambda: any(name.startswith("more") for name in place.running()), "there is room at last")
+    place.until(lambda: any(name.startswith("more") for name in place.running()), "there is capacity at last")
 
 
 def test_a_namespace_without_a_project_is_told_what_to_write(place: Place) -> None:
@@ -148,7 +148,7 @@ def test_a_job_that_completes_is_over(place: Place) -> None:
 
 
 def test_a_promise_outlives_a_kill(place: Place) -> None:
-    """Room is being freed for a gang when Weir is killed: the next one keeps it for the gang."""
+    """Capacity is being freed for a gang when Weir is killed: the next one keeps it for the gang."""
     place.cluster.add_nodes(1, gpus=2)
     other = place.cluster.namespace()
     place.api.create(project(place.team, 2), project(other, 0))
@@ -158,7 +158,7 @@ def test_a_promise_outlives_a_kill(place: Place) -> None:
     )
     place.until(lambda: len(place.cluster.running(other)) == 2, "others have borrowed it all")
     place.api.create(job(place.team, "gang", 1, pods=2))
-    place.until(lambda: place.status("job-gang").get("nomination"), "room is promised")
+    place.until(lambda: place.status("job-gang").get("nomination"), "capacity is nominated")
     place.weir.kill()
     kept = place.status("job-gang")["nomination"]
     place.weir.start()

@@ -83,7 +83,7 @@ def test_node_affinity_by_name_and_by_one_of_several_terms(team: Team) -> None:
     assert team.waits("nowhere")
 
 
-def test_a_wish_for_nodes_is_granted_while_there_is_room(team: Team) -> None:
+def test_a_wish_for_nodes_is_granted_while_there_is_capacity(team: Team) -> None:
     add(team, a={}, liked={"disk": "ssd"}, b={})
     team.found("a", "liked", "b")
     rather = node_affinity(rather=((50, expressions(("disk", "In", "ssd"))),))
@@ -110,7 +110,7 @@ def test_taints_keep_off_who_does_not_tolerate_them(team: Team) -> None:
     assert team.waits("elsewhere")
 
 
-def test_a_taint_that_only_discourages_is_avoided_while_there_is_room(team: Team) -> None:
+def test_a_taint_that_only_discourages_is_avoided_while_there_is_capacity(team: Team) -> None:
     taint = {"key": "old", "effect": "PreferNoSchedule"}
     team.cluster.add([node("a-discouraged", taints=[taint]), node("b-free")])
     team.found("a-discouraged", "b-free")

@@ -126,9 +126,9 @@ def of_plan(plan: Plan, again: Plan) -> None:
 
 
 def of_waiting(cluster: Cluster, policy: Policy, now_s: float) -> None:
-    """Nothing waits that fits into room which is free, where nothing is kept for anyone.
+    """Nothing waits that fits into capacity which is free, where nothing is kept for anyone.
 
-    Asked where neither head-room nor a reservation nor a wish for a domain may keep it waiting, and by
+    Asked where neither reserve nor a reservation nor a wish for a domain may keep it waiting, and by
     another way of placing than the engine's.
     """
     jobs = [job for found in cluster.waiting.values() for _, _, job in found.members]
@@ -140,14 +140,14 @@ def of_waiting(cluster: Cluster, policy: Policy, now_s: float) -> None:
     ):
         return
     could = {place.pod.workload for place in first_fit(cluster, policy, now_s, EngineCache()).binds}
-    could -= set(cluster.nominated)  # they start with the room that is being freed for them
+    could -= set(cluster.nominated)  # they start with the capacity that is being freed for them
     hold(not could, f"these wait and would fit: {sorted(could)}")
 
 
 def of_rebuilt(cluster: Cluster) -> None:
     """The state that events updated in place equals one built from scratch."""
     fresh = rebuilt(cluster)
-    _same_room(cluster, fresh)
+    _same_capacity(cluster, fresh)
     for name in ("allocated", "fixed", "asked"):
         for at, queue in enumerate(cluster.ledger.queues):
             mine = dict(zip(cluster.rows.names, getattr(cluster.ledger, name)[at], strict=True))
@@ -213,7 +213,7 @@ def rebuilt(cluster: Cluster) -> Cluster:
     return fresh
 
 
-def _same_room(cluster: Cluster, fresh: Cluster) -> None:
+def _same_capacity(cluster: Cluster, fresh: Cluster) -> None:
     for at, node in enumerate(cluster.nodes):
         if node is None:
             continue

@@ -20,11 +20,11 @@ from weir.state.shapes import RequestShape
 def first_fit(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
     """Place what fits, oldest first within each class; stop gangs that stay incomplete."""
     plan = Plan()
-    room = cluster.free_capacity.copy()
+    capacity = cluster.free_capacity.copy()
     held = Held(cluster)
     for found in sorted(cluster.waiting.values(), key=lambda found: found.members[0][:2]):
         for _, _, job in list(found.members):
-            places = _places(cluster, room, job, held)
+            places = _places(cluster, capacity, job, held)
             if places is None:
                 break
             plan.binds += places
@@ -76,17 +76,17 @@ def static(ledger: QuotaUsage, queue: int) -> list[tuple[int, int]]:
     return [(row, most) for row, most in ledger.bounded[queue] if ledger.weight[queue][row] == 0]
 
 
-def _places(cluster: Cluster, room: CapacityColumns, job: Job, held: Held) -> list[Placement] | None:
+def _places(cluster: Cluster, capacity: CapacityColumns, job: Job, held: Held) -> list[Placement] | None:
     before = held.copy()
-    places = _try(cluster, room, job, held)
+    places = _try(cluster, capacity, job, held)
     if places is None:
         held.allocated, held.fixed = before
     return places
 
 
-def _try(cluster: Cluster, room: CapacityColumns, job: Job, held: Held) -> list[Placement] | None:
+def _try(cluster: Cluster, capacity: CapacityColumns, job: Job, held: Held) -> list[Placement] | None:
     places: list[Placement] = []
-    trial = room.copy()
+    trial = capacity.copy()
     lacks = job.lacks()
     for group, shape in enumerate(job.shapes):
         pending = job.pending_pods(group)
@@ -99,20 +99,20 @@ def _try(cluster: Cluster, room: CapacityColumns, job: Job, held: Held) -> list[
             at, devices = found
             trial.hold(at, shape, devices, cluster.device_memory[at])
             places.append(Placement(PodKey(job.spec.name, group, pod.index), cluster.node_names[at], devices))
-    room.free, room.share, room.memory = trial.free, trial.share, trial.memory
+    capacity.free, capacity.share, capacity.memory = trial.free, trial.share, trial.memory
     return places
 
 
 def _first(
-    cluster: Cluster, room: CapacityColumns, shape: RequestShape
+    cluster: Cluster, capacity: CapacityColumns, shape: RequestShape
 ) -> tuple[int, tuple[int, ...]] | None:
     for at, node in enumerate(cluster.nodes):
-        if node is None or any(room.free[row, at] < amount for row, amount in shape.needs):
+        if node is None or any(capacity.free[row, at] < amount for row, amount in shape.needs):
             continue
         if not shape.devices:
             return at, ()
         need = WHOLE_MILLI if shape.whole else shape.share_on(cluster.device_memory[at])
-        devices = [index for index in range(node.gpus) if room.share[at, index] >= need]
+        devices = [index for index in range(node.gpus) if capacity.share[at, index] >= need]
         if len(devices) >= shape.devices:
             return at, tuple(devices[: shape.devices])
     return None

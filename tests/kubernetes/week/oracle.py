@@ -108,7 +108,7 @@ class Waiting:
         return self.holdings.allocated.get(queue["metadata"]["name"], 0)
 
     def free_nodes(self) -> dict[str, NodeView]:
-        """Return the nodes with the room that other pending pods are promised taken off."""
+        """Return the nodes with the capacity that other pending pods are nominated for taken off."""
         nodes = self.snapshot.free()
         for pod in self.snapshot.pods:
             mine = self.snapshot.by_pod.get(pod.uid) is self.gang

@@ -36,7 +36,7 @@ SHOWN = DemoFrame(
         [],
     ],
     projects=[ProjectUsage("vision", 8, 2), ProjectUsage("speech", 0, 4), ProjectUsage("search", 1.5, 2)],
-    waiting=[PendingJob(["sweep-1", "sweep-2", "sweep-3"], "no room now: of 2 full nodes 2 by gpu")],
+    waiting=[PendingJob(["sweep-1", "sweep-2", "sweep-3"], "no capacity now: of 2 full nodes 2 by gpu")],
     sentences=[(17.4, f"sweep-1{RECLAIM}"), (17.7, "eval-1 starts on box, device 5.")],
 )
 AT_80 = """\
@@ -48,7 +48,7 @@ GPUs  vision 8 (quota 2)   speech 0 (quota 4)   search 1.5 (quota 2)        1:11
  3 notebook  ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄ open
  4 free
 
-sweep-1, sweep-2 and 1 other wait: no room now: of 2 full nodes 2 by gpu
+sweep-1, sweep-2 and 1 other wait: no capacity now: of 2 full nodes 2 by gpu
 
 
 

@@ -70,8 +70,8 @@ def test_gated_keeps_it_from_starting_and_stops_nothing() -> None:
     assert scene.step(GateChanged("nobody", True)) == []
 
 
-def test_a_gate_gives_promised_room_back() -> None:
-    """Room isn't kept for what can't be started."""
+def test_a_gate_releases_its_nomination() -> None:
+    """Capacity isn't reserved for what can't be started."""
     other = NodeSet(Node("other", 8, 16 << 30, {"cpu": 64_000, "memory": 1 << 40, "pods": 110}))
     scene = Scene(gang(pods=1), other)
     places = (Placement(PodKey("job", 0, 0), "node", (0,)),)
@@ -96,7 +96,7 @@ def test_pods_that_are_no_more_are_forgotten() -> None:
 
 
 def test_somebody_else_ends_a_pod() -> None:
-    """A pod that is being deleted holds its room until it is gone, and nobody stops it once more."""
+    """A pod that is being deleted holds its capacity until it is gone, and nobody stops it once more."""
     scene = Scene(gang(pods=1))
     ((pod, start),) = scene.starts("job").items()
     assert scene.step(PodStopping(pod, 1.0), at_s=1.0) == []

@@ -228,7 +228,7 @@ def test_elastic_pod_isnt_started_once_others_are_done() -> None:
 
 
 def test_restarted_control_finds_everything_again() -> None:
-    """Pods that run, a pod that exited meanwhile, room kept, and a workload that pauses."""
+    """Pods that run, a pod that exited meanwhile, capacity kept, and a workload that pauses."""
     runs = PodRunning(Placement(PodKey("job", 0, 0), "node", (0,)), 3, 10.0)
     exited = PodRunning(Placement(PodKey("done", 0, 0), "node", (1,)), 1, 10.0)
     kept = Nominated("waiting", (Placement(PodKey("waiting", 0, 0), "node", (2,)),), 20.0)
@@ -281,7 +281,7 @@ def test_a_pause_that_another_clock_wrote_down_is_no_longer_than_the_rules_allow
     assert wakes_s <= 30.0 + scene.control.policy.life.pause_most
 
 
-def test_stops_are_ordered_before_the_room_they_free_is_kept_and_starts_come_last() -> None:
+def test_stops_are_ordered_before_the_capacity_they_free_is_reserved_and_starts_come_last() -> None:
     """So that breaking off after any of them loses nothing."""
     scene = Scene(gang("victim", 1), gang("asker", 1), gang("third", 1))
     (victim,) = scene.starts("victim")
@@ -295,8 +295,8 @@ def test_stops_are_ordered_before_the_room_they_free_is_kept_and_starts_come_las
     assert [type(effect) for effect in effects] == [StopPod, ReserveNomination, StartPod]
 
 
-def test_hold_gives_promised_room_back() -> None:
-    """Room isn't kept for what may not start."""
+def test_hold_releases_its_nomination() -> None:
+    """Capacity isn't reserved for what may not start."""
     scene = Scene(gang("asker", 1))
     place = Placement(PodKey("asker", 0, 0), "node", (0,))
     scene.step(plan=Plan(nominations=[NominatedPods("asker", (place,))]))

@@ -1,4 +1,4 @@
-"""A stop that a backend couldn't carry out: the victim runs on, and who was to have its room chooses again."""
+"""A stop that a backend couldn't carry out: the victim runs on, and its beneficiary chooses again."""
 
 from weir.control.port import ReleaseNomination, StopPod
 from weir.engine.plan import Eviction, NominatedPods, Plan
@@ -17,7 +17,7 @@ REFUSED = StopRefused(POD, 1.0, "Cannot evict pod.", "owner")
 
 
 def stopped() -> Scene:
-    """A pod that is told to stop for an owner, which has its room promised."""
+    """A pod that is told to stop for an owner, which has a nomination for its capacity."""
     scene = Scene(gang("job", 1), gang("owner", 1))
     scene.starts("job", 1)
     (stop, _) = scene.step(plan=PLAN)

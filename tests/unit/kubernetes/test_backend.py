@@ -248,7 +248,7 @@ def test_an_eviction_that_cannot_be_is_taken_back() -> None:
     assert here.phases() == ["STOPPING"]
 
 
-def test_promised_room_is_found_again_by_the_names_of_pods() -> None:
+def test_a_nomination_is_found_again_by_the_names_of_pods() -> None:
     here = scene(pods=2)
     places = [NominatedPlacement("n1", f"train-{at}", [at]) for at in range(2)]
     status = WorkloadStatus(
@@ -312,7 +312,7 @@ def test_a_new_control_takes_over_what_was_ordered() -> None:
     assert here.phases() == ["ABSENT"]
 
 
-def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
+def test_a_nomination_without_an_ordered_eviction_is_forgotten() -> None:
     """Weir was killed between the promise and the evictions: it is decided anew."""
     for deleting in (True, False):
         here = scene()

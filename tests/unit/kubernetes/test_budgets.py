@@ -477,4 +477,4 @@ def test_lapsed_protection_lets_nothing_more_start_over_quota() -> None:
     assert not [each for each in site.writes if isinstance(each, Bind)]
     site.hear("projects", project("ta", "ta", gpus=12), project("tb", "tb", gpus=4))
     site.step()
-    assert [each.name for each in site.writes if isinstance(each, Bind)] == ["a-1"], "its quota has room"
+    assert [each.name for each in site.writes if isinstance(each, Bind)] == ["a-1"], "its quota covers it"

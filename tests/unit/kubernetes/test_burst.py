@@ -74,7 +74,7 @@ def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
     waiting = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
     assert len(waiting) == 2
     here.backend.reasons[waiting[0]] = Explanation(
-        why="insufficient_capacity", sentence="There is no room.", numbers={}
+        why="insufficient_capacity", sentence="There is no capacity.", numbers={}
     )
     here.backend.statuses.reasons_changed(waiting[:1])
     names = [name.partition("/")[2] for name in waiting]

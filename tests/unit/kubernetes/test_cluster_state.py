@@ -56,7 +56,7 @@ def test_the_order_of_pod_and_owner_does_not_matter() -> None:
     assert not told.control.cluster.jobs["team/job-train"].held
 
 
-def test_what_is_bound_and_ends_gives_its_room_back() -> None:
+def test_what_is_bound_and_ends_gives_its_capacity_back() -> None:
     told = node_states()
     told.see("owners", job("train", "j1"))
     told.see("pods", pod("train-0", owner=("train", "j1"), on="n1", start=3, devices="2", phase="Running"))

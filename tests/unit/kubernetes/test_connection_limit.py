@@ -64,7 +64,7 @@ def close(connections: list[Streams]) -> None:
         writer.close()
 
 
-async def test_a_flood_of_half_requests_leaves_room_for_a_real_one() -> None:
+async def test_a_flood_of_half_requests_leaves_connections_for_a_real_one() -> None:
     limit = ConnectionLimit(most=20, head_s=600.0)
     async with served(limit) as port:
         flood = await opened(port, 100, b"GET / HTTP/1.1\r\nX-Never: ")

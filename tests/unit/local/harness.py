@@ -68,8 +68,10 @@ class Memory:
 
     def _keep(self, effect: Keepable) -> None:
         match effect:
-            case ReserveNomination(promised):
-                self.kept[promised.workload] = replace(self.kept[promised.workload], nomination=promised)
+            case ReserveNomination(nomination):
+                self.kept[nomination.workload] = replace(
+                    self.kept[nomination.workload], nomination=nomination
+                )
             case ReleaseNomination(name) if name in self.kept:
                 self.kept[name] = replace(self.kept[name], nomination=None)
             case SaveProgress(name, status) if name in self.kept:

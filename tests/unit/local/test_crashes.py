@@ -148,13 +148,13 @@ def test_people_s_wishes_are_told_after_what_runs(rig: Rig) -> None:
     ]
 
 
-def test_promised_room_is_kept_until_its_pods_start(rig: Rig) -> None:
+def test_a_nomination_is_kept_until_its_pods_start(rig: Rig) -> None:
     rig.submit("sleep", "3600", pods=2)
     first, second = PodKey("job", 0, 0), PodKey("job", 0, 1)
     places = (Placement(first, "here", (0,)), Placement(second, "here", (1,)))
-    promised = Nominated("job", places, 0.0)
-    rig.backend.apply([ReserveNomination(promised)])
-    assert of(rig.crash(), Nominated) == [promised]
+    nomination = Nominated("job", places, 0.0)
+    rig.backend.apply([ReserveNomination(nomination)])
+    assert of(rig.crash(), Nominated) == [nomination]
     rig.backend.apply([StartPod(places[0], 1, "")])
     assert of(rig.crash(), Nominated) == [Nominated("job", places[1:], 0.0)]
     rig.backend.apply([StartPod(places[1], 2, "")])

@@ -22,7 +22,7 @@ def test_nouns_are_ordered_by_their_fields():
     assert sorted([Key("b"), Key("a", 2), Key("a", 1)]) == [Key("a", 1), Key("a", 2), Key("b")]
 
 
-def test_a_noun_has_no_room_for_anything_else():
+def test_a_noun_has_no_further_attributes():
     with pytest.raises(AttributeError):
         Key("a").size = 3
 

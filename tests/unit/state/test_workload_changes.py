@@ -84,7 +84,7 @@ def test_what_is_needed_comes_of_the_pods_that_exist(cluster: Cluster) -> None:
     assert len(plan(cluster).binds) == 3
 
 
-def test_fewer_pods_give_their_room_back_from_the_top(cluster: Cluster) -> None:
+def test_fewer_pods_give_their_capacity_back_from_the_top(cluster: Cluster) -> None:
     reduce(cluster, WorkloadSubmitted(GANG, 0.0))
     carry_out(cluster)
     smaller = replace(GANG, groups=(replace(GANG.groups[0], count=2, min=2),), min_pods=2)
@@ -105,7 +105,7 @@ def test_what_runs_moves_with_its_workload_to_another_project(cluster: Cluster) 
     assert list(cluster.running[1]) == ["gang"]
 
 
-def test_room_promised_to_an_absent_pod_is_kept_until_it_exists(cluster: Cluster) -> None:
+def test_the_nomination_of_an_absent_pod_is_kept_until_it_exists(cluster: Cluster) -> None:
     one = replace(GANG, groups=(PodGroup("worker", Request(devices=1)),), min_pods=1)
     reduce(cluster, WorkloadSubmitted(one, 0.0))
     carry_out(cluster)

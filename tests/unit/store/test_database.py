@@ -109,7 +109,7 @@ def full_disk(store: Store, home: Path) -> Iterator[None]:
 
 
 def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> None:
-    """Those before it are there, those after it are not, and with room again it goes on."""
+    """Those before it are there, those after it are not, and with space again it goes on."""
     with opened(tmp_path) as store:
         with full_disk(store, tmp_path):
             done = 0

@@ -141,7 +141,7 @@ def test_shares_count_as_shares() -> None:
 
 
 def test_who_is_held_back_doesnt_wait() -> None:
-    """Waiting is for room."""
+    """A pending workload waits for capacity."""
     metered = Metered()
     metered.submit("job", 0.0)
     metered.submit("tick", 10.0)

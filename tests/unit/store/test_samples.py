@@ -225,7 +225,7 @@ def test_old_sums_and_events_are_forgotten(tmp_path: Path) -> None:
         assert store.usage(FIRST_S, now_s, "project", now_s=now_s + 366 * DAY).rows[0].allocated_gpu_s == 0
 
 
-def test_charts_have_as_many_points_as_there_is_room_for(store: Store) -> None:
+def test_charts_have_as_many_points_as_fit(store: Store) -> None:
     """Of a project, a workload, a device, or all."""
     for minute in range(180):
         at_s = FIRST_S + minute * MINUTE

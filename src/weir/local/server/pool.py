@@ -203,9 +203,7 @@ class PoolService(PoolState):
         if submission.project in self.inventory.of:
             require_project(person, submission.project)
             await self.secrets.check(submission)
-        if (
-            submission.name in self.view.workloads
-        ):  # it may be over in the store, and control not yet done with it
+        if submission.name in self.view.workloads:  # over in the store perhaps, and not yet in control
             raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
         exists: bool | None = True
         if submission.directory is not None and submissions.can_be_directory(submission.directory):

@@ -86,7 +86,7 @@ async def test_stopping_ends_what_waits_and_what_runs(stands: Standing) -> None:
     assert again.status_code == 409
 
 
-async def test_suspended_gives_its_room_back_and_goes_on_when_resumed(stands: Standing) -> None:
+async def test_suspended_gives_its_capacity_back_and_goes_on_when_resumed(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="runs", gpus=4)
     await stands.until("runs", "running")
     await stands.admin.post("/api/v1/workloads/runs/suspend")
