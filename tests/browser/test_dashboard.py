@@ -186,7 +186,7 @@ def test_list_is_filtered_sorted_and_stopped_together(
     with (
         running(server, "one", project="vision"),
         running(server, "two", project="vision"),
-        running(server, "other"),
+        running(server, "other", project="language"),
     ):
         table = page.get_by_role("table")
         table.get_by_role("link", name="two").wait_for()

@@ -84,10 +84,10 @@ def test_what_keeps_it_from_beginning_is_one_sentence(tmp_path: Path, pool: Serv
 def test_it_says_where_it_is_and_goes_quietly(tmp_path: Path) -> None:
     server = Serving(tmp_path / "home", gpus=2)
     try:
-        lines = [server.output.readline() for _ in range(3)]
+        lines = [server.output.readline() for _ in range(4)]
         assert server.url in lines[0]
         assert "2 virtual GPUs" in lines[0]
-        assert "weir submit -p default" in lines[2]
+        assert "weir submit -p default" in lines[3]
         for name in ("token", "weir.db", "server.json"):
             assert stat.S_IMODE((server.home / name).stat().st_mode) & 0o077 == 0, name
         server.submit("true", name="job")
