@@ -27,6 +27,7 @@ from weir.store import HistoryEvent, UsageSample, UsageSamples
 
 VIEWERS = 50
 LOAD_S = 10.0
+TOGETHER = 500
 DAY_S = 86400.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -126,28 +127,17 @@ def history(jobs: int) -> dict[str, Any]:
 
 
 def _year(store: Any, jobs: int, now_s: float) -> None:
-    for at in range(jobs):
-        begun_s = now_s - 365 * DAY_S * (1 - at / jobs)
-        kept = store.submit_soon(submitted(f"job-{at}", "vision", begun_s, user=f"user-{at % 50}"))
-        store.journal.keep(
-            [
-                EndWorkload(
-                    f"job-{at}",
-                    WorkloadOutcome.SUCCEEDED,
-                    begun_s + 100,
-                    started_s=begun_s + 9,
-                    first_started_s=begun_s + at % 900,
-                )
-            ],
-            {},
-        )
-        if at % 20 == 0:
-            uid = kept.result().launch.uid
-            numbers = {"rule": "reclaim_quota", "lost_s": 5.0, "gpus": 1.0}
-            told = HistoryEvent(
-                begun_s, "stopped", "It stopped.", uid, f"job-{at}", "vision", numbers=numbers
-            )
-            store.record([told])
+    for first in range(0, jobs, TOGETHER):
+        begun = {
+            at: now_s - 365 * DAY_S * (1 - at / jobs) for at in range(first, min(jobs, first + TOGETHER))
+        }
+        asked = {
+            at: store.submit_soon(submitted(f"job-{at}", "vision", begun_s, user=f"user-{at % 50}"))
+            for at, begun_s in begun.items()
+        }
+        uids = {at: each.result().launch.uid for at, each in asked.items()}
+        store.journal.keep([_end(at, begun_s) for at, begun_s in begun.items()], {})
+        store.record([_stop(at, uids[at], begun_s) for at, begun_s in begun.items() if at % 20 == 0])
     for day in range(365):
         at_s = now_s - (365 - day) * DAY_S
         rows = [
@@ -156,6 +146,17 @@ def _year(store: Any, jobs: int, now_s: float) -> None:
         ]
         store.sample(UsageSamples(at_s, at_s + DAY_S, rows))
     store.probe()
+
+
+def _end(at: int, begun_s: float) -> EndWorkload:
+    first_s = begun_s + at % 900
+    how = WorkloadOutcome.SUCCEEDED
+    return EndWorkload(f"job-{at}", how, begun_s + 1000, started_s=first_s, first_started_s=first_s)
+
+
+def _stop(at: int, uid: int, begun_s: float) -> HistoryEvent:
+    numbers = {"rule": "reclaim_quota", "lost_s": 5.0, "gpus": 1.0}
+    return HistoryEvent(begun_s, "stopped", "It stopped.", uid, f"job-{at}", "vision", numbers=numbers)
 
 
 def _painted(server: Any) -> int:
