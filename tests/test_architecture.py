@@ -245,7 +245,7 @@ WORKLOAD_CLASSES = {
 WORKLOAD_CLASSES_MAX = 55
 OTHER_CLASSES = {
     *("EndWorkload", "StartPod", "StopPod", "UpsertWorkload", "NoSuchWorkload"),  # orders and errors
-    *("KubeJob", "JobSpec", "JobStatus", "_KeptPod", "_OfPod", "_SelectedPod"),  # parts of Kubernetes
+    *("_KeptPod", "_OfPod", "_SelectedPod"),  # parts of Kubernetes
     *("DemoJob", "PendingJob", "RunningJob"),  # of the demo's pictures
 }
 DESCRIBES = re.compile(

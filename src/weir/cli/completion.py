@@ -18,8 +18,6 @@ from weir.cli.commands import COMMANDS
 if TYPE_CHECKING:
     from cyclopts import App
 
-WORD = "__complete"
-"""The command that scripts call: `weir __complete WORDS...`, the last one being typed."""
 _PATIENCE_S = 0.4
 _NAMES_MOST = 200
 _VALUES_OF = {

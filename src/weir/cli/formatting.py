@@ -5,8 +5,6 @@ import time
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, span, written
 
 NOTHING = "-"
-_GIB = 1 << 30
-_DAY_S = 86_400
 
 
 def lasting(seconds: float | None) -> str:

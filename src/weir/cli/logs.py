@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
     from weir.client.api import Pool
 
-_ENDED = ("succeeded", "failed", "stopped")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters but for tabs and ends of lines, and characters that change the direction of text."""
 

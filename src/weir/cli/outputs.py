@@ -14,8 +14,6 @@ from weir.cli.terminal import screen
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-_C1 = re.compile("[\x7f-\x9f]")
-"""Control characters that JSON doesn't escape and terminals obey."""
 Output = Literal["table", "wide", "json", "yaml"]
 OutputOption = Annotated[Output, Parameter(name=("--output", "-o"))]
 WatchOption = Annotated[bool, Parameter(name=("--watch", "-w"), negative=())]

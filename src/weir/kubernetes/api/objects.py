@@ -348,30 +348,3 @@ class Namespace(ApiStruct):
     """A namespace, for its labels."""
 
     metadata: Metadata
-
-
-# Owners of pods
-
-
-class JobSpec(ApiStruct):
-    """Spec of a Job."""
-
-    parallelism: int = 1
-    completions: int | None = None
-    completion_mode: str = "NonIndexed"
-    suspend: bool = False
-
-
-class JobStatus(ApiStruct):
-    """Status of a Job."""
-
-    succeeded: int = 0
-    conditions: list[ObjectCondition] = []
-
-
-class KubeJob(ApiStruct):
-    """A Job."""
-
-    metadata: Metadata
-    spec: JobSpec = field(default_factory=JobSpec)
-    status: JobStatus = field(default_factory=JobStatus)
