@@ -79,7 +79,7 @@ class Api:
         """Metadata of what is in a list."""
         kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         answer = json.loads(self._ask("GET", path, None, {"Accept": kind}))
-        return [each["metadata"] for each in answer["items"]]
+        return [each["metadata"] for each in answer["items"] or ()]
 
     def post(self, path: str, body: Mapping[str, Any]) -> Object:
         """Create in the collection at this path."""
