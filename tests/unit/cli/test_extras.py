@@ -15,6 +15,7 @@ from weir.cli.commands import COMMANDS
 from weir.cli.extras import DOMAINS
 
 ROOT = Path(__file__).parents[3]
+CLUSTER, TRACE = "docs/examples/cluster.yaml", "docs/examples/jobs.csv"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 INSIDE_A_JOB = """
 import sys
@@ -73,7 +74,7 @@ def test_each_command_names_an_extra_of_the_package() -> None:
         (["up", "--on", "kubernetes"], "", "structlog", "kubernetes"),
         (["backup", "x.db"], "", "sqlalchemy", "server"),
         (["scenario", "run", "docs/examples/lab.yaml"], "", "numpy", "simulation"),
-        (["simulate", "--cluster", "a.yaml", "--trace", "b.csv"], "", "numpy", "simulation"),
+        (["simulate", "--cluster", CLUSTER, "--trace", TRACE], "", "numpy", "simulation"),
         (["kube", "manifests"], "", "msgspec", "kubernetes"),
         (["list"], "kube:", "msgspec", "kubernetes"),
         (["submit", "-p", "a", "--image", "x", "--", "x"], "kube:", "msgspec", "kubernetes"),
