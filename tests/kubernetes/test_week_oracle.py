@@ -272,3 +272,20 @@ def test_the_audit_sees_overcommitment_and_a_device_given_twice() -> None:
         "a/two makes it 9 GPUs on n0, which has 8",
         "a/one and a/two both have devices {3}",
     ]
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_the_audit_sees_a_start_given_twice_unless_the_pods_were_adopted(adopted: bool) -> None:
+    small = Small(nodes=1)
+    audit = Audit(lambda _: 8)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": "set", "controller": True}
+    for at, name in enumerate(("one", "two")):
+        made = small.pod("a", name, 1)
+        owned = {**made["metadata"], "ownerReferences": [owner]}
+        audit.take("ADDED", made if adopted else {**made, "metadata": owned})
+        audit.take("MODIFIED", {**made, "metadata": owned})
+        annotations = {"weir.dev/gpus": str(at), "weir.dev/start": "1"}
+        bound = {**made, "spec": {**made["spec"], "nodeName": "n0"}}
+        audit.take("MODIFIED", {**bound, "metadata": {**owned, "annotations": annotations}})
+    sentences = [each.partition("\n")[0] for each in audit.wrong]
+    assert sentences == ([] if adopted else ["a/one and a/two are both start 1"])

@@ -3,7 +3,8 @@
 - No pod that Weir binds makes its node hold more than it has, with all of Weir's pods there and those of other
   schedulers that were bound some seconds ago. (If two bind in the same moment, neither can know.)
 - No two pods have the same device, and shares of a device sum up to no more than the device.
-- No two pods of a workload have the same start number at a time.
+- No two pods of a workload have the same start number at a time, unless its controller adopted one just now: Weir
+  may have known that as a pod of its own.
 - A bound pod is never on another node afterwards.
 """
 
@@ -16,7 +17,7 @@ from tests.kubernetes.week.snapshot import GROUP
 from tools.controlplane.api import Object
 
 RACE_S = 5.0
-"""A pod of another scheduler that was bound so recently may not have been known to Weir."""
+"""What happened so recently may not have been known to Weir: a binding by others, or a change of the controller."""
 STORY_MOST = 20_000
 
 
@@ -34,6 +35,7 @@ class Audit:
         self._pods: dict[str, PodView] = {}
         self._on: dict[str, dict[str, PodView]] = defaultdict(dict)  # pods that hold something, by node
         self._bound_s: dict[str, float] = {}
+        self._adopted_s: dict[str, float] = {}
         self._began_s = time.monotonic()
         self._story: deque[str] = deque(maxlen=STORY_MOST)
 
@@ -53,8 +55,11 @@ class Audit:
         if kind == "DELETED":
             self._pods.pop(pod.uid, None)
             self._bound_s.pop(pod.uid, None)
+            self._adopted_s.pop(pod.uid, None)
             return
         self._pods[pod.uid] = pod
+        if before is not None and _owner(before) != _owner(pod):
+            self._adopted_s[pod.uid] = time.monotonic()
         if not pod.node:
             return
         if before is not None and before.node and before.node != pod.node:
@@ -91,6 +96,9 @@ class Audit:
             if pod is not new and pod.ports & new.ports:
                 self._complain(f"{pod.full_name} and {new.full_name} have ports {pod.ports & new.ports}", new)
 
+    def _was_adopted(self, pod: PodView) -> bool:
+        return time.monotonic() - self._adopted_s.get(pod.uid, -RACE_S) < RACE_S
+
     def _check_devices(self, new: PodView) -> None:
         count = new.gpus or new.devices_shared
         if len(set(new.index)) != count:
@@ -108,13 +116,14 @@ class Audit:
                 self._complain(f"device {index} of {new.node} is shared out more than whole: {names}", new)
 
     def _check_start(self, new: PodView) -> None:
-        owner = new.controller
-        if owner is None or not new.start:
+        owner = _owner(new)
+        if owner is None or not new.start or self._was_adopted(new):
             return
         for pod in self._pods.values():
-            same = pod is not new and pod.controller is not None and pod.controller["uid"] == owner["uid"]
             if (
-                same
+                pod is not new
+                and _owner(pod) == owner
+                and not self._was_adopted(pod)
                 and pod.labels.get(GROUP) == new.labels.get(GROUP)
                 and pod.holds
                 and pod.start == new.start
@@ -136,3 +145,8 @@ def _words(pod: PodView) -> str:
     over = " over" if pod.phase in OVER else ""
     told = f" ({pod.condition}: {pod.message[:120]})" if pod.condition else ""
     return f"[{pod.scheduler}, {asks}] {pod.phase}{deleting}{over} on {pod.node or 'nothing'} {pod.index} start {pod.start or '-'}{told}"
+
+
+def _owner(pod: PodView) -> str | None:
+    """Return the uid of the controller of a pod."""
+    return None if pod.controller is None else str(pod.controller["uid"])
