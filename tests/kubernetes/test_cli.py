@@ -142,7 +142,8 @@ def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
             lambda: sorted(row["status"] for row in listed(run).values()) == ["pending", "running"], 120
         )
     waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
-    assert f"{waits} waits in {within}" in run("why", waits)[1]
+    code, printed, refused = run("why", waits)
+    assert f"{waits} waits in {within}" in printed, f"{code}: {refused}"
     rows = json.loads(run("nodes", "-o", "json")[1])
     assert [device["allocated"] for row in rows for device in row["devices"]] == [1.0, 1.0]
     assert {"running": 1, "pending": 1}.items() <= json.loads(run("status", "-o", "json")[1]).items()
