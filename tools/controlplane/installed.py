@@ -103,10 +103,25 @@ class Installed(Weir):
 
     def _apply(self, plane: ControlPlane) -> None:
         install_kinds(plane.api)
+        self._wait_for_namespace(plane)
         objects = [each for each in self.objects() if each["kind"] != "CustomResourceDefinition"]
         plane.api.apply(*objects)
         (deployment,) = (each for each in objects if each["kind"] == "Deployment")
         (self._container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    def _wait_for_namespace(self, plane: ControlPlane) -> None:
+        """Wait until a namespace of that name that is being deleted is gone.
+
+        Raises:
+            TimeoutError: it isn't after a while.
+        """
+        end = time.monotonic() + _CONFIGURED_S
+        while (there := plane.api.maybe(f"/api/v1/namespaces/{self.namespace}")) is not None:
+            if there["status"]["phase"] != "Terminating":
+                return
+            if time.monotonic() > end:
+                raise TimeoutError(f"namespace {self.namespace} isn't gone after {_CONFIGURED_S:g} s")
+            time.sleep(0.2)
 
 
 def _free_port() -> int:
