@@ -217,6 +217,8 @@ def test_going_on_at_another_step_is_noticed(facts: DemoOutcome) -> None:
     )
     assert false_of(facts) == [6]
     assert resumptions(["stops at step 9,", "goes on from step 9\nstops at step 12,"]) == [(9, 9), (12, None)]
+    assert resumptions(["stops at step 9,", "", "goes on from step 9"]) == [(9, 9)], "stopped as it began"
+    assert resumptions(["stops at step 9,", "", ""]) == [(9, None)]
 
 
 def test_the_end_says_what_did_not_come_true_and_how_to_go_on(facts: DemoOutcome) -> None:

@@ -166,9 +166,13 @@ def _ended(seen: Observations) -> Check:
 
 
 def resumptions(logs: Sequence[str]) -> list[tuple[int, int | None]]:
-    """Return for each stop the step it came at, and the step the job continued from."""
+    """Return for each stop the step it came at, and the step the job continued from.
+
+    A run may be stopped before it has begun: the one after it continues.
+    """
     pairs: list[tuple[int, int | None]] = []
-    for before, after in pairwise([*logs, ""]):
+    begun = [log for log in logs if _GOES_ON.search(log) or _STOPS.search(log) or done(log) is not None]
+    for before, after in pairwise([*begun, ""]):
         stopped = _STOPS.search(before)
         if stopped:
             went_on = _GOES_ON.search(after)
