@@ -14,7 +14,7 @@ from tests.kubernetes.week.invariants import GANG_PART, Metrics, Violation, viol
 from tests.kubernetes.week.mirror import Mirror
 from tests.kubernetes.week.replicas import Replicas
 from tests.kubernetes.week.scrape import Scrape
-from tests.kubernetes.week.situations.quotas import POLICY
+from tests.kubernetes.week.situations.quotas import NAMESPACE_GOES, POLICY
 from tests.kubernetes.week.snapshot import Snapshot
 from tests.kubernetes.week.table import COMMON, MAKE_WORK, SITUATIONS
 from tools.controlplane.api import ApiError
@@ -23,6 +23,8 @@ from tools.controlplane.cluster import Cluster
 PATIENCE_S = {GANG_PART: 45.0}
 """How long a violation may last; the others have `Pace.patience_s`."""
 LEADS_S = 90.0
+NAMESPACE_S = 360.0
+"""A Job's controller expects a pod that a leaving namespace refused for five minutes, and ends no Job meanwhile."""
 SETTLE_EVERY = 60
 COMMON_PART = 0.6
 _GONE_WORDS = (
@@ -166,8 +168,8 @@ class Week:
         What is due later is brought forward, so that no node stays cordoned and no instance away.
         """
         self._note("settle")
-        last_s = time.monotonic() + self._pace.settle_s / 2
-        while self.env.later and time.monotonic() < last_s:
+        began_s = time.monotonic()
+        while self.env.later and time.monotonic() < began_s + self._ends_within_s():
             due, self.env.later = self.env.later, []
             for _, what, act in due:
                 self._do(f"later: {what}", act)
@@ -183,6 +185,11 @@ class Week:
                 self._note("settled")
                 return
             time.sleep(0.5)
+
+    def _ends_within_s(self) -> float:
+        """Return how long what is due later may take; longer if only namespaces have yet to go."""
+        only_namespaces = all(what.startswith(NAMESPACE_GOES) for _, what, _ in self.env.later)
+        return NAMESPACE_S if only_namespaces else self._pace.settle_s / 2
 
     def _next(self) -> str:
         """Return the next situation of a shuffled bag; one that makes work is put off while much waits."""

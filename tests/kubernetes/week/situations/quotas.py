@@ -8,6 +8,7 @@ from tests.kubernetes.week.objects import job
 from tools.controlplane.api import Object
 from tools.controlplane.weir import install_kinds, project
 
+NAMESPACE_GOES = "see the namespace"
 CONFIG = f"{WEIR}/schedulerconfigs"
 POLICY: Mapping[str, Any] = {
     "gang_grace": "3s",
@@ -186,9 +187,9 @@ def _remove(env: Environment, name: str, afterwards: Callable[[], object] = lamb
             return
         if not was_led:
             env.api.delete(f"/apis/batch/v1/namespaces/{name}/jobs")
-        env.after(4, f"see the namespace {name} go", look)
+        env.after(4, f"{NAMESPACE_GOES} {name} go", look)
 
-    env.after(3, f"see the namespace {name} go", look)
+    env.after(3, f"{NAMESPACE_GOES} {name} go", look)
 
 
 def priority_class(env: Environment) -> str:
