@@ -61,7 +61,7 @@ class Standing:
         return made.json()
 
     async def get(self, path: str, **params: Any) -> Any:
-        said = await self.admin.get(f"/api/v1/{path}", params=params)
+        said = await self.admin.get(f"/api/v1/{path}", params=params or None)
         assert said.status_code == 200, said.text
         return said.json()
 
