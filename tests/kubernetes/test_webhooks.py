@@ -2,12 +2,14 @@
 
 import asyncio
 import base64
+import gc
 import ssl
 import threading
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,9 @@ class Replica:
         self._loop.call_soon_threadsafe(self._down.set)
         self._thread.join(120)
         self._loop.close()
+        with warnings.catch_warnings():  # the API server may have opened a connection at the last moment
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def round(self) -> float:
         return asyncio.run_coroutine_threadsafe(self.certifying.round(), self._loop).result(120)
@@ -86,10 +91,9 @@ class Replica:
             self._up.set()
             await self._down.wait()
             await runner.cleanup()
-        with suppress(TimeoutError):  # sockets under TLS close a moment later
-            async with asyncio.timeout(60):
-                while len(self._loop._selector.get_map()) > 1:  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+        for transport in list(self._loop._transports.values()):  # those under TLS would close a moment later
+            transport.abort()
+        await asyncio.sleep(0.1)
 
 
 @contextmanager
