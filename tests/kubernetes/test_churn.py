@@ -1,7 +1,7 @@
 """Work comes and goes, nodes flap, the way to the API server fails in every way, and Weir is killed all the while.
 
 Another scheduler binds pods to the same nodes, the stock one those of a DaemonSet, and kubelets report static
-pods. WEIR_EFFORT makes it longer: 1 is eight seconds of it and what follows, 75 ten minutes, 450 an hour;
+pods. WEIR_EFFORT makes it longer: 1 is six seconds of it and what follows, 100 ten minutes, 600 an hour;
 WEIR_SEED makes it another.
 """
 
@@ -19,7 +19,7 @@ from tools.controlplane.weir import Weir, install_kinds
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
-CHURN_S = 4 * EFFORT
+CHURN_S = 3 * EFFORT
 LONG = 10  # from this effort on, everything that can happen does
 LIVES_S = (0.5, 4.0)  # of one Weir, from when it begins to work until it is killed
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far

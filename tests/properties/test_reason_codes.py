@@ -51,7 +51,7 @@ def possible_codes(
     return frozenset(found)
 
 
-@examples(32)
+@examples(24)
 @given(worlds(policies=POLICIES, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
 def test_every_code_is_a_possible_diagnosis(world: World) -> None:
     running = Running(world)
