@@ -197,7 +197,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                     **{k: plain_amount(k, v) for k, v in node.capacity.items()},
                 },
                 allocated={
-                    GPU: sum(allocated.values()) / WHOLE_MILLI,
+                    GPU: sum(device_milli.values()) / WHOLE_MILLI,
                     **{name: plain_amount(name, value) for name, value in allocated.items()},
                 },
                 labels=dict(node.labels),
