@@ -33,7 +33,7 @@ def compare_alternatives(
         alternatives = [parse_alternative(text) for text in texts[:ALTERNATIVES_MAX]]
         made = [(each, *changed(scenario, each, named_policy)) for each in alternatives]
     except (ValueError, InvalidFile) as error:
-        print(f"weir: --what-if: {error}.", file=sys.stderr)
+        print(f"weir: {error}.", file=sys.stderr)
         return WRONG_REQUEST
     variants = [(None, scenario, scenario.policy), *made]
     if output == "progress":
