@@ -1,4 +1,4 @@
-"""What all tests have: settings of hypothesis, garbage collection, and how processes share out the tests."""
+"""Settings of all tests: hypothesis, garbage collection, and the order in which processes take tests."""
 
 import gc
 import os

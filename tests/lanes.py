@@ -1,4 +1,4 @@
-"""How the processes of a run share out the tests, with files in front of control planes first."""
+"""Hand out the tests to the processes of a run, files in front of control planes first."""
 
 from collections import deque
 from pathlib import PurePath
@@ -10,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 LANES = 4
 """Number of processes that have a control plane. They mostly wait for it, so the others have the cores."""
 IN_FRONT = "tests/kubernetes/"
-"""Where the tests in front of a control plane are. Each file of them is one piece of work."""
+"""Folder of the tests that need a control plane. Each file is handed out as a whole."""
 LONGEST_FIRST = [
     *("hostile", "cli", "installed", "churn", "acting", "ends", "week", "constraints", "policies", "bench"),
     *(

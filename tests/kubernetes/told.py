@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tools.controlplane.proxy import Asked
 
 WITHIN_S = 5.0
-"""What was passed on so long ago has been read and taken in, also on a machine with several times its load."""
+"""Time after which Weir has read what the proxy passed on, also on a machine with several times its load."""
 PODS = "/api/v1/pods"
 _BINDING = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/binding")
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import cycle
 
+from hypothesis import assume
+
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
@@ -182,6 +184,16 @@ class Running:
             if still == quiet:
                 return True
         return False
+
+
+def settled(world: World, cycles_most: int) -> Running:
+    """Return a world in which all is submitted and nothing happens any more; the example is rejected if it does."""
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.submit()
+    assume(running.settle(cycles_most))
+    return running
 
 
 def pods_of(job: Job) -> list[Pod]:

@@ -1,6 +1,6 @@
 """Who waits, waits for a reason: nobody who fits, and no owner beside what it may take."""
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
@@ -15,7 +15,7 @@ from .budget import examples
 from .exhaustive import fits, floors, in_quota, next_steps, passes_gates
 from .invariants import held
 from .random_cluster import POLICIES, QUIET, Does, World, nodes, plain_worlds, requests, trees, worlds
-from .running import Running
+from .running import Running, settled
 
 PLAIN = tuple(
     policy.model_copy(update={"reserve_after": 1e9}) for policy in POLICIES if not policy.reserve_fraction
@@ -31,11 +31,7 @@ def waiting(cluster: Cluster) -> list[Job]:
 @examples(32)
 @given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
 def test_nothing_waits_that_fits_into_free_room(world: World) -> None:
-    running = Running(world)
-    for _ in running.run():
-        pass
-    running.submit()
-    assume(running.settle(60))
+    running = settled(world, 60)
     cluster = running.cluster
     for job in waiting(cluster):
         for wanted in next_steps(job):
@@ -54,11 +50,7 @@ def elastic_milli(job: Job) -> int:
 @examples(40)
 @given(plain_worlds(PLAIN[0]))
 def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: World) -> None:
-    running = Running(world)
-    for _ in running.run():
-        pass
-    running.submit()
-    assume(running.settle(80))
+    running = settled(world, 80)
     cluster = running.cluster
     amounts = held(cluster, fixed=False)
     quota = {queue.name: queue.quota for queue in world.queues}

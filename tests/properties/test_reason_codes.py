@@ -1,6 +1,6 @@
 """The code of a pending reason is that of an exhaustive diagnosis, which asks neither bounds nor caches."""
 
-from hypothesis import assume, given
+from hypothesis import given
 
 from weir.engine.pending_reasons import pending_reason
 from weir.model.policy import Policy
@@ -12,7 +12,7 @@ from weir.state.jobs import Job
 from .budget import examples
 from .exhaustive import fits, floors, in_quota, next_steps, over_limit, over_quota
 from .random_cluster import POLICIES, Does, World, worlds
-from .running import Running
+from .running import settled
 
 PODS_MOST = 4
 SHORT = frozenset(
@@ -54,11 +54,7 @@ def possible_codes(
 @examples(24)
 @given(worlds(policies=POLICIES, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
 def test_every_code_is_a_possible_diagnosis(world: World) -> None:
-    running = Running(world)
-    for _ in running.run():
-        pass
-    running.submit()
-    assume(running.settle(60))
+    running = settled(world, 60)
     cluster, policy = running.cluster, world.policy
     for of in cluster.waiting.values():
         for _, name, job in of.members:

@@ -17,7 +17,7 @@ from tests.kubernetes.week.snapshot import GROUP
 from tools.controlplane.api import Object
 
 RACE_S = 5.0
-"""What happened so recently may not have been known to Weir: a binding by others, or a change of the controller."""
+"""Time in which Weir may not have heard of a binding by others, or of a change of a pod's controller."""
 STORY_MOST = 20_000
 
 

@@ -17,7 +17,7 @@ REFUSED = StopRefused(POD, 1.0, "Cannot evict pod.", "owner")
 
 
 def stopped() -> Scene:
-    """A pod that is told to stop for an owner, which has a nomination for its capacity."""
+    """Return a scene in which a pod is being evicted for an owner, which has a nomination for its capacity."""
     scene = Scene(gang("job", 1), gang("owner", 1))
     scene.starts("job", 1)
     (stop, _) = scene.step(plan=PLAN)

@@ -186,9 +186,9 @@ class CertificateRotation:
                 )
                 for each in found.webhooks
             }
-            change = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
-            if change:
-                await self._api.patch(path, {"webhooks": change}, Patch.STRATEGIC, WebhookConfiguration)
+            webhooks = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
+            if webhooks:
+                await self._api.patch(path, {"webhooks": webhooks}, Patch.STRATEGIC, WebhookConfiguration)
         return missing
 
     def _serve(self, certificates: Certificates) -> None:

@@ -7,7 +7,7 @@ from weir.model.workloads import PodGroup, Workload
 from weir.state.events import PodKey
 
 LOWEST_PRIORITY = -(1 << 31)
-"""Of a workload that bound itself past its quota: its own project may stop it for any other."""
+"""Priority of a workload that bound itself past its quota: all others of its project may preempt it."""
 
 
 def workload_of(gang: Gang) -> Workload:
