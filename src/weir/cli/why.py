@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weir.cli.columns import Column, table
+from weir.cli.decision import decision_lines
 from weir.cli.formatting import number, ordinal, sentence, since
 from weir.cli.outputs import OutputOption, print_plain
 from weir.cli.terminal import Screen, plain, screen, wrapped
@@ -22,13 +23,15 @@ _NEVER_TRIED = frozenset(
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 
-def why(name: str, /, *, output: OutputOption = "table") -> int:
+def why(name: str, /, *, explain: bool = False, output: OutputOption = "table") -> int:
     """Print why a workload is pending, its queue's numbers, and what would let it start now.
 
     Parameters
     ----------
     name
         The workload: the newest of that name.
+    explain
+        Also print the details of the decision: nodes with their scores, and victims with their price.
     output
         table for people, json or yaml for programs.
     """
@@ -36,10 +39,17 @@ def why(name: str, /, *, output: OutputOption = "table") -> int:
 
     with connect() as pool:
         answer = pool.why(name)
+        decision = pool.decision(name) if explain else None
     if output in ("json", "yaml"):
-        print_plain(answer.model_dump(mode="json"), output)
-    else:
-        print("\n".join(answered(answer, screen())))
+        shown = answer.model_dump(mode="json")
+        if decision is not None:
+            shown["decision"] = decision.model_dump(mode="json")
+        print_plain(shown, output)
+        return 0
+    lines = answered(answer, screen())
+    if decision is not None:
+        lines += decision_lines(decision, screen())
+    print("\n".join(lines))
     return 0
 
 

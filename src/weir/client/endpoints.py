@@ -16,6 +16,7 @@ from weir.client.node_endpoints import NodeEndpoints
 
 if TYPE_CHECKING:
     from weir.api import answers as model
+    from weir.api.decision import DecisionAnswer
     from weir.api.history import HistoryReport
     from weir.api.submissions import Submission
     from weir.client.address import Address
@@ -107,6 +108,13 @@ class Endpoints(NodeEndpoints):
         from weir.api.answers import WhyAnswer
 
         return Call("GET", f"/workloads/{_part(name)}/why", form(WhyAnswer))
+
+    @endpoint
+    def decision(self, name: str) -> Call[DecisionAnswer]:
+        """Return how the nodes score for a workload, and the victims that it may evict."""
+        from weir.api.decision import DecisionAnswer
+
+        return Call("GET", f"/workloads/{_part(name)}/decision", form(DecisionAnswer))
 
     @endpoint
     def stop(self, name: str) -> Call[model.WorkloadRow]:

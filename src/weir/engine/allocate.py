@@ -39,7 +39,7 @@ class Allocator:
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs placed in several domains
         finest = self.feasibility.finest_domains() if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of
-        self._placer = Placer(
+        self.placer = Placer(
             cluster,
             self.capacity,
             cache.node_scores,
@@ -53,7 +53,7 @@ class Allocator:
         """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
         by_runtime = self.policy.over_quota_order == "predicted_runtime" and self.cluster.runtimes.version > 0
         classes = FittingClasses(
-            self.cluster, self.feasibility, self._placer, self.capacity, self.checks.headroom_milli
+            self.cluster, self.feasibility, self.placer, self.capacity, self.checks.headroom_milli
         )
         candidates: list[Candidate] = []
         over_quota: list[Candidate] = []
@@ -108,7 +108,7 @@ class Allocator:
         """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""
         if self.checks.refusal(candidate, self.capacity, in_quota) is not None:
             return None
-        placements = self.placement.place(candidate, self._placer)
+        placements = self.placement.place(candidate, self.placer)
         if placements is not None:
             self.placement.note_placed(candidate, placements)
             self._accounting.start(placements)
@@ -167,7 +167,7 @@ class Allocator:
 
     def withdraw(self, placements: Sequence[NodePlacement]) -> None:
         """Release the capacity of a workload that is placed elsewhere."""
-        self._placer.give_back(placements)
+        self.placer.give_back(placements)
         for placement in placements:
             self.placement.forget(placement.pod.job)
 

@@ -14,24 +14,22 @@ from weir.engine.cache import EngineCache
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.eviction_reasons import EvictionReasons
 from weir.engine.incomplete_gangs import IncompleteGangs
-from weir.engine.node_scores import NodeScores
 from weir.engine.nominations import Nominations
-from weir.engine.placer import NodePlacement, Placer
+from weir.engine.placer import NodePlacement
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
 from weir.engine.preemption import Preemptor
-from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_context import PreemptionContext, context_after_releases
 from weir.engine.preemption_rules import PreemptionKind
 from weir.engine.quota_overlay import QuotaOverlay, usage_of
 from weir.engine.repack import RepackPlanner
 from weir.engine.swap import SwapPlanner
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.victim_search import PreemptionPlan
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster
 from weir.state.events import Placement
 from weir.state.jobs import Job
-from weir.state.shapes import RequestShape
 
 
 def decide(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
@@ -166,32 +164,7 @@ class Cycle:
         return min((time_s for time_s in times if time_s > self._now_s), default=None)
 
     def _context(self, allocator: Allocator) -> PreemptionContext:
-        placer = self._placer_after_releases(allocator)
+        context = context_after_releases(allocator)
         self._accounting.expect(self._cluster.nominated)
         self._accounting.expect([place.pod.workload for place in self._plan.binds])
-        return PreemptionContext(
-            cluster=self._cluster,
-            policy=self._policy,
-            transaction=Transaction(placer.capacity, self._accounting),
-            placer=placer,
-            checks=allocator.checks,
-            affinity_of=self._feasibility.affinity,
-            levels_of=self._feasibility.levels,
-            now_s=self._now_s,
-            bounds=self._cache.bounds,
-        )
-
-    def _placer_after_releases(self, allocator: Allocator) -> Placer:
-        capacity = self._capacity.after_releases(self._cluster)
-        kept: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
-
-        def scores_of(shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> NodeScores:
-            shape = shape.plain or shape
-            found = kept.get((shape.id, affinity))
-            if found is None:
-                found = self._cache.new_node_scores(capacity, shape, affinity)
-                kept[(shape.id, affinity)] = found
-            return found
-
-        rules, steps_most = self._feasibility.pod_rules(), self._policy.search_steps
-        return Placer(self._cluster, capacity, scores_of, steps_most, rules, allocator.domain_of)
+        return context

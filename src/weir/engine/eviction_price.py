@@ -13,6 +13,11 @@ def devices_of(pods: Sequence[Pod]) -> float:
     return sum([pod.gpu_milli() for pod in pods]) / WHOLE_MILLI
 
 
+def lost_work(job: Job, policy: PricePolicy, now_s: float) -> float:
+    """Return what the end of a job costs: work since its last checkpoint and a restart, in device seconds."""
+    return job.devices_held()[0] * max(0.0, now_s - job.since_s) + _restart(job, policy)
+
+
 def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, needed: float) -> float:
     """Return the price of stopping these pods: lost work and a restart, less a credit for size.
 
@@ -28,10 +33,9 @@ def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, need
 
 def price_of_all(job: Job, policy: PricePolicy, now_s: float, needed: float) -> float:
     """Return the price of stopping a job whose pods all run."""
-    devices, most = job.devices_held()
-    restart = _restart(job, policy)
+    most = job.devices_held()[1]
     credited = most if sum(job.placed) == 1 else min(most, needed)
-    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
+    return _less_credit(lost_work(job, policy, now_s), credited, policy)
 
 
 def _less_credit(cost: float, devices: float, policy: PricePolicy) -> float:

@@ -323,6 +323,12 @@ class FragmentationScore:
         fullest = np.where(falls < best[:, None] + 1e-7, share, WHOLE_MILLI + 1).argmin(axis=1)
         return best, fullest
 
+    def loss(self, cost: int) -> float | None:
+        """Return a cost as a loss of score, in devices; None without a request mix."""
+        if not self._kinds:
+            return None
+        return float((cost - _COST_MIDDLE) / self._steps / WHOLE_MILLI)
+
     def _in_steps(self, costs: Floats) -> Ints:
         steps = np.clip(np.rint(costs * self._steps) + _COST_MIDDLE, 0, (1 << COST_BITS) - 1)
         whole: Ints = steps.astype(np.int64)

@@ -87,6 +87,17 @@ class NodeScores:
             self._best_rank = int(self.rank[self._best])
         return -1 if self._best_rank == INFEASIBLE else self._best
 
+    def parts(self, node: int) -> tuple[int, float | None]:
+        """Return the preference for a node, and the loss of score there in devices.
+
+        The loss is None without a request mix, and on nodes where pods are spread.
+        """
+        rank = self.rank.item(node)
+        preference = _PREFERENCE_MIDDLE - 1 - (rank >> (TIE_BITS + COST_BITS))
+        if self._fragmentation is None or (self._any_spread and self._spread[node]):
+            return preference, None
+        return preference, self._fragmentation.loss((rank >> TIE_BITS) & ((1 << COST_BITS) - 1))
+
     def _compute_one(self, capacity: Capacity, node: int) -> None:
         """Update one node without arrays: the usual case."""
         if not self.mask[node] or not fits_on(capacity, self.shape, node):

@@ -21,10 +21,11 @@ from weir.api.answers import (
     WorkloadPage,
     WorkloadRow,
 )
+from weir.api.decision import DecisionAnswer
 from weir.api.submissions import Submission
 from weir.cli.cluster import objects
 from weir.cli.cluster.advice import Owner, advised
-from weir.cli.cluster.errors import not_here, wrong
+from weir.cli.cluster.errors import not_here, refused, wrong
 from weir.cli.cluster.installation import InstallationView, read_installation
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.lookup import JOBS, Lookup
@@ -121,6 +122,19 @@ class ClusterQueries:
             waiting=len(ahead),
             queues=queues,
         )
+
+    async def decision(self, name: str) -> DecisionAnswer:
+        """Return how the nodes score for a workload, and the victims that it may evict.
+
+        Raises:
+            ApiRefused: the person may not read the whole cluster.
+            PoolError: it can't be placed now.
+        """
+        row = workload_row(await self._lookup.workload(name))
+        found = (await self._inspection()).decision(row.name)
+        if found is None:
+            raise refused(409, f"{row.name} can't be placed now; `weir why {row.name}` says why.")
+        return found
 
     async def _other_scheduler(self, workload: WorkloadObject, pods: Sequence[KubePod]) -> WhyAnswer | None:
         """Return the answer for pods of another scheduler; None for those of Weir or without a scheduler."""

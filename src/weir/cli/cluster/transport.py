@@ -100,6 +100,8 @@ class ClusterTransport(httpx.BaseTransport):
                 return await queries.workload(name)
             case "GET", ["workloads", name, "why"]:
                 return await queries.why(name)
+            case "GET", ["workloads", name, "decision"]:
+                return await queries.decision(name)
             case "POST", ["workloads", name, ("stop" | "suspend" | "resume") as act]:
                 return await queries.act(name, act)
             case "GET", [("projects" | "departments") as kind]:

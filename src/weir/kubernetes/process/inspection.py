@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from weir.api.answers import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
+from weir.api.decision import DecisionAnswer
 from weir.control.loop import Control
 from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import pending_reason
@@ -35,6 +36,7 @@ from weir.model.resources import GPU
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.cluster_copy import cluster_facts
 from weir.service.cluster_snapshot import snapshot
+from weir.service.decision_details import explain_decision
 from weir.service.pending_reasons import explanation
 from weir.service.queue_rows import ancestor_rows, node_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, suggestions
@@ -115,6 +117,12 @@ class ClusterInspection:
             queues=queues,
             suggestions=tried,
         )
+
+    def decision(self, name: str) -> DecisionAnswer | None:
+        """Return the details of the next decision on a workload; None if it can't be placed."""
+        if name not in self.cluster.jobs:
+            return None
+        return explain_decision(cluster_facts(self.cluster), self.policy, name)
 
 
 async def inspect_cluster(api: ApiClient, settings: SchedulerSettings, scheduler: str) -> ClusterInspection:

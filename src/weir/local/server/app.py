@@ -33,6 +33,7 @@ from weir.local.server.routes import (
     submission_previews,
     tokens,
     what_if,
+    why,
     workloads,
 )
 from weir.local.server.routes.common import BODIES
@@ -145,6 +146,7 @@ def create_schema_app() -> FastAPI:
     )
     for routes in (
         workloads,
+        why,
         submission_previews,
         checkpoints,
         queues,

@@ -20,7 +20,7 @@ ROWS_A_UNIT = 100
 SUGGESTIONS_PER_PERSON_MAX = 2
 SUGGESTIONS_MAX = 16
 _COST_OF = {
-    **dict.fromkeys(("/why", "/preview", "/previews", "/snapshot", "/trace", "/what-if"), 50),
+    **dict.fromkeys(("/why", "/decision", "/preview", "/previews", "/snapshot", "/trace", "/what-if"), 50),
     **dict.fromkeys(("/usage", "/history", "/metrics"), 20),
 }
 _COST_TO_CHANGE = 2

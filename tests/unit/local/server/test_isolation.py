@@ -61,7 +61,8 @@ async def test_a_member_sees_rows_of_others_and_no_more(stands: Standing) -> Non
         assert SECRET not in said.text, path
     detail = (await mia.get("/api/v1/workloads/job")).json()
     assert (detail["command"], detail["env"], detail["directory"], detail["events"]) == (None, None, None, [])
-    assert (await mia.get("/api/v1/workloads/job/logs")).status_code == 403
+    for private in ("logs", "decision"):
+        assert (await mia.get(f"/api/v1/workloads/job/{private}")).status_code == 403
     events = (await mia.get("/api/v1/events")).json()["items"]
     assert {event["project"] for event in events} == {"mine"}
     for verb in ("stop", "suspend", "resume", "rerun"):

@@ -232,3 +232,15 @@ async def test_what_is_suspended_may_be_resumed(stands: Standing) -> None:
     await stands.admin.post("/api/v1/workloads/runs/suspend")
     await stands.until("runs", "pending")
     assert (await suggested(stands, "runs"))["suspended"]["change"] == {"suspended": False}
+
+
+async def test_details_of_the_decision_name_what_protects_the_holder(stands: Standing) -> None:
+    await fill(stands, 4)
+    await stands.submit("sleep", "3600", name="waits", gpus=2)
+    waiting = await stands.get("workloads/waits/decision")
+    assert [ranking["fitting"] for ranking in waiting["rankings"]] == [0]
+    assert [(row["workload"], row["protected"]) for row in waiting["victims"]] == [
+        ("holds", "it is non-preemptible")
+    ]
+    running = await stands.get("workloads/holds/decision")
+    assert (running["again"], running["rankings"][0]["fitting"]) == (True, 1)

@@ -1,14 +1,17 @@
 """Parts that all routes share: the pool, the requester, cached responses, and parsed parameters."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
-from weir.api.answers import Problem
+from weir.api.answers import Problem, WorkloadRow
 from weir.local.server.auth import Person, person_of
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import PROBLEM_JSON, RequestRefused
+from weir.local.server.workload_lookup import find_workload, unknown_workload
+from weir.store import StoredWorkload
 
 LIMIT_MOST = 1000
 JSON = "application/json"
@@ -106,3 +109,16 @@ def takes(model: type[BaseModel], about: str) -> dict[str, Any]:
     BODIES[model.__name__] = model
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"description": about, "required": True, "content": {JSON: {"schema": schema}}}}
+
+
+async def find_stored(pool: PoolService, name: str) -> tuple[StoredWorkload, WorkloadRow]:
+    """Return the newest workload of a name, or the workload with a uid.
+
+    Raises:
+        RequestRefused: no workload has that name (404).
+    """
+    found = await asyncio.to_thread(find_workload, pool.store, name)
+    if found is None:
+        raise unknown_workload(name[:80])
+    row = pool.view.rows.get(found.row.uid) or pool.view.ended.get(found.row.uid)
+    return found, found.row if row is None else pool.view.with_reason(row)

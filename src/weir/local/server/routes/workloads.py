@@ -13,15 +13,12 @@ from weir.api.answers import (
     SeriesRow,
     Status,
     Type,
-    WhyAnswer,
     WorkloadDetail,
     WorkloadPage,
     WorkloadRow,
 )
 from weir.api.submissions import PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
-from weir.engine.pending_reasons import pending_reason
-from weir.local.server.admission import highest_priority
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Person
 from weir.local.server.event_log import event_row
@@ -36,6 +33,7 @@ from weir.local.server.routes.common import (
     ThePool,
     Who,
     among,
+    find_stored,
     position,
     problems,
     said,
@@ -43,14 +41,10 @@ from weir.local.server.routes.common import (
     words,
 )
 from weir.local.server.workload_logs import WorkloadLog
-from weir.local.server.workload_lookup import find_workload, live_name
+from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows
-from weir.service.cluster_copy import ClusterFacts, cluster_facts
-from weir.service.pending_reasons import explanation
-from weir.service.queue_rows import VIRTUAL_LABEL, ancestor_rows, queue_rows
-from weir.service.suggestions import SuggestionOptions, suggestions
-from weir.state.cluster import Cluster
-from weir.store import StoredWorkload, WorkloadFilter
+from weir.service.queue_rows import VIRTUAL_LABEL
+from weir.store import WorkloadFilter
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 STATUSES: tuple[str, ...] = get_args(Status)
@@ -163,7 +157,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
 
     Command and environment only for people of its project.
     """
-    found, row = await _found(pool, name)
+    found, row = await find_stored(pool, name)
     if not pool.may_see(who, row.project, row.submitted_s):
         return said(pool.on_wall_clock(WorkloadDetail.model_construct(**dict(row))))
     launch = found.record.launch
@@ -204,80 +198,10 @@ def _shown(launch: LaunchSpec, user: str, who: Person) -> dict[str, str] | None:
     return dict.fromkeys((name for name, _ in launch.environment), HIDDEN)
 
 
-async def _found(pool: PoolService, name: str) -> tuple[StoredWorkload, WorkloadRow]:
-    """Return the newest workload of a name, or the workload with a uid."""
-    found = await asyncio.to_thread(find_workload, pool.store, name)
-    if found is None:
-        raise RequestRefused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
-    row = pool.view.rows.get(found.row.uid) or pool.view.ended.get(found.row.uid)
-    return found, found.row if row is None else pool.view.with_reason(row)
-
-
-@routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
-async def why(name: str, pool: ThePool, who: Who) -> Response:
-    """Return why a workload is pending, its queues' numbers, and changes that would let it start."""
-    name = live_name(pool.view, name)
-    row = pool.view.row(name)
-    if row is None:
-        _, row = await _found(pool, name)
-        return said(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
-    running, pending = pool.view.counts()
-
-    def read(cluster: Cluster) -> tuple[WhyAnswer, ClusterFacts | None]:
-        now_s = pool.clock()
-        job = cluster.jobs.get(name)
-        rows = queue_rows(cluster, pool.policy, now_s, running, pending)
-        queues = ancestor_rows(rows, row.project)
-        status = row.status
-        if job is None:
-            return WhyAnswer(name=name, status=status, reason=row.reason, queues=queues), None
-        found = (
-            explanation(pending_reason(cluster, pool.policy, job, now_s))
-            if status == "pending"
-            else row.reason
-        )
-        place, waiting = _place(cluster, name)
-        answer = WhyAnswer(
-            name=name,
-            status=status,
-            reason=found,
-            evicted=row.evicted,
-            position=place,
-            waiting=waiting,
-            queues=queues,
-        )
-        tries = status == "pending" and who.may_act_in(row.project)
-        with_usage = pool.policy.usage.k > 0
-        return answer, cluster_facts(cluster, with_usage=with_usage) if tries else None
-
-    if row.status != "pending" or not who.may_act_in(row.project):
-        answer, _ = await pool.query(read)
-        return said(pool.on_wall_clock(answer))
-    most = highest_priority(pool.inventory.of[row.project], who)
-    async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
-        answer, picture = await pool.query(read)
-        found = []
-        if picture is not None:
-            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, SuggestionOptions(most))
-    return said(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
-
-
-def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
-    """Return its place among the pending workloads of its project, and their number."""
-    job = cluster.jobs[name]
-    keys = [
-        of.line_key(at) for of in cluster.waiting_of.get(job.project, ()) for at in range(len(of.members))
-    ]
-    if job.waiting is None:
-        return None, len(keys)
-    mine = next(job.waiting.line_key(at) for at, member in enumerate(job.waiting.members) if member[2] is job)
-    return 1 + sum(key < mine for key in keys), len(keys)
-
-
 @routes.get("/{name}/series", response_model=SeriesAnswer, responses=problems(403, 404))
 async def series(name: str, pool: ThePool, who: Who) -> Response:
     """Return the curves of a workload: what it reported, and what it used of GPUs, processors and memory."""
-    _, row = await _found(pool, name)
+    _, row = await find_stored(pool, name)
     pool.require_visible(who, row.project, row.submitted_s)
     kept = await asyncio.to_thread(pool.series.of, row.uid)
     rows = [
@@ -364,7 +288,7 @@ async def logs(
     name = live_name(pool.view, name)
     line = pool.view.workloads.get(name)
     if line is None:
-        found, _ = await _found(pool, name)
+        found, _ = await find_stored(pool, name)
         uid, spec = found.row.uid, found.record.workload
     else:
         uid, spec = line.uid, line.spec

@@ -1,0 +1,167 @@
+"""Considered victims: running workloads that a requester may evict, and what protects the others."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+
+from weir.engine.eviction_price import lost_work
+from weir.engine.feasibility import Bools
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_rules import (
+    PreemptionKind,
+    PreemptionRules,
+    QuotaProtection,
+    is_past_min_runtime,
+)
+from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_sets import Tier
+from weir.model.reasons import EvictionRule
+from weir.state.jobs import Job
+
+CONSIDERED_MOST = 20
+"""Victims that are named, and protected workloads that are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsideredVictim:
+    """A running workload that holds capacity of use to a requester.
+
+    Attributes:
+        workload: its name.
+        project: the project of the workload.
+        gpus: devices that it holds.
+        lost: what its eviction costs: work since its checkpoint and a restart, in device seconds.
+        price: the lost work less a credit for size, which victims are compared by; None if it is protected.
+        rule: the rule by which it may be evicted.
+        protected: what protects it; empty if it may be evicted.
+    """
+
+    workload: str
+    project: str
+    gpus: float
+    lost: float
+    price: float | None = None
+    rule: EvictionRule | None = None
+    protected: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsideredVictims:
+    """Eligible victims in the order in which they are taken, and protected workloads, the largest first.
+
+    `eligible` and `protected` count all of them.
+    """
+
+    eligible: int
+    protected: int
+    named: tuple[ConsideredVictim, ...]
+
+
+def considered_victims(
+    context: PreemptionContext, rules: PreemptionRules, useful: Bools
+) -> ConsideredVictims:
+    """Return the victims that a requester may evict on the `useful` nodes, and what protects the others."""
+    finder = _Finder(context, rules)
+    eligible: list[tuple[Tier, float, ConsideredVictim]] = []
+    protected: list[tuple[float, str, ConsideredVictim]] = []
+    for job in _running_on(context, rules.job, useful):
+        victim = finder.eligible(job)
+        if victim is not None:
+            eligible.append(victim)
+        else:
+            shown = finder.protected(job)
+            protected.append((-shown.gpus, job.name, shown))
+    first = nsmallest(CONSIDERED_MOST, eligible, key=lambda entry: (entry[0], entry[1], entry[2].workload))
+    rest = nsmallest(CONSIDERED_MOST, protected, key=lambda entry: entry[:2])
+    named = (*(entry[2] for entry in first), *(entry[2] for entry in rest))
+    return ConsideredVictims(len(eligible), len(protected), named)
+
+
+def _running_on(context: PreemptionContext, requester: Job, useful: Bools) -> Iterator[Job]:
+    for jobs in context.cluster.running.values():
+        for job in jobs.values():
+            if job is not requester and any(useful[pod.node] for pod in job.running_pods()):
+                yield job
+
+
+class _Finder:
+    """Eligibility of running workloads for one requester, by the sets that its preemption uses."""
+
+    def __init__(self, context: PreemptionContext, rules: PreemptionRules) -> None:
+        self._context = context
+        self._rules = rules
+        self._sets = [
+            VictimCandidates(context, rules, kind, most, context.policy.consolidation.budget)
+            for kind, most in _kinds(context, rules)
+        ]
+
+    def eligible(self, job: Job) -> tuple[Tier, float, ConsideredVictim] | None:
+        """Return an eligible victim with its tier and price; None if it is protected."""
+        for candidates in self._sets:
+            if job not in candidates.jobs:
+                continue
+            parts = candidates.victims_of(job, self._context.running(job))
+            if not parts:
+                continue
+            price = sum(part.price for part in parts)
+            moves = candidates.jobs[job]
+            rule = EvictionRule.CONSOLIDATE if moves else self._rules.rule_for(job)
+            victim = replace(self._shown(job), price=price, rule=rule)
+            return max(part.tier for part in parts), price, victim
+        return None
+
+    def protected(self, job: Job) -> ConsideredVictim:
+        """Return a workload that isn't eligible, with what protects it."""
+        return replace(self._shown(job), protected=self._protection(job))
+
+    def _shown(self, job: Job) -> ConsideredVictim:
+        prices, now_s = self._context.policy.price, self._context.now_s
+        return ConsideredVictim(
+            job.name, job.spec.project, job.devices_held()[0], lost_work(job, prices, now_s)
+        )
+
+    def _protection(self, job: Job) -> str:
+        """Return what protects a workload from the requester."""
+        requester = self._rules.job
+        if not requester.can_preempt:
+            return f"{requester.name} may not preempt"
+        return self._own_protection(job) or self._queue_protection(job)
+
+    def _own_protection(self, job: Job) -> str:
+        """Return what protects a workload from every requester; empty if nothing does."""
+        context, disruptions = self._context, self._context.accounting.disruptions
+        if not job.preemptible:
+            return "it is non-preemptible"
+        if not is_past_min_runtime(job, context.policy, context.now_s):
+            return "it is within its minimum run time"
+        pods = job.running_pods()
+        if any(disruptions.allows((pod,)) for pod in pods):
+            return ""
+        budgets = ", ".join(disruptions.blocking(pods))
+        return f"PodDisruptionBudget {budgets}" if budgets else "its eviction was refused a moment ago"
+
+    def _queue_protection(self, job: Job) -> str:
+        """Return why the requester has no claim on what a workload holds."""
+        rules = self._rules
+        if job.name in rules.job.stopped_for:
+            return f"{rules.job.name} was stopped for it a moment ago"
+        if job.project == rules.job.project:
+            return "its priority is no lower"
+        if not rules.any_reclaim:
+            return f"{rules.job.spec.project} has no claim beyond its quota"
+        return f"{job.spec.project} is not over what it may hold"
+
+
+def _kinds(
+    context: PreemptionContext, rules: PreemptionRules
+) -> Iterable[tuple[PreemptionKind, QuotaProtection]]:
+    """Return the kinds of preemption open to a requester, with the protection that each may override."""
+    found: list[tuple[PreemptionKind, QuotaProtection]] = []
+    if not rules.job.can_preempt:
+        return found
+    if rules.any_reclaim:
+        found.append((PreemptionKind.RECLAIM, rules.protections()[-1]))
+    found.append((PreemptionKind.PREEMPT, QuotaProtection.NONE))
+    if context.policy.consolidation.enabled:
+        found.append((PreemptionKind.CONSOLIDATE, QuotaProtection.NONE))
+    return found

@@ -1,0 +1,106 @@
+"""Reasons of pending workloads, suggestions that let them start, and details of decisions."""
+
+import asyncio
+
+from fastapi import APIRouter, Response
+
+from weir.api.answers import WhyAnswer
+from weir.api.decision import DecisionAnswer
+from weir.engine.pending_reasons import pending_reason
+from weir.local.server.admission import highest_priority
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.routes.common import ThePool, Who, find_stored, problems, said
+from weir.local.server.workload_lookup import live_name, unknown_workload
+from weir.service.cluster_copy import ClusterFacts, cluster_facts
+from weir.service.decision_details import explain_decision
+from weir.service.pending_reasons import explanation
+from weir.service.queue_rows import ancestor_rows, queue_rows
+from weir.service.suggestions import SuggestionOptions, suggestions
+from weir.state.cluster import Cluster
+
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+
+
+@routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
+async def why(name: str, pool: ThePool, who: Who) -> Response:
+    """Return why a workload is pending, its queues' numbers, and changes that would let it start."""
+    name = live_name(pool.view, name)
+    row = pool.view.row(name)
+    if row is None:
+        _, row = await find_stored(pool, name)
+        return said(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
+    running, pending = pool.view.counts()
+
+    def read(cluster: Cluster) -> tuple[WhyAnswer, ClusterFacts | None]:
+        now_s = pool.clock()
+        job = cluster.jobs.get(name)
+        rows = queue_rows(cluster, pool.policy, now_s, running, pending)
+        queues = ancestor_rows(rows, row.project)
+        status = row.status
+        if job is None:
+            return WhyAnswer(name=name, status=status, reason=row.reason, queues=queues), None
+        found = (
+            explanation(pending_reason(cluster, pool.policy, job, now_s))
+            if status == "pending"
+            else row.reason
+        )
+        place, waiting = _place(cluster, name)
+        answer = WhyAnswer(
+            name=name,
+            status=status,
+            reason=found,
+            evicted=row.evicted,
+            position=place,
+            waiting=waiting,
+            queues=queues,
+        )
+        tries = status == "pending" and who.may_act_in(row.project)
+        with_usage = pool.policy.usage.k > 0
+        return answer, cluster_facts(cluster, with_usage=with_usage) if tries else None
+
+    if row.status != "pending" or not who.may_act_in(row.project):
+        answer, _ = await pool.query(read)
+        return said(pool.on_wall_clock(answer))
+    most = highest_priority(pool.inventory.of[row.project], who)
+    async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
+        answer, picture = await pool.query(read)
+        found = []
+        if picture is not None:
+            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, SuggestionOptions(most))
+    return said(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
+
+
+def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
+    """Return its place among the pending workloads of its project, and their number."""
+    job = cluster.jobs[name]
+    keys = [
+        of.line_key(at) for of in cluster.waiting_of.get(job.project, ()) for at in range(len(of.members))
+    ]
+    if job.waiting is None:
+        return None, len(keys)
+    mine = next(job.waiting.line_key(at) for at, member in enumerate(job.waiting.members) if member[2] is job)
+    return 1 + sum(key < mine for key in keys), len(keys)
+
+
+@routes.get("/{name}/decision", response_model=DecisionAnswer, responses=problems(403, 404, 409))
+async def decision(name: str, pool: ThePool, who: Who) -> Response:
+    """Return how the nodes score for a workload, and the victims that it may evict with their price."""
+    name = live_name(pool.view, name)
+    row = pool.view.row(name)
+    if row is None:
+        raise unknown_workload(name[:80])
+    if not who.may_act_in(row.project):
+        raise RequestRefused(403, f"{name} belongs to project {row.project}, and only its members see this.")
+
+    def read(cluster: Cluster) -> ClusterFacts | None:
+        known = name in cluster.jobs
+        return cluster_facts(cluster, with_usage=pool.policy.usage.k > 0) if known else None
+
+    async with pool.suggesting.turn(who):
+        facts = await pool.query(read)
+        found = None
+        if facts is not None:
+            found = await asyncio.to_thread(explain_decision, facts, pool.policy, name)
+    if found is None:
+        raise RequestRefused(409, f"{name} can't be placed now; `weir why {name}` says why.")
+    return said(found)

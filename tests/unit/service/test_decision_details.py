@@ -1,0 +1,85 @@
+"""Details of a decision name the node that is chosen, and as eligible every victim that is taken."""
+
+from weir.api.decision import DecisionAnswer
+from weir.cli.decision import decision_lines
+from weir.cli.terminal import Screen
+from weir.engine.cache import EngineCache
+from weir.engine.cycle import decide
+from weir.engine.plan import Plan
+from weir.model.scenario import Scenario
+from weir.scenario_io import parse_scenario
+from weir.service.cluster_copy import ClusterFacts, cluster_facts
+from weir.service.decision_details import explain_decision
+from weir.simulation.initial_events import build_cluster
+
+FULL = """
+cluster: {nodes: [{name: "n[0-1]", gpus: 4, cpu: 64, memory: 64Gi}]}
+projects: [{name: owner, quota: {gpu: 4}}, {name: lender, quota: {gpu: 0}}]
+workloads:
+- {name: short, project: lender, preemptible: true, pods: [{gpus: 2, placed: [{node: n0}]}]}
+- {name: fixed, project: owner, preemptible: false, pods: [{gpus: 2, placed: [{node: n0}]}]}
+- {name: long, project: lender, preemptible: true, pods: [{gpus: 4, placed: [{node: n1}]}]}
+- {name: asks, project: owner, pods: [{gpus: 2}]}
+"""
+FREE = """
+cluster: {nodes: [{name: empty, gpus: 4, cpu: 64, memory: 64Gi}, {name: started, gpus: 4, cpu: 64, memory: 64Gi}]}
+projects: [{name: owner, quota: {gpu: 4}}]
+workloads:
+- {name: runs, project: owner, pods: [{gpus: 2, placed: [{node: started}]}]}
+- {name: asks, project: owner, pods: [{gpus: 2}]}
+"""
+
+
+def facts_of(text: str) -> tuple[Scenario, ClusterFacts]:
+    scenario = parse_scenario(text, "world")
+    return scenario, cluster_facts(build_cluster(scenario))
+
+
+def explained(text: str, name: str) -> DecisionAnswer:
+    scenario, facts = facts_of(text)
+    found = explain_decision(facts, scenario.policy, name)
+    assert found is not None
+    return found
+
+
+def planned(text: str) -> Plan:
+    scenario = parse_scenario(text, "world")
+    return decide(build_cluster(scenario), scenario.policy, 0.0, EngineCache())
+
+
+def test_first_node_of_a_ranking_is_the_node_of_the_plan() -> None:
+    (ranking,) = explained(FREE, "asks").rankings
+    (place,) = planned(FREE).binds
+    assert [row.node for row in ranking.nodes] == ["started", "empty"]
+    assert (place.pod.workload, place.node) == ("asks", ranking.nodes[0].node)
+    assert (ranking.fitting, [row.free_gpus for row in ranking.nodes]) == (2, [2, 4])
+
+
+def test_victims_of_the_plan_are_eligible_and_others_say_what_protects_them() -> None:
+    found = explained(FULL, "asks")
+    assert [ranking.fitting for ranking in found.rankings] == [0]
+    rows = {row.workload: row for row in found.victims}
+    stopped = {eviction.pod.workload for eviction in planned(FULL).evictions}
+    assert stopped
+    assert stopped <= {name for name, row in rows.items() if not row.protected}
+    assert rows["short"].rule == "reclaim_quota"
+    assert rows["short"].price is not None
+    assert rows["fixed"].protected == "it is non-preemptible"
+    assert (found.eligible, found.protected) == (2, 1)
+
+
+def test_running_workload_is_explained_as_if_it_were_placed_again() -> None:
+    found = explained(FREE, "runs")
+    assert found.again
+    assert found.rankings[0].fitting == 2
+
+
+def test_terminal_marks_the_chosen_node_and_the_protected_victim() -> None:
+    screen = Screen(None, None, colour=False)
+    lines = "\n".join(decision_lines(explained(FREE, "asks"), screen))
+    assert "best first (2 nodes have the capacity)" in lines
+    assert [line.split()[0] for line in lines.splitlines() if line.endswith("chosen")] == ["started"]
+    lines = "\n".join(decision_lines(explained(FULL, "asks"), screen))
+    assert "No node has the capacity for its next pod now" in lines
+    assert "protected: it is non-preemptible" in lines
+    print(lines)
