@@ -177,6 +177,7 @@ def test_the_last_eviction_stays_with_the_workload(cluster: Cluster, plane: Cont
     by, rule = f"{owner.name}/job-mine", "reclaim_quota"
     assert (evicted()["by"], evicted()["rule"]) == (by, rule)
     assert by in evicted()["sentence"]
+    assert "GPU-hours of work and restarts" in evicted()["choice"]
     uid = borrower.workload("job-lent")["metadata"]["uid"]
     assert by in borrower.events(uid)["Evicted"]
     cluster.api.delete(f"/apis/batch/v1/namespaces/{owner.name}/jobs/mine")

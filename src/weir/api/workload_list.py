@@ -38,6 +38,7 @@ class EvictionRow(Answer):
     by: str | None = None  # the workload it was stopped for
     by_user: str | None = None
     by_project: str | None = None
+    choice: str = ""  # its cost, and that of the next choice of victims
 
 
 class WorkloadRow(Answer):

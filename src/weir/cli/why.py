@@ -58,7 +58,8 @@ def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
     lines = [_head(answer, here)]
     if answer.evicted is not None and answer.status == "pending":
         at = f"Evicted {since(answer.evicted.at_s)} ago: {plain(answer.evicted.sentence)}"
-        lines += ["", *wrapped(sentence(at), here.width, "  ").split("\n")]
+        shown = " ".join(part for part in (sentence(at), plain(answer.evicted.choice)) if part)
+        lines += ["", *wrapped(shown, here.width, "  ").split("\n")]
     if answer.reason is not None and answer.status != "succeeded":
         lines += [
             "",

@@ -6,6 +6,7 @@ the nodes that it freed.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Any
@@ -31,8 +32,21 @@ Family = tuple[Any, Any]
 Entry = tuple[Any, int, int]
 """What a node costs at the least, the node, and the version of what is known of it."""
 _UNKNOWN = -1
+_PRICE = 2
+"""Position of the price in what a node costs at the least, after allowances and tier."""
 _SETS_MOST = 8
 """Sets of victims tried on one node, the cheapest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The next node after the chosen one. `dearer` is the least difference in price, in device seconds.
+
+    It is None if the node comes later by quota, fair share or priority, whatever its price.
+    """
+
+    node: int
+    dearer: float | None
 
 
 class CheapestNode:
@@ -150,6 +164,28 @@ class CheapestNode:
         for family, entry in shut:
             heappush(self._heaps[family], entry)
         return found
+
+    def runner_up(self) -> RunnerUp | None:
+        """Return the node that comes after the one that `best` has just returned; None if none is known.
+
+        With pod affinity the order of the nodes depends on the pods placed so far, so none is.
+        """
+        ordered = self._families()
+        if self._shape.pod_rules or not ordered:
+            return None
+        heap = self._heaps[ordered[0]]
+        chosen = heap[0]
+        rest = min(heap[1:3], default=None)
+        if rest is not None:
+            is_level = rest[0][:_PRICE] == chosen[0][:_PRICE]
+            return RunnerUp(rest[1], rest[0][_PRICE][0] - chosen[0][_PRICE][0] if is_level else None)
+        return RunnerUp(self._heaps[ordered[1]][0][1], None) if len(ordered) > 1 else None
+
+    def _families(self) -> list[Family]:
+        """Return the families that still have nodes, the first to give first."""
+        giving = self._victim_candidates.giving
+        families = [family for family, heap in self._heaps.items() if heap]
+        return sorted(families, key=lambda family: (family[0], giving(family[1])))
 
     def _best(
         self, accept: Accept, steps_most: int, open_: Bools | None, shut: list[tuple[Family, Entry]]

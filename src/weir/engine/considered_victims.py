@@ -116,9 +116,8 @@ class _Finder:
 
     def _shown(self, job: Job) -> ConsideredVictim:
         prices, now_s = self._context.policy.price, self._context.now_s
-        return ConsideredVictim(
-            job.name, job.spec.project, job.devices_held()[0], lost_work(job, prices, now_s)
-        )
+        gpus = job.devices_held()[0]
+        return ConsideredVictim(job.name, job.spec.project, gpus, lost_work(job, gpus, prices, now_s))
 
     def _protection(self, job: Job) -> str:
         """Return what protects a workload from the requester."""

@@ -12,7 +12,7 @@
 from weir.engine.allocate import Allocator
 from weir.engine.cache import EngineCache
 from weir.engine.disruption_allowances import DisruptionAllowances
-from weir.engine.eviction_reasons import EvictionReasons
+from weir.engine.eviction_reasons import EvictionReasons, choice_sentence
 from weir.engine.incomplete_gangs import IncompleteGangs
 from weir.engine.nominations import Nominations
 from weir.engine.placer import NodePlacement
@@ -134,12 +134,13 @@ class Cycle:
             for name, placement in zip(names, placements, strict=True):
                 self._nominate(name, [placement], (victim.job.name,))
 
-    def _reasons(self, requester: Job) -> EvictionReasons:
-        return EvictionReasons(self._cluster, self._overlay, requester)
+    def _reasons(self, requester: Job, choice: str = "") -> EvictionReasons:
+        return EvictionReasons(self._cluster, self._overlay, requester, choice)
 
     def _add(self, job: Job, plan: PreemptionPlan) -> None:
         """Add the evictions, moves and nominations of one preemption to the plan."""
-        reasons, overrides = self._reasons(job), plan.kind is PreemptionKind.OVERRIDE
+        choice = choice_sentence(self._cluster, plan, self._policy.price, self._now_s)
+        reasons, overrides = self._reasons(job, choice), plan.kind is PreemptionKind.OVERRIDE
         self._accounting.expect([job.name, *(moved.name for moved, _, _ in plan.moved)])
         freed_by = dict.fromkeys(pod.job.name for pod, _ in plan.stopped)
         freed_by.update(dict.fromkeys(moved.name for moved, _, _ in plan.moved))

@@ -13,9 +13,13 @@ def devices_of(pods: Sequence[Pod]) -> float:
     return sum([pod.gpu_milli() for pod in pods]) / WHOLE_MILLI
 
 
-def lost_work(job: Job, policy: PricePolicy, now_s: float) -> float:
-    """Return what the end of a job costs: work since its last checkpoint and a restart, in device seconds."""
-    return job.devices_held()[0] * max(0.0, now_s - job.since_s) + _restart(job, policy)
+def lost_work(job: Job, devices: float, policy: PricePolicy, now_s: float) -> float:
+    """Return the work on these devices since a job's last checkpoint, and its restart, in device seconds.
+
+    The restart costs what the workload states, or else what the policy assumes.
+    """
+    restart = policy.restart if job.restart_s is None else job.restart_s
+    return devices * max(0.0, now_s - job.since_s) + restart
 
 
 def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, needed: float) -> float:
@@ -26,16 +30,15 @@ def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, need
     gang would be stopped for a single pod.
     """
     devices, most = _held(pods)
-    restart = _restart(job, policy)
     credited = most if len(pods) == 1 else min(most, needed)
-    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
+    return _less_credit(lost_work(job, devices, policy, now_s), credited, policy)
 
 
 def price_of_all(job: Job, policy: PricePolicy, now_s: float, needed: float) -> float:
     """Return the price of stopping a job whose pods all run."""
-    most = job.devices_held()[1]
+    devices, most = job.devices_held()
     credited = most if sum(job.placed) == 1 else min(most, needed)
-    return _less_credit(lost_work(job, policy, now_s), credited, policy)
+    return _less_credit(lost_work(job, devices, policy, now_s), credited, policy)
 
 
 def _less_credit(cost: float, devices: float, policy: PricePolicy) -> float:
@@ -47,15 +50,13 @@ def cheap_to_move(jobs: Iterable[Job], most: float, policy: PricePolicy, now_s: 
 
     Size earns no credit here, for nothing is freed by a move.
     """
-    return [
-        job for job in jobs if job.devices_held()[0] * (now_s - job.since_s) + _restart(job, policy) <= most
-    ]
+    return [job for job in jobs if lost_work(job, job.devices_held()[0], policy, now_s) <= most]
 
 
 def price_of_move(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float) -> float:
     """Return the price of moving these pods; a broken gang restarts completely."""
     devices = job.devices_held()[0] if _breaks(job, pods) else devices_of(pods)
-    return devices * max(0.0, now_s - job.since_s) + _restart(job, policy)
+    return lost_work(job, devices, policy, now_s)
 
 
 def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
@@ -64,11 +65,6 @@ def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
     for pod in pods:
         left[pod.group] -= 1
     return any(have < need for have, need in zip(left, job.needed, strict=True))
-
-
-def _restart(job: Job, policy: PricePolicy) -> float:
-    """Return the cost of a restart: what the workload states, or else what the policy assumes."""
-    return policy.restart if job.restart_s is None else job.restart_s
 
 
 def _held(pods: Sequence[Pod]) -> tuple[float, float]:

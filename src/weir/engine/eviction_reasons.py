@@ -1,23 +1,33 @@
 """Eviction reasons, as data and as one sentence, with the numbers that the rule compared."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from weir.engine.eviction_price import devices_of, lost_work
 from weir.engine.preemption_rules import divergence_level
 from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.victim_search import PreemptionPlan
+from weir.model.policy import PricePolicy
 from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.resources import written
 from weir.state.cluster import Cluster
-from weir.state.jobs import Job
+from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
 
+_HOUR_S = 3600.0
+_ROUND_FROM = 10.0
+"""GPU-hours from which they are shown without decimals."""
 _RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)
 
 
 class EvictionReasons:
-    """Reasons of the evictions for one workload in one cycle."""
+    """Reasons of the evictions for one workload in one cycle. `choice` is the same for all of them."""
 
-    def __init__(self, cluster: Cluster, overlay: QuotaOverlay, asker: Job) -> None:
+    def __init__(self, cluster: Cluster, overlay: QuotaOverlay, asker: Job, choice: str = "") -> None:
         self._cluster = cluster
         self._overlay = overlay
         self._asker = asker
+        self._choice = choice
         self._known: dict[tuple[EvictionRule, int, int], EvictionCause] = {}
 
     def of(self, rule: EvictionRule, victim: Job) -> EvictionCause:
@@ -25,7 +35,8 @@ class EvictionReasons:
         key = (rule, victim.project, victim.priority)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._made(rule, victim)
+            cause = replace(self._made(rule, victim), choice=self._choice)
+            found = self._known[key] = cause
         return found
 
     def _made(self, rule: EvictionRule, victim: Job) -> EvictionCause:
@@ -63,3 +74,32 @@ class EvictionReasons:
         return EvictionCause(
             rule, by, sentence, {**numbers, "by_queue": own, "by_have": own_have, f"by_{what}": own_most}
         )
+
+
+def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy, now_s: float) -> str:
+    """Return what the evictions of a plan cost, and the next choice of victims; empty without evictions."""
+    stopped = _by_job(pod for pod, _ in plan.stopped)
+    if not stopped:
+        return ""
+    lost = sum(lost_work(job, devices_of(pods), prices, now_s) for job, pods in stopped.items())
+    what = "The eviction costs" if len(stopped) == 1 else f"The {len(stopped)} evictions cost"
+    cost = f"{what} {_gpu_hours(lost)} of work and restarts."
+    following = plan.runner_up
+    if following is None:
+        return cost
+    node = cluster.node_names[following.node]
+    if following.dearer is None:
+        return f"{cost} The next choice, on {node}, comes later by quota, fair share or priority."
+    return f"{cost} The next choice, on {node}, costs at least {_gpu_hours(following.dearer)} more."
+
+
+def _by_job(pods: Iterable[Pod]) -> dict[Job, list[Pod]]:
+    found: dict[Job, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(pod.job, []).append(pod)
+    return found
+
+
+def _gpu_hours(seconds: float) -> str:
+    hours = seconds / _HOUR_S
+    return f"{hours:,.0f} GPU-hours" if hours >= _ROUND_FROM else f"{hours:.2f} GPU-hours"

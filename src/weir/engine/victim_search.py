@@ -7,7 +7,7 @@ spared, and a victim that fits elsewhere is moved instead of stopped.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from weir.engine.cheapest_node import CheapestNode, nodes_of
+from weir.engine.cheapest_node import CheapestNode, RunnerUp, nodes_of
 from weir.engine.eviction_price import devices_of
 from weir.engine.feasibility import Bools
 from weir.engine.placer import NodePlacement
@@ -26,12 +26,16 @@ _FIRSTS_MOST = 4
 
 @dataclass(slots=True)
 class PreemptionPlan:
-    """Capacity found for a workload: placements, pods to stop and pods to move."""
+    """Capacity found for a workload: placements, pods to stop and pods to move.
+
+    `runner_up` is the next choice of victims for a workload that lacks one pod; None for others.
+    """
 
     kind: PreemptionKind | None  # None: it fits the capacity after releases
     placements: list[NodePlacement]
     stopped: list[tuple[Pod, EvictionRule]] = field(default_factory=list)
     moved: list[tuple[Job, list[NodePlacement], EvictionRule]] = field(default_factory=list)
+    runner_up: RunnerUp | None = None
 
 
 class VictimSearch:
@@ -60,6 +64,7 @@ class VictimSearch:
         self._nodes: dict[int, CheapestNode] = {}
         self._placements: list[NodePlacement] = []
         self._victims: list[tuple[Victim, EvictionRule]] = []  # in the order in which they were taken
+        self._runner_up: RunnerUp | None = None  # the next choice of victims for its only pod
         self.fell_short = False  # all candidates together don't suffice
         self.is_final = False  # it also fails later, until a checkpoint
 
@@ -112,6 +117,7 @@ class VictimSearch:
                         trial.commit()
                         return taken
         self._placements, self._victims = [], []
+        self._runner_up = None
         self._nodes.clear()
         return None
 
@@ -226,6 +232,8 @@ class VictimSearch:
                 self.is_final = sum(self._candidate.lacks) == 1 and not gave_up
                 return None
             node, going = found
+            if sum(self._candidate.lacks) == 1 and not self._victims:
+                self._runner_up = self._cheapest(pod.shape).runner_up()
             self._remove(going)
             if not self._pod_rules.allows(self._capacity.columns, pod.shape, node):
                 return None
@@ -335,7 +343,7 @@ class VictimSearch:
 
         Victims that may only move come first, since they go on using quota; then minima before elastic pods.
         """
-        taken = PreemptionPlan(self._kind, self._placements)
+        taken = PreemptionPlan(self._kind, self._placements, runner_up=self._runner_up)
         self._accounting.start(self._placements)
         stopped: set[Job] = set()
         for victim, rule in sorted(self._victims, key=lambda each: (not each[0].moves, not each[0].whole)):

@@ -46,12 +46,16 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class EvictionCause:
-    """Cause of an eviction: the beneficiary, the rule, and the shares of both queues."""
+    """Cause of an eviction: the beneficiary, the rule, and the shares of both queues.
+
+    `choice` says what the eviction costs, and what the next choice of victims would have cost.
+    """
 
     rule: EvictionRule
     by: str | None
     sentence: str
     numbers: Mapping[str, object] = field(default_factory=dict)
+    choice: str = ""
 
 
 def as_clause(sentence: str) -> str:

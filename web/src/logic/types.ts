@@ -110,6 +110,7 @@ export interface Eviction {
   by: string | null
   by_user: string | null
   by_project: string | null
+  choice: string
 }
 
 export interface Why {

@@ -72,7 +72,9 @@ def _evicted(thing: WorkloadObject) -> EvictionRow | None:
     last = thing.status.last_eviction
     if last is None:
         return None
-    return EvictionRow(at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by)
+    return EvictionRow(
+        at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by, choice=last.choice
+    )
 
 
 def pod_rows(thing: WorkloadObject, pods: Iterable[KubePod]) -> list[PodRow]:

@@ -55,6 +55,7 @@ DESCRIPTIONS = {
     "short_since": "Time since which fewer pods run than the minimum; gang_grace counts from here.",
     "rule": "Rule that allowed the preemption.",
     "by": "Workload that the preemption freed capacity for.",
+    "choice": "Cost of the preemption, and that of the next choice of victims.",
     "since": "Time at which the phase began.",
     "estimated_start": "Estimated time of the start, if the workload waits for a known time.",
     "nomination": "Capacity that is reserved for the workload while it is being freed.",

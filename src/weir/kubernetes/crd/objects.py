@@ -107,6 +107,7 @@ class LastEviction(ApiStruct):
     rule: Needed[str] = ""  # docs/reference/reasons.md has them all
     sentence: Needed[str] = ""
     by: str | None = None  # the workload it was stopped for
+    choice: str = ""  # its cost, and that of the next choice of victims
 
 
 class Pause(ApiStruct):

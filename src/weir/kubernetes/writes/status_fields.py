@@ -27,7 +27,13 @@ def pending(gang: Gang) -> Iterator[TrackedPod]:
 
 def eviction_of(cause: EvictionCause, now_s: float) -> Words:
     """Return an eviction as the status of a workload keeps it."""
-    return {"at": moment(now_s), "rule": cause.rule.value, "sentence": cut(cause.sentence), "by": cause.by}
+    return {
+        "at": moment(now_s),
+        "rule": cause.rule.value,
+        "sentence": cut(cause.sentence),
+        "by": cause.by,
+        "choice": cut(cause.choice),
+    }
 
 
 def gate_why(gang: Gang) -> str:

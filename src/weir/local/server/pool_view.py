@@ -295,6 +295,7 @@ class PoolView:
             by=cause.by,
             by_user=None if line is None else line.spec.user,
             by_project=None if line is None else line.spec.project,
+            choice=cause.choice,
         )
 
     def _stops(self, effect: StopPod) -> None:
