@@ -1,5 +1,6 @@
 """Who waits, waits for a reason: nobody who fits, and no owner beside what it may take."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,6 +141,21 @@ def test_what_projects_hold_is_the_sum_of_their_running_pods(world: World) -> No
                 assert found.young + found.others == _sum(
                     row, [pod for preemptible, pod in pods if preemptible]
                 )
+
+
+@examples(30)
+@given(worlds(happens=QUIET), st.integers(0, 255))
+def test_what_projects_hold_on_some_nodes_is_the_sum_of_their_pods_there(world: World, chosen: int) -> None:
+    running = Running(world)
+    for _ in running.run():
+        cluster, policy = running.cluster, world.policy
+        counts = np.array([chosen >> at & 1 for at in range(cluster.capacity.shape[1])], np.bool_)
+        holdings = RunningHoldings(cluster, policy, running.now_s, counts)
+        for row in range(len(cluster.rows)):
+            for project, found in holdings.of(row).items():
+                jobs = cluster.running[project].values()
+                pods = [pod for job in jobs for pod in job.running_pods() if counts[pod.node]]
+                assert found.fixed + found.young + found.others == _sum(row, pods)
 
 
 def _sum(row: int, pods: list[Pod]) -> int:

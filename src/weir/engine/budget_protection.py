@@ -24,12 +24,27 @@ class Protection(NamedTuple):
     names: tuple[str, ...]
 
 
-def protection_of(job: Job, disruptions: DisruptionAllowances, row: int) -> Protection | None:
-    """Return what budgets protect of a running workload of one resource; None if that is nothing."""
+def units_of(pods: Iterable[Pod], row: int, nodes: Sequence[bool] | None) -> int:
+    """Return the amount of a resource that pods hold on the nodes that count, which are all with None."""
+    return sum(
+        [
+            amount
+            for pod in pods
+            if nodes is None or nodes[pod.node]
+            for at, amount in pod.amounts
+            if at == row
+        ]
+    )
+
+
+def protection_of(
+    job: Job, disruptions: DisruptionAllowances, row: int, nodes: Sequence[bool] | None
+) -> Protection | None:
+    """Return what budgets protect of a workload's resource on these nodes; None if that is nothing."""
     pods = _protected(job, disruptions)
-    if not pods:
+    units = units_of(pods, row, nodes)
+    if not pods or (nodes is not None and not units):
         return None
-    units = sum(amount for pod in pods for at, amount in pod.amounts if at == row)
     return Protection(units, tuple(disruptions.blocking(pods)))
 
 

@@ -4,8 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.engine.budget_protection import MAX_BUDGETS, PROTECTED, BudgetProtection, Protection, protection_of
+from weir.engine.budget_protection import (
+    MAX_BUDGETS,
+    PROTECTED,
+    BudgetProtection,
+    Protection,
+    protection_of,
+    units_of,
+)
 from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.feasibility import Bools
 from weir.engine.infeasible import amount_phrase
 from weir.engine.preemption_rules import PreemptionRules, divergence_level, is_past_min_runtime
 from weir.model.policy import Policy
@@ -33,12 +41,16 @@ class ProjectHoldings:
 
 
 class RunningHoldings:
-    """Holdings of all projects in one state, counted once for all requesters."""
+    """Holdings of all projects in one state, counted once for all requesters that may use the same nodes.
 
-    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+    `nodes` masks the nodes that count; None: all nodes.
+    """
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, nodes: Bools | None = None) -> None:
         self._cluster = cluster
         self._policy = policy
         self._now_s = now_s
+        self._nodes = None if nodes is None else nodes.tolist()
         self._disruptions = DisruptionAllowances(cluster, policy, now_s)
         self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
 
@@ -49,7 +61,8 @@ class RunningHoldings:
             found = self._by_row[row] = {
                 project: self._total(project, row) for project in self._cluster.running
             }
-            self._without_nominated(found, row)
+            if self._nodes is None:
+                self._without_nominated(found, row)
             if self._policy.min_runtime.any or self._disruptions.any:
                 left = DisruptionAllowances(self._cluster, self._policy, self._now_s)
                 for project, running in self._cluster.running.items():
@@ -58,6 +71,14 @@ class RunningHoldings:
         return found
 
     def _total(self, project: int, row: int) -> ProjectHoldings:
+        if self._nodes is not None:
+            found = ProjectHoldings()
+            for job in self._cluster.running[project].values():
+                if job.preemptible:
+                    found.others += self.units(job, row)
+                else:
+                    found.fixed += self.units(job, row)
+            return found
         ledger = self._cluster.ledger
         fixed = ledger.fixed[project][row]
         return ProjectHoldings(fixed, others=ledger.allocated[project][row] - fixed)
@@ -86,7 +107,7 @@ class RunningHoldings:
 
         Evictable work uses up what `left` allows, so that a budget protects what exceeds its allowance.
         """
-        protection = protection_of(job, left, row) if left.any else None
+        protection = protection_of(job, left, row, self._nodes) if left.any else None
         if not job.preemptible:
             if protection is not None:
                 found.fixed -= protection.units
@@ -101,12 +122,12 @@ class RunningHoldings:
             left.use(job.running_pods())
 
     def units(self, job: Job, row: int) -> int:
-        """Return the amount that the running pods of a workload hold."""
-        return sum([amount for pod in job.running_pods() for at, amount in pod.amounts if at == row])
+        """Return the amount that the running pods of a workload hold on the nodes that count."""
+        return units_of(job.running_pods(), row, self._nodes)
 
     def protection(self, job: Job, row: int) -> Protection | None:
         """Return what budgets protect of a running workload; None if they protect nothing of it."""
-        return protection_of(job, self._disruptions, row) if self._disruptions.any else None
+        return protection_of(job, self._disruptions, row, self._nodes) if self._disruptions.any else None
 
 
 class IneligibleVictims:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from weir.engine.allocate import Allocator
 from weir.engine.cache import EngineCache
 from weir.engine.disruption_allowances import DisruptionAllowances
@@ -46,7 +48,7 @@ class ReasonContext:
         usage = usage_of(cluster, policy, now_s)
         self.overlay = QuotaOverlay(cluster, policy, usage, excess=self.feasibility.excess)
         self.checks = QuotaChecks(policy, self.overlay, self.feasibility)
-        self.holdings = RunningHoldings(cluster, policy, now_s)
+        self._holdings: dict[bytes, RunningHoldings] = {}  # by the nodes that count
         self._shortages: dict[tuple[tuple[int, ...], tuple[AffinityPolicy, ...]], Shortage] = {}
         self._allocator: Allocator | None = None
 
@@ -64,6 +66,20 @@ class ReasonContext:
         """Return the rights of a candidate."""
         owner = self.checks.is_owner(candidate.of, candidate.at)
         return PreemptionRules(self.overlay, self.policy, candidate, owner, self.now_s)
+
+    def holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
+        """Return what running work holds of a resource on the nodes that a candidate may use."""
+        affinity = self.feasibility.affinity(candidate.job)
+        usable = np.zeros(self.cluster.capacity.shape[1], np.bool_)
+        for _, shape, _ in self.lacking(candidate):
+            usable |= self.feasibility.feasible_nodes(shape, affinity)[0][: len(usable)]
+        nodes = None if usable[self.cluster.capacity[row] > 0].all() else usable
+        key = b"" if nodes is None else nodes.tobytes()
+        found = self._holdings.get(key)
+        if found is None:
+            found = RunningHoldings(self.cluster, self.policy, self.now_s, nodes)
+            self._holdings[key] = found
+        return found
 
     def lacking(self, candidate: Candidate) -> list[tuple[str, RequestShape, int]]:
         """Return the groups that lack pods: name, shape and number."""

@@ -12,6 +12,7 @@ from weir.engine.reason_context import ReasonContext
 from weir.model.reasons import Reason, ReasonCode
 from weir.model.resources import GPU, span
 from weir.state.jobs import Job
+from weir.state.shapes import GPU_ROW
 
 Fitting = Sequence[tuple[str, int, int]]
 """The groups that lack pods: name, pods that fit now, and pods that are lacking."""
@@ -56,7 +57,9 @@ def _no_victims(
     if older := _older_claims(context, candidate, rules):
         claims = older_claims_phrase(context.cluster, candidate, older, numbers)
         return Reason(ReasonCode.OLDER_CLAIM, f"{where}; {claims}", numbers)
-    victims = IneligibleVictims(context.cluster, context.policy, rules, context.now_s, context.holdings)
+    row = context.cluster.rows.known(resource)
+    holdings = context.holdings(candidate, GPU_ROW if row is None else row)
+    victims = IneligibleVictims(context.cluster, context.policy, rules, context.now_s, holdings)
     partners = victims.of_preemption_cycle()
     if partners:
         numbers["partners"] = partners

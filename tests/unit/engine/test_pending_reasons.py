@@ -163,3 +163,42 @@ workloads:
     _, _, holders = reason.partition("no eligible victims: ")
     assert holders.startswith("1 GPU is held by workloads that PodDisruptionBudget borrows/never protects; ")
     assert holders.count("held by") == 4
+
+
+TWO_MODELS = """
+cluster:
+  nodes:
+  - {{name: "a[0-1]", gpus: 4, gpu_model: A100}}
+  - {{name: "h[0-1]", gpus: 4, gpu_model: H100, {taint}}}
+projects: [{{name: vision, quota: {{gpu: 6}}}}, {{name: speech, quota: {{gpu: 10}}}}]
+workloads:
+- {{name: serve, project: speech, type: inference, pods: [{{gpus: 3, {asks}, placed: [{{node: h0}}]}}]}}
+- {{name: train, project: speech, pods: [{{gpus: 4, placed: [{{node: a0}}]}}]}}
+- {{name: fixed, project: speech, type: inference, pods: [{{gpus: 3, placed: [{{node: a1}}]}}]}}
+- {{name: own, project: vision, pods: [{{gpus: 2, {asks}, placed: [{{node: h1}}]}}]}}
+- {{name: waits, project: vision, pods: [{{gpus: 4, {asks}}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("taint", "asks"),
+    [
+        ("labels: {pool: fast}", "gpu_models: [H100]"),
+        ("labels: {pool: fast}", "node_selector: {pool: fast}"),
+    ],
+)
+def test_only_nodes_that_the_request_may_use_count_for_its_holders(taint: str, asks: str) -> None:
+    scenario = parse_scenario(TWO_MODELS.format(taint=taint, asks=asks), "world")
+    reason = play(scenario, 1).pods["waits/0/0"].reason or ""
+    _, _, holders = reason.partition("no eligible victims: ")
+    assert holders == (
+        "3 GPUs are held by non-preemptible work of speech; "
+        "2 GPUs are held by its own project at no lower priority"
+    )
+
+
+def test_holders_on_all_nodes_count_where_the_request_may_use_all() -> None:
+    scenario = parse_scenario(TWO_MODELS.format(taint="labels: {pool: fast}", asks="memory: 0"), "world")
+    reason = play(scenario, 1).pods["waits/0/0"].reason or ""
+    assert "6 GPUs are held by non-preemptible work of speech" in reason
+    assert "4 GPUs are held by speech, which is not over what it may hold" in reason
