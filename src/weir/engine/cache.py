@@ -14,7 +14,7 @@ from weir.engine.reservation import Reservation
 from weir.model.policy import AffinityPolicy, Policy
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Size
+from weir.state.jobs import EquivalenceClass, Pod, Size
 from weir.state.shapes import RequestShape
 
 _LOG_MOST = 1 << 16
@@ -39,6 +39,7 @@ class EngineCache:
         # order of pending workloads of one size for a swap
         self.reserved: tuple[list[EquivalenceClass], list[Reservation]] | None = None
         self.swap_order: dict[Size, list[tuple[RuntimeKeyOrder, EquivalenceClass, int]]] = {}
+        self.blocked: dict[str, Pod] = {}  # by nominated workload: a pod whose capacity wasn't free yet
         self._policy: Policy | None = None
         self._static_version = -1
         self._capacity: Capacity | None = None

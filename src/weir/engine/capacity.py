@@ -54,11 +54,12 @@ class Capacity:
     def after_releases(self, cluster: Cluster) -> "Capacity":
         """Return the capacity after every stopping pod is gone."""
         columns = self.columns.copy()
-        for node in cluster.releasing_on:
-            columns.free[:, node] += cluster.releasing.free[:, node]
-            columns.share[node] += cluster.releasing.share[node]
-            columns.memory[node] += cluster.releasing.memory[node]
-            columns.marks[:, node] += cluster.releasing.marks[:, node]
+        if cluster.releasing_on:
+            at = np.fromiter(cluster.releasing_on, np.intp, len(cluster.releasing_on))
+            columns.free[:, at] += cluster.releasing.free[:, at]
+            columns.share[at] += cluster.releasing.share[at]
+            columns.memory[at] += cluster.releasing.memory[at]
+            columns.marks[:, at] += cluster.releasing.marks[:, at]
         return Capacity(columns, self.device_memory)
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:

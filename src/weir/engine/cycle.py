@@ -55,7 +55,8 @@ class Cycle:
         self._overlay = QuotaOverlay(cluster, policy, usage, shares, self._feasibility.excess)
         disruptions = DisruptionAllowances(cluster, policy, now_s)
         self._accounting = Accounting(cluster, self._overlay, disruptions)
-        self._nominations = Nominations(cluster, policy, self._capacity, self._feasibility.pod_rules(), now_s)
+        rules = self._feasibility.pod_rules()
+        self._nominations = Nominations(cluster, policy, self._capacity, rules, now_s, cache.blocked)
         self._gangs = IncompleteGangs(cluster, policy, now_s)
         self._plan = Plan()
 

@@ -15,20 +15,30 @@ class Nominations:
     """Nominations of the cluster at one time."""
 
     def __init__(
-        self, cluster: Cluster, policy: Policy, capacity: Capacity, rules: PodAffinityRules, now_s: float
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        capacity: Capacity,
+        rules: PodAffinityRules,
+        now_s: float,
+        blocked: dict[str, Pod],
     ) -> None:
+        """`blocked` keeps, from cycle to cycle, a pod of each workload whose capacity isn't free yet."""
         self._cluster = cluster
         self._grace_s = policy.gang_grace
         self._capacity = capacity
         self._rules = rules
         self._now_s = now_s
+        self._blocked = blocked
 
     def ended(self) -> Iterator[tuple[str, list[NodePlacement] | None]]:
         """Yield each workload whose nomination ends, with the placements to bind; None to release it."""
+        for name in self._blocked.keys() - self._cluster.nominated.keys():
+            del self._blocked[name]
         for name in sorted(self._cluster.nominated):
             job = self._cluster.nominated[name]
             pods = [pod for group in job.pods for pod in group if pod.nomination is not None]
-            if all(pod.phase is Phase.NOMINATED and self._is_free(pod) for pod in pods):
+            if self._are_free(name, pods):
                 if self._allows(pods, self._cluster.free_capacity):
                     yield (
                         name,
@@ -55,6 +65,19 @@ class Nominations:
             for pod in pods
         )
 
+    def _are_free(self, name: str, pods: list[Pod]) -> bool:
+        """Return True if no other pod holds the nominated capacity of any of these pods any more.
+
+        Each cycle asks until the last node is free, so the pod that waited in the last cycle is asked first.
+        """
+        before = self._blocked.get(name)
+        for pod in pods if before is None or not _has(pods, before) else (before, *pods):
+            if pod.phase is not Phase.NOMINATED or not self._is_free(pod):
+                self._blocked[name] = pod
+                return False
+        self._blocked.pop(name, None)
+        return True
+
     def _is_free(self, pod: Pod) -> bool:
         """Return True if no other pod holds the nominated capacity of a pod any more."""
         assert pod.nomination is not None
@@ -63,3 +86,8 @@ class Nominations:
         return all(columns.free[row, node] >= 0 for row, _ in pod.shape.needs) and all(
             columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
         )
+
+
+def _has(pods: list[Pod], pod: Pod) -> bool:
+    """Return True if it is one of these pods."""
+    return any(each is pod for each in pods)
