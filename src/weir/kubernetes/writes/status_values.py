@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -23,7 +24,12 @@ LATEST_S = 253402300799.0
 
 def moment(at_s: float) -> str:
     """Return a time as the API writes it."""
-    at_s = min(max(at_s, 0.0), LATEST_S) if math.isfinite(at_s) else LATEST_S
+    return _second(int(min(max(at_s, 0.0), LATEST_S)) if math.isfinite(at_s) else int(LATEST_S))
+
+
+@lru_cache(maxsize=4096)
+def _second(at_s: int) -> str:
+    """Return a whole second as the API writes it; most times of a burst are of few seconds."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
