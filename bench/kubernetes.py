@@ -15,13 +15,15 @@ Cases, with the goals of the design in brackets:
     reason      why a gang of ten whole nodes can't run on the full cluster, from its creation (1 s)
 
 Weir is installed as in production, with its account's rights and limits; its webhooks are called with
---webhooks. It runs as this interpreter has it, and says itself which engine that is.
+--webhooks. It runs as this interpreter has it, and says itself which engine that is. Its manifests are
+applied and its sources compiled to bytecode before a case begins, as on every node that has its image.
 
 Rates are bindings, from the first to the last. Everything runs on this one machine, the API server too;
 who used how many seconds of its processors in each case, and what was written, is in the JSON.
 """
 
 import argparse
+import compileall
 import os
 import re
 import sys
@@ -39,6 +41,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, log_lines, project
 from tools.controlplane.work import job, pod
 
+import weir as weir_package
 from bench.kube_made import Bare, Count
 from bench.tables import show
 
@@ -67,11 +70,16 @@ class Rig:
         self.bare = Bare(plane, at_once=AT_ONCE)
         self.rates: dict[str, float] = {}
         install_kinds(plane.api)
+        compileall.compile_dir(weir_package.__path__[0], quiet=2)
+
+    def install(self) -> Installed:
+        """Apply the manifests of a Weir that has yet to be started."""
+        return Installed(self.plane, webhooks=self.webhooks, extra=DEBUG)
 
     @contextmanager
-    def weir(self) -> Iterator[Weir]:
+    def weir(self, installed: Installed | None = None) -> Iterator[Weir]:
         """Weir, started now."""
-        with Installed(self.plane, webhooks=self.webhooks, extra=DEBUG) as running:
+        with installed or self.install() as running:
             self.cluster.until(lambda: any(running.lines("started")) or running.check(), 60, "Weir to start")
             self.engine = running.engine()
             yield running
@@ -240,8 +248,9 @@ def made(rig: Rig) -> Row:
     """Pods that wait for Weir, which is started then."""
     with rig.teams(made=rig.gpus):
         rig.bare.create([pod("made", f"one-{at}") for at in range(rig.gpus)])
-        with Measured(rig) as measured, rig.weir() as weir:
-            return measured.until_running(rig.gpus, weir)
+        installed = rig.install()
+        with Measured(rig) as measured, rig.weir(installed) as running:
+            return measured.until_running(rig.gpus, running)
 
 
 def stock_jobs(rig: Rig) -> Row:
