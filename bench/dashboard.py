@@ -1,21 +1,23 @@
 """Measures the dashboard: weight, time to paint, cost of the stream. Run `python -m bench.dashboard`."""
 
-import argparse
 import http.client
 import json
 import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 from tests.unit.local.server.server_process import serving
 
+from bench.dashboard_front import front_of
+from bench.dashboard_rows import Measured, parser_of, percentile, report
 from weir.api.answers import Explanation, WorkloadRow
-from weir.local.server.dashboard.live_frames import COLUMNS, compressed, workload_columns
-from weir.local.server.dashboard.live_hub import LiveTable
+from weir.local.server.dashboard.live_frames import compressed, workload_columns
+from weir.local.server.dashboard.live_hub import TICK_S, LiveTable
 from weir.local.server.dashboard.page_files import FOLDER
 
 FLAGS = (
@@ -25,7 +27,15 @@ FLAGS = (
     "--disable-sync",
     "--no-first-run",
 )
-CHANGES = 20
+PAINTS = 5
+STEPS = 3
+WORDS = ("project:project-7", "train-3", "status:pending")
+STEP = """async ([name, value]) => {
+  const box = document.getElementById('filter'); const began = performance.now()
+  if (name === 'filter') { box.value = value; box.dispatchEvent(new Event('input', {bubbles: true})) }
+  else document.querySelector(`th.${value} button`).click()
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)))
+  return performance.now() - began }"""
 SENTENCE = "insufficient capacity: node-17 has 3 GPUs free, a pod asks for 8; vision would hold 40 of 32 GPUs"
 
 
@@ -74,46 +84,30 @@ def whole_list(count: int) -> tuple[bytes, dict[str, Any]]:
     }
 
 
-def painted(browser: Any, server: Any, count: int, line: bytes) -> dict[str, Any]:
-    """Return how soon rows of a list are painted, and the next frame after a filter and an order."""
+def painted(browser: Any, server: Any, count: int, limits: tuple[float, float]) -> Iterator[Measured]:
+    """Yield how soon rows of a list are painted, and the next frame after a filter and an order."""
+    line, cost = whole_list(count)
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
-    fresh = [True]  # the list comes once for each load of the page
-    page.on("framenavigated", lambda _: fresh.__setitem__(slice(None), [True]))
-
-    def answer(route: Any) -> None:
-        if fresh.pop() if fresh else False:
-            route.fulfill(status=200, body=line)
-
-    page.route("**/api/v1/dashboard/stream", answer)
-    page.goto(link(server))
-    page.wait_for_selector("main")
-    page.goto(f"{server.url}/#/workloads")
-    times = []
-    for _ in range(3):
-        page.reload()
-        page.wait_for_selector("tbody a")
-        times.append(page.evaluate("new Promise(d => requestAnimationFrame(() => d(performance.now())))"))
-    step = """async ([name, value]) => {
-      const box = document.getElementById('filter'); const began = performance.now()
-      if (name === 'filter') { box.value = value; box.dispatchEvent(new Event('input', {bubbles: true})) }
-      else document.querySelector(`th.${value} button`).click()
-      await new Promise(done => requestAnimationFrame(() => setTimeout(done)))
-      return performance.now() - began }"""
-    filters = [
-        page.evaluate(step, ["filter", word]) for word in ("project:project-7", "train-3", "status:pending")
-    ]
-    page.evaluate(step, ["filter", ""])
-    sorts = [page.evaluate(step, ["sort", column]) for column in ("h0", "h5", "h7")]
-    elements = page.evaluate("document.querySelectorAll('*').length")
-    context.close()
-    return {
-        "rows": count,
-        "painted_ms": round(statistics.median(times)),
-        "filter_ms": round(max(filters)),
-        "sort_ms": round(max(sorts)),
-        "elements": elements,
-    }
+    with front_of(server.url, line) as url:
+        page.goto(url + link(server).removeprefix(server.url))
+        page.wait_for_selector("main")
+        page.goto(f"{url}/#/workloads")
+        times = []
+        for _ in range(PAINTS):
+            page.reload()
+            page.wait_for_selector("tbody a")
+            times.append(page.evaluate("new Promise(d => requestAnimationFrame(() => d(performance.now())))"))
+        filters = [page.evaluate(STEP, ["filter", word]) for word in WORDS for _ in range(STEPS)]
+        page.evaluate(STEP, ["filter", ""])
+        sorts = [page.evaluate(STEP, ["sort", column]) for column in ("h0", "h5", "h7", "h1") * STEPS]
+        elements = page.evaluate("document.querySelectorAll('*').length")
+        context.close()
+    yield Measured(f"longest row of the list of {count:,}", cost["bytes_a_row_max"], 300, "bytes")
+    yield Measured(f"navigation to {count:,} rows painted, median", statistics.median(times), limits[0], "ms")
+    yield Measured(f"filter {count:,} rows to the next frame, longest", max(filters), limits[1], "ms")
+    yield Measured(f"sort {count:,} rows to the next frame, longest", max(sorts), limits[1], "ms")
+    yield Measured(f"elements in the page with {count:,} rows", elements, 1500, "")
 
 
 def link(server: Any) -> str:
@@ -124,14 +118,14 @@ def link(server: Any) -> str:
     return server.url + path
 
 
-def changes(browser: Any, server: Any) -> dict[str, Any]:
-    """Return how soon a submission that REST has accepted is painted."""
+def changes(browser: Any, server: Any, count: int) -> Iterator[Measured]:
+    """Yield how soon a submission is painted, from before its request."""
     page = browser.new_context().new_page()
     page.goto(link(server))
     page.goto(f"{server.url}/#/workloads")
     page.wait_for_selector("main h1")
     times = []
-    for index in range(CHANGES):
+    for index in range(count):
         name = f"change-{index}"
         page.evaluate(
             """name => { window.seen = new Promise(done => {
@@ -140,32 +134,34 @@ def changes(browser: Any, server: Any) -> dict[str, Any]:
               look() }) }""",
             name,
         )
+        time.sleep(index * 0.618 % 1 * TICK_S)  # changes come at any moment between two frames
         began = time.time()
-        server.submit("sleep", "600", name=name, gpus=0.1)
-        times.append(page.evaluate("window.seen") / 1e3 - began)
-    times.sort()
-    return {"p50_ms": round(times[len(times) // 2] * 1e3), "max_ms": round(times[-1] * 1e3)}
+        server.submit("sleep", "600", name=name, gpus=0.01)
+        times.append((page.evaluate("window.seen") / 1e3 - began) * 1e3)
+    yield Measured(f"change to painted, p50 of {count}", percentile(times, 0.5), 400, "ms")
+    yield Measured(f"change to painted, p99 of {count}", percentile(times, 0.99), 800, "ms")
 
 
-def main() -> None:
-    """Measure all, side by side with the limits."""
-    parser = argparse.ArgumentParser(prog="bench.dashboard", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="only the list of 10,000 rows")
-    parser.add_argument("--output", default="text", choices=("text", "json"))
-    args = parser.parse_args()
-    print(f"script and style, gzipped: {weight() / 1000:.1f} kB of 90; columns of a row: {len(COLUMNS)}")
+def rows(quick: bool) -> Iterator[Measured]:
+    """Measure all."""
+    yield Measured("script and style, gzipped", round(weight() / 1000, 1), 90, "kB")
     with (
         tempfile.TemporaryDirectory() as name,
         serving(Path(name) / "home") as server,
         sync_playwright() as here,
     ):
         browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
-        for count, must_ms in ((10_000, 1000), (100_000, 2500))[: 1 if args.quick else 2]:
-            line, cost = whole_list(count)
-            print(f"list of {count:,} in the server: {cost}")
-            print(f"page, {must_ms} ms to paint at most: {painted(browser, server, count, line)}")
-        print(f"change to painted, 400 ms p50 and 800 ms p99 at most: {changes(browser, server)}")
+        yield from painted(browser, server, 10_000, (1000, 100))
+        if not quick:
+            yield from painted(browser, server, 100_000, (2500, 200))
+        yield from changes(browser, server, 20 if quick else 200)
         browser.close()
+
+
+def main() -> None:
+    """Print all, side by side with the limits."""
+    args = parser_of("dashboard", (__doc__ or "").split("\n", 1)[0]).parse_args()
+    report(rows(args.quick), args.output)
 
 
 if __name__ == "__main__":

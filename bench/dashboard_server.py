@@ -1,18 +1,14 @@
-"""Measures the server of the dashboard: 50 viewers, a year of history, kill -9 under a page.
+"""Measures the server of the dashboard: 50 viewers, a replay, a year of history, kill -9 under a page.
 
-python -m bench.dashboard_server [viewers history kills] [--quick]
+python -m bench.dashboard_server [viewers what_if history kills] [--quick]
 """
 
-import argparse
-import http.client
-import json
-import os
 import shutil
-import socket
 import statistics
 import tempfile
-import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,93 +16,95 @@ from playwright.sync_api import sync_playwright
 from tests.browser.conftest import CHROMIUM, ServingOnPort
 from tests.unit.local.server.server_process import serving
 from tests.unit.store.fixtures import opened, submitted
+from tests.unit.store.week import record_week
 
+from bench.dashboard_load import Spent, changes, fill, memory_mb, spend, viewers
+from bench.dashboard_rows import Measured, parser_of, report
 from weir.control.port import EndWorkload
 from weir.state.events import WorkloadOutcome
 from weir.store import HistoryEvent, UsageSample, UsageSamples
 
 VIEWERS = 50
-LOAD_S = 10.0
+CHANGES_PER_S = 200
+KILL_CHANGES_PER_S = 20
+ROUNDS = 5
+ROUND_S = 6.0
 TOGETHER = 500
+JOBS = 1_000_000
 DAY_S = 86400.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def cpu_s(pid: int) -> float:
-    """Return the processor time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line)
-    return int(line.split()[1]) / 1000
-
-
-def view(server: Any, token: str) -> socket.socket:
-    """Open the live stream, and read it in a thread until the socket is closed."""
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
-    found = socket.create_connection((host, int(port)))
-    head = f"GET /api/v1/dashboard/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
-    found.sendall(f"{head}\r\n".encode())
-
-    def read() -> None:
-        try:
-            while found.recv(1 << 16):
-                pass
-        except OSError:
-            return
-
-    threading.Thread(target=read, daemon=True).start()
-    return found
-
-
-def load(server: Any) -> tuple[float, int]:
-    """Change a priority as often as one client can; return the share of a core, and changes a second."""
-    asked = http.client.HTTPConnection(server.url.removeprefix("http://"))
-    headers = {"Authorization": f"Bearer {server.token}"}
-    began_s, began_cpu_s, changes = time.monotonic(), cpu_s(server.process.pid), 0
-    while (passed_s := time.monotonic() - began_s) < LOAD_S:
-        body = json.dumps({"priority": changes % 50})
-        asked.request("POST", f"/api/v1/workloads/waits-{changes % 100}/priority", body, headers)
-        asked.getresponse().read()
-        changes += 1
-        time.sleep(max(0.0, began_s + changes / 80 - time.monotonic()))
-    return (cpu_s(server.process.pid) - began_cpu_s) / passed_s, round(changes / passed_s)
-
-
-def viewers() -> dict[str, Any]:
-    """Return what 50 viewers cost the server, beyond the same changes without any."""
-    with tempfile.TemporaryDirectory() as name, serving(Path(name) / "home") as server:
-        for at in range(100):
-            server.submit("true", name=f"waits-{at}", gpus=4, priority=1)
-            server.ask("POST", f"/api/v1/workloads/waits-{at}/suspend")
+def compared(
+    server: Any, beside: Callable[[], AbstractContextManager[None]], rounds: int
+) -> tuple[list[Spent], list[Spent]]:
+    """Return the cost of the same changes alone and beside something else, by turns."""
+    alone, together = [], []
+    with changes(server, CHANGES_PER_S) as done:
         time.sleep(2.0)
-        alone, changes = load(server)
-        before_mb = memory_mb(server.process.pid)
+        for _ in range(rounds):
+            alone.append(spend(server, done, ROUND_S))
+            with beside():
+                together.append(spend(server, done, ROUND_S))
+    return alone, together
+
+
+def slower_percent(alone: list[Spent], together: list[Spent]) -> float:
+    """Return by how much decisions take longer, as the median of the rounds."""
+    return 100 * statistics.median(
+        b.decision_ms / a.decision_ms - 1 for a, b in zip(alone, together, strict=True)
+    )
+
+
+def watch(quick: bool) -> Iterator[Measured]:
+    """Yield what 50 viewers cost the server, beyond the same changes without any."""
+    with tempfile.TemporaryDirectory() as name, serving(Path(name) / "home") as server:
+        fill(server)
         tokens = [
             server.ask("POST", "/api/v1/tokens", {"user": f"user-{at}", "projects": ["default"]})[1]["token"]
             for at in range(5)
         ]
-        open_ = [view(server, tokens[at % 5]) for at in range(VIEWERS)]
-        time.sleep(2.0)
-        together, seen = load(server)
+        before_mb = memory_mb(server.process.pid)
+        alone, together = compared(server, lambda: viewers(server, VIEWERS, tokens), 1 if quick else ROUNDS)
         grown_mb = memory_mb(server.process.pid) - before_mb
-        for each in open_:
-            each.close()
-    share = round(100 * (together - alone), 1)
-    return {
-        "core_percent": share,
-        "core_percent_max": 15,
-        "MB": round(grown_mb, 1),
-        "MB_max": 60,
-        "changes_a_s": [changes, seen],
-    }
+        server.stop_all()
+    seen = statistics.median(spent.changes_per_s for spent in together)
+    core = statistics.median(b.core - a.core for a, b in zip(alone, together, strict=True))
+    what = f"{VIEWERS} viewers, {seen:.0f} changes a second"
+    yield Measured(f"{what}: part of a core", 100 * core, 15, "%")
+    yield Measured(f"{what}: memory", grown_mb, 60, "MB")
+    yield Measured(f"{what}: slower decisions", slower_percent(alone, together), 5, "%")
 
 
-def history(jobs: int) -> dict[str, Any]:
-    """Return how long a year of history takes: the report in the store, and the page."""
+def replay(quick: bool) -> Iterator[Measured]:
+    """Yield by how much decisions take longer while What if replays the history."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name) / "home"
+        with opened(home) as store:
+            record_week(store, time.time() - 60, 2000)
+        with serving(home) as server:
+            server.ask("PUT", "/api/v1/projects/default", {"name": "default", "quota": {"gpu": 4}})
+            fill(server)
+            alone, together = compared(server, lambda: replaying(server), 1 if quick else ROUNDS)
+            server.stop_all()
+    yield Measured("What if replays: slower decisions", slower_percent(alone, together), 5, "%")
+
+
+@contextmanager
+def replaying(server: Any) -> Iterator[None]:
+    """Replay the history with one more node, until the block ends."""
+    asked = {"alternatives": ["add-nodes=1x8"], "since": "7d", "seeds": 10}
+    status, made = server.ask("POST", "/api/v1/what-if", asked)
+    assert status in (200, 201, 202), made
+    time.sleep(1.0)
+    yield
+    found = server.get(f"/api/v1/what-if/{made['id']}")
+    assert found["state"] == "running", f"the replay was over too soon: {found['sentence'] or found['state']}"
+    server.ask("DELETE", f"/api/v1/what-if/{made['id']}")
+
+
+def history(quick: bool) -> Iterator[Measured]:
+    """Yield how long a year of history takes: the report in the store, and the page."""
+    jobs = 2_000 if quick else JOBS
     now_s = time.time()
     with tempfile.TemporaryDirectory() as name:
         home = Path(name) / "home"
@@ -122,8 +120,10 @@ def history(jobs: int) -> dict[str, Any]:
             painted = _painted(server)
         finally:
             server.end()
-    report = round(statistics.median(times) * 1e3)
-    return {"jobs": jobs, "report_ms": report, "painted_ms": painted, "painted_ms_max": 300}
+    yield Measured(
+        f"year of {jobs:,} workloads, report of the store", statistics.median(times) * 1e3, 300, "ms"
+    )
+    yield Measured(f"year of {jobs:,} workloads, chosen to painted", painted, 300, "ms")
 
 
 def _year(store: Any, jobs: int, now_s: float) -> None:
@@ -187,59 +187,77 @@ def _painted(server: Any) -> int:
     return round(statistics.median(times))
 
 
-def kills(count: int) -> dict[str, Any]:
-    """Return how soon a page says that a killed server is gone, and is right again after its restart."""
+def kills(quick: bool) -> Iterator[Measured]:
+    """Yield how soon a page says that a killed server is gone, and is right again after its restart."""
+    count = 5 if quick else 50
     said, right = [], []
     with tempfile.TemporaryDirectory() as name, sync_playwright() as here:
         server = ServingOnPort(Path(name) / "home", 4)
         browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
         try:
+            fill(server)
             page = browser.new_page()
             page.goto(server.link())
             page.goto(f"{server.url}/#/workloads")
             page.locator(".state", has_text="live").wait_for()
-            for at in range(count):
-                server.submit("sleep", "1000", name=f"run-{at}", gpus=0.05)
-                began = time.monotonic()
-                server.kill()
-                page.get_by_text("No connection to the server").wait_for()
-                said.append(time.monotonic() - began)
-                server.begin()
-                began = time.monotonic()
-                page.locator(".state", has_text="live").wait_for(timeout=60_000)
-                rest = {row["name"] for row in server.get("/api/v1/workloads?limit=1000")["items"]}
-                while set(page.get_by_role("table").locator("tbody a").all_inner_texts()) != rest:
-                    time.sleep(0.02)
-                right.append(time.monotonic() - began)
+            with changes(server, KILL_CHANGES_PER_S):
+                for at in range(count):
+                    server.submit("true", name=f"more-{at}", gpus=4)
+                    began = time.monotonic()
+                    server.kill()
+                    page.get_by_text("No connection to the server").wait_for()
+                    said.append(time.monotonic() - began)
+                    server.begin()
+                    began = time.monotonic()
+                    until_equal(page, server)
+                    right.append(time.monotonic() - began)
             server.stop_all()
         finally:
             browser.close()
             if server.process.poll() is None:
                 server.end()
-    return {
-        "kills": count,
-        "said_s": round(max(said), 2),
-        "said_s_max": 2,
-        "right_s": round(max(right), 2),
-        "right_s_max": 3,
-    }
+    yield Measured(f"killed {count} times under load: page says so, longest", max(said), 2, "s")
+    yield Measured(f"killed {count} times: every row equals REST, longest", max(right), 3, "s")
+
+
+ROWS = """() => {
+  if (!document.querySelector('.state').textContent.includes('live')) return []
+  const rows = [...document.querySelectorAll('tbody tr:not([aria-hidden])')]
+  const last = cell => cell.textContent.trim().split(' ').at(-1)
+  const cells = ['.h0 a', '.h1 .ellipsis', '.h2 .ellipsis', '.h4', '.h5']
+  return rows.map(row => cells.map(cell => last(row.querySelector(cell)))) }"""
+
+
+def until_equal(page: Any, server: Any) -> None:
+    """Wait until the rows that the page shows are those of REST, and no row is missing."""
+    while True:
+        rows = page.evaluate(ROWS)
+        found = server.get("/api/v1/workloads?limit=1000")
+        rest = {
+            row["name"]: [row["name"], row["project"], row["user"], row["status"], f"{row['devices']:g}"]
+            for row in found["items"]
+        }
+        newest = sorted(found["items"], key=lambda row: -row["uid"])[: len(rows)]
+        if rows and rows == [rest[row["name"]] for row in newest] and counted(page) == found["total"]:
+            return
+        time.sleep(0.02)
+
+
+def counted(page: Any) -> int:
+    """Return the number of workloads that the page says it lists."""
+    text: str = page.locator(".chosen [role=status]").inner_text()
+    return int(text.split(maxsplit=1)[0].replace(",", "")) if text[:1].isdigit() else -1
+
+
+WORK = {"viewers": watch, "what_if": replay, "history": history, "kills": kills}
 
 
 def main() -> None:
     """Measure what is named, side by side with the limits."""
-    about = (__doc__ or "").split("\n", 1)[0]
-    parser = argparse.ArgumentParser(prog="bench.dashboard_server", description=about)
-    parser.add_argument("which", nargs="*", default=["viewers", "history", "kills"])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", default="text", choices=("text", "json"))
+    parser = parser_of("dashboard_server", (__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("which", nargs="*", default=list(WORK))
     args = parser.parse_args()
-    jobs, count = (2_000, 5) if args.quick else (100_000, 50)
-    work = {"viewers": viewers, "history": lambda: history(jobs), "kills": lambda: kills(count)}
-    found = {name: work[name]() for name in args.which}
-    if args.output == "json":
-        print(json.dumps([{"name": name, **row} for name, row in found.items()]))
-    for name, row in found.items() if args.output == "text" else ():
-        print(f"{name}: {row}", flush=True)
+    report((row for name in args.which for row in WORK[name](args.quick)), args.output)
 
 
 if __name__ == "__main__":

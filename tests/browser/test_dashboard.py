@@ -230,7 +230,7 @@ def test_node_is_drained_and_undrained_and_a_priority_is_changed(
 ) -> None:
     page = opened(screen="nodes")
     with running(server, "moves", project="vision") as uid:
-        page.get_by_role("button", name="Drain").click()
+        page.get_by_role("button", name="Drain", exact=True).click()
         form = page.get_by_role("form")
         form.get_by_text("1 workload would stop").wait_for()
         form.get_by_role("link", name="moves").wait_for()
@@ -245,17 +245,35 @@ def test_node_is_drained_and_undrained_and_a_priority_is_changed(
         page.get_by_role("button", name="Set").click()
         page.get_by_text("priority 77").wait_for()
         go(page, server, "nodes")
-        page.get_by_role("button", name="Undrain").click()
+        page.get_by_role("button", name="Undrain", exact=True).click()
         page.get_by_role("button", name="Drain", exact=True).wait_for()
         server.until("moves", "running")
+
+
+def test_gpu_is_drained_and_undrained(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened(screen="nodes")
+    page.get_by_role("button", name="Drain GPU 3").click()
+    form = page.get_by_role("form", name="Drain GPU 3")
+    form.get_by_label("Reason").fill("<i>memory errors</i>")
+    form.get_by_role("button", name="Yes, drain").click()
+    page.get_by_role("cell", name="<i>memory errors</i>", exact=False).wait_for()
+    with running(server, "elsewhere", project="vision", gpus=3):
+        (node,) = server.get("/api/v1/nodes")["items"]
+        assert [device["workloads"] for device in node["devices"]] == [["elsewhere"]] * 3 + [[]]
+        assert "memory errors" in run_weir(server, "nodes")
+        go(page, server, "now")
+        page.get_by_role("button", name=re.compile("GPU 3 of .*: drained")).wait_for()
+        go(page, server, "nodes")
+        page.get_by_role("button", name="Undrain GPU 3").click()
+        page.get_by_role("button", name="Drain GPU 3").wait_for()
 
 
 def test_history_shows_what_rest_and_the_command_line_say(
     opened: Callable[..., Any], server: ServingOnPort
 ) -> None:
-    for by in ("project", "user"):
+    for by in ("project", "user", "gpu_model"):
         page = opened(screen=f"history?by={by}&since=30d")
-        table = page.get_by_role("region", name=f"History by {by}")
+        table = page.get_by_role("region", name=f"History by {by.replace('gpu_', 'GPU ')}")
         table.wait_for()
         with page.expect_download() as saving:
             page.get_by_role("button", name="Save as CSV").click()

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { carryOut, fits, mayActIn } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
 import { csv } from '../src/logic/csv'
-import { counts, matches, parseFilter, sorted, toggled } from '../src/logic/filter'
+import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
 import { ago, amount, bytes, colourOf, sentence, shortOf, span } from '../src/logic/format'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
@@ -24,7 +24,7 @@ const queue = (name: string, more: Partial<Queue> = {}): Queue => ({
   max_priority: null, max_priority_of: {}, times: {}, allocated: { gpu: 0 }, share: {}, running: 0, pending: 0, warnings: [], ...more,
 })
 const device = (index: number, more: Partial<Device> = {}): Device => ({
-  index, model: null, memory: 1, allocated: 0, use: null, memory_used: null, temperature_c: null, power_w: null, errors: null, workloads: [], foreign: null, ...more,
+  index, model: null, memory: 1, allocated: 0, use: null, memory_used: null, temperature_c: null, power_w: null, errors: null, workloads: [], foreign: null, drained: null, ...more,
 })
 const node = (devices: Device[]): PoolNode => ({ name: 'n1', devices, capacity: {}, allocated: {}, labels: {}, pods: 0, virtual: true, others: 0, state: [] })
 const columns = Object.keys(row(1))
@@ -75,10 +75,27 @@ describe('filter', () => {
   })
   test('orders and counts', () => {
     const rows = [row(1, { gpus: 4, name: 'b' }), row(2, { gpus: 1, name: 'a' })]
+    expect(counts(rows)).toEqual({ running: 2 })
     expect(sorted(rows, 'newest', false, 0).map((each) => each.uid)).toEqual([2, 1])
     expect(sorted(rows, 'name', false, 0).map((each) => each.uid)).toEqual([2, 1])
     expect(sorted(rows, 'gpus', true, 0).map((each) => each.uid)).toEqual([1, 2])
-    expect(counts(rows)).toEqual({ running: 2 })
+  })
+
+  test('a list stays sorted as rows come, change and go', () => {
+    const random = (seed: number) => () => (seed = (seed * 48271) % 2147483647) / 2147483647
+    for (const order of ['newest', 'name', 'project', 'status', 'gpus', 'age', 'ran'])
+      for (const down of [false, true]) {
+        const next = random(7)
+        const made = (uid: number) => row(uid, { name: `w${Math.floor(next() * 20)}`, project: `p${Math.floor(next() * 3)}`, gpus: Math.floor(next() * 4), status: next() < 0.5 ? 'pending' : 'running' })
+        const all = new Map([...Array(60).keys()].map((uid) => [uid, made(uid)]))
+        let list = sorted([...all.values()], order, down, 100)
+        for (let step = 0; step < 20; step++) {
+          for (let uid = 0; uid < 80; uid++) if (next() < 0.1) all.set(uid, made(uid))
+          for (const uid of [...all.keys()]) if (next() < 0.05) all.delete(uid)
+          list = resorted(list, all, order, down, 100)
+          expect(list).toEqual(sorted([...all.values()], order, down, 100))
+        }
+      }
   })
 })
 

@@ -207,6 +207,7 @@ class DeviceRow(Answer):
     power_w: float | None = None
     errors: int | None = None  # of memory, uncorrected, since the driver was loaded
     foreign: str | None = None  # the process outside the pool that uses it: nothing is started on it then
+    drained: str | None = None  # by whom and why: nothing is started on it
 
 
 class NodeRow(Answer):
@@ -279,7 +280,7 @@ class CheckpointPage(Page):
 
 
 class UsageRow(Answer):
-    """Use over a span of time, of one project, department, user, workload type or node."""
+    """Use over a span of time, of one project, department, user, workload type, node or GPU model."""
 
     key: str
     allocated_gpu_s: float
@@ -297,7 +298,7 @@ class UsageReport(Answer):
 
     since_s: float
     until_s: float
-    by: Literal["project", "department", "user", "type", "node"]
+    by: Literal["project", "department", "user", "type", "node", "gpu_model"]
     rows: list[UsageRow]
 
 

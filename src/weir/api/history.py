@@ -5,7 +5,7 @@ from typing import Literal
 from weir.api.answers import UsageRow
 from weir.api.workload_list import Answer
 
-By = Literal["project", "department", "user", "type", "node"]
+By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
 
 class WaitTimes(Answer):

@@ -70,6 +70,12 @@ class DrainAsked(Entry):
     keep_running: bool = False
 
 
+class GpuDrainAsked(Entry):
+    """Request to drain a GPU of a node. The work that it runs goes on."""
+
+    reason: Annotated[str, Field(max_length=200)] = ""
+
+
 class SecretAsked(Entry):
     """Value of a secret."""
 

@@ -55,11 +55,16 @@ def _state_tone(row: "NodeRow") -> Tone:
     return "bad" if any(each.startswith("overcommitted") for each in row.state) else "plain"
 
 
+def _states(row: "NodeRow") -> str:
+    gpus = [f"GPU {device.index} {device.drained}" for device in row.devices if device.drained]
+    return ", ".join([*row.state, *gpus]) or NOTHING
+
+
 NODES: "tuple[Column[NodeRow], ...]" = (
     Column("NODE", lambda row: row.name, least=10),
     Column("GPUS HELD", _devices_held, right=True),
     Column("OTHERS", _others, right=True, drop=1),
-    Column("STATE", lambda row: ", ".join(row.state) or NOTHING, least=10, tone=_state_tone),
+    Column("STATE", _states, least=10, tone=_state_tone),
     Column("MODEL", _models, least=8, drop=4),
     Column("USE", _used, right=True, drop=2),
     Column("CPU HELD", lambda row: _allocated(row, "cpu"), right=True, drop=3),
@@ -113,13 +118,25 @@ def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
 
 
 @app.command
-def drain(name: str, /, *, reason: str = "", keep_running: bool = False, yes: bool = False) -> int:
+def drain(
+    name: str,
+    /,
+    *,
+    gpu: int | None = None,
+    reason: str = "",
+    keep_running: bool = False,
+    yes: bool = False,
+) -> int:
     """Start nothing on a node, and stop its workloads: they wait, with the run they saved.
+
+    With --gpu, start nothing on one of its GPUs; the work that this GPU runs goes on.
 
     Parameters
     ----------
     name
         The node.
+    gpu
+        Index of one GPU of it, as `weir top` shows it.
     reason
         Why, for people whose workloads wait.
     keep_running
@@ -130,6 +147,10 @@ def drain(name: str, /, *, reason: str = "", keep_running: bool = False, yes: bo
     from weir.cli.connect import connect
 
     with connect() as pool:
+        if gpu is not None:
+            pool.drain_gpu(name, gpu, reason=reason)
+            print(f"GPU {gpu} of {name} is drained; `weir nodes undrain {name} --gpu {gpu}` undoes it.")
+            return 0
         stopped = [] if keep_running else pool.node_workloads(name)
         if stopped and not yes:
             for row in stopped:
@@ -144,19 +165,24 @@ def drain(name: str, /, *, reason: str = "", keep_running: bool = False, yes: bo
 
 
 @app.command
-def undrain(name: str, /) -> int:
+def undrain(name: str, /, *, gpu: int | None = None) -> int:
     """Let workloads start on a drained node again.
 
     Parameters
     ----------
     name
         The node.
+    gpu
+        Index of one drained GPU of it.
     """
     from weir.cli.connect import connect
 
     with connect() as pool:
-        pool.undrain(name)
-    print(f"Workloads start on {name} again.")
+        if gpu is None:
+            pool.undrain(name)
+        else:
+            pool.undrain_gpu(name, gpu)
+    print(f"Workloads start on {name if gpu is None else f'GPU {gpu} of {name}'} again.")
     return 0
 
 
@@ -186,6 +212,8 @@ def _on(row: "DeviceRow") -> list[str]:
 
 def _share(device: _NodeDevice) -> str:
     allocated = device.row.allocated
+    if allocated <= 0 and device.row.drained is not None:
+        return "drained"
     if allocated <= 0 and device.row.foreign is not None:
         return "foreign"
     return "free" if allocated <= 0 else "whole" if allocated >= 1 else percent(allocated)

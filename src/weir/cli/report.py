@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = App(name="report", help="Report who used what over a time.")
 
 Report = TypeVar("Report", bound="UsageReport | HistoryReport")
-By = Literal["project", "department", "user", "type", "node"]
+By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
 
 def _of_held(part: float | None, row: "UsageRow") -> str:
@@ -35,7 +35,7 @@ def _of_held(part: float | None, row: "UsageRow") -> str:
 def columns(by: str) -> "tuple[Column[UsageRow], ...]":
     """Return the columns; the head of the first one is the kind of the rows."""
     return (
-        Column(by.upper(), lambda row: row.key or "-", least=10),
+        Column(by.upper().replace("_", " "), lambda row: row.key or "-", least=10),
         Column("GPU HOURS", lambda row: hours(row.allocated_gpu_s), right=True),
         Column("USED", lambda row: _of_held(row.used_gpu_s, row), right=True, drop=1),
         Column("IDLE HOURS", lambda row: hours(row.idle_gpu_s), right=True, drop=2),
@@ -57,7 +57,7 @@ class ReportOptions:
     until: str | None = None
     """End, in the same form; now by default."""
     by: By = "project"
-    """Kind of the rows: project, department, user, type or node."""
+    """Kind of the rows: project, department, user, type, node or gpu_model."""
     output: Annotated[Literal["table", "csv", "json"], Parameter(name=("--output", "-o"))] = "table"
     """table (hours and percent), csv or json (seconds)."""
 
@@ -166,7 +166,9 @@ def _history_table(report: "HistoryReport") -> list[str]:
     lines = [here.paint(f"{moment(report.since_s)} to {moment(report.until_s)}", "quiet"), ""]
     if not report.rows:
         return [*lines, "Nothing was used."]
-    head: Column[HistoryRow] = Column(report.by.upper(), lambda row: row.key or "-", least=10)
+    head: Column[HistoryRow] = Column(
+        report.by.upper().replace("_", " "), lambda row: row.key or "-", least=10
+    )
     shown = [column for column in HISTORY if column.head != "COST" or report.currency is not None]
     rows = [*report.rows, report.total]
     lines += table(rows, (head, *shown), here)

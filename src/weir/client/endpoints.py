@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weir.client.address import Address
     from weir.client.submissions import Amount, SubmissionFields
 
-By = Literal["project", "department", "user", "type", "node"]
+By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 Kind = Literal["projects", "departments"]
 Action = Literal["stop", "suspend", "resume", "rerun"]
 

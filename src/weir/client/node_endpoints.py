@@ -43,6 +43,21 @@ class NodeEndpoints:
 
         return Call("POST", f"/nodes/{quote(name, safe='')}/undrain", form(NodeRow), body={})
 
+    @endpoint
+    def drain_gpu(self, name: str, gpu: int, *, reason: str = "") -> Call[model.NodeRow]:
+        """Start nothing on one GPU of a node; the work that it runs goes on."""
+        from weir.api.answers import NodeRow
+
+        path = f"/nodes/{quote(name, safe='')}/gpus/{gpu}/drain"
+        return Call("POST", path, form(NodeRow), body={"reason": reason})
+
+    @endpoint
+    def undrain_gpu(self, name: str, gpu: int) -> Call[model.NodeRow]:
+        """Let workloads start on a drained GPU again."""
+        from weir.api.answers import NodeRow
+
+        return Call("POST", f"/nodes/{quote(name, safe='')}/gpus/{gpu}/undrain", form(NodeRow), body={})
+
 
 def _part(name: str) -> str:
     return quote(name, safe="")

@@ -18,7 +18,7 @@ from weir.model.workloads import Request
 _PHRASES = {
     "nodes": "not among the nodes that it names",
     "no devices": "without a GPU",
-    "devices in use by others": "in use outside Weir",
+    "devices in use by others": "short of GPUs, without those drained or in use outside Weir",
     "node_selector": "not matched by its node selector",
     "node rules": "not matched by its node affinity",
     "affinity": "excluded by an affinity of the policy",
@@ -80,8 +80,8 @@ def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:
         case "devices in use by others":
             most = max(node.own_gpus for node in nodes)
             return (
-                f"a pod asks for {_gpus(request.devices)}; at most {most} of a node "
-                f"{'is' if most == 1 else 'are'} not in use outside Weir"
+                f"a pod asks for {_gpus(request.devices)}; the largest node offers {most or 'none'}, "
+                "without GPUs that are drained or in use outside Weir"
             )
         case "gpu_models":
             models = sorted({node.gpu_model or "unnamed" for node in nodes})

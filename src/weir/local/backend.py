@@ -192,6 +192,10 @@ class LocalBackend:
         for fact in self.node.set_drained(drained):
             self.tell(fact)
 
+    def drain_gpus(self, devices: tuple[int, ...]) -> None:
+        """Set the drained devices; the pool starts nothing on them, and their pods run on."""
+        self.tell(self.node.set_drained_devices(devices))
+
     def pods(self) -> list[RunningPod]:
         """Return copies of all starts of pods that aren't over: another thread reads them."""
         with self._lock:

@@ -18,10 +18,21 @@ class LocalNode:
         self.machine = machine
         self.drained: NodeDrained | None = None
         self._lock = threading.Lock()
+        self._foreign: tuple[int, ...] = ()
+        self._drained_devices: tuple[int, ...] = ()
 
     def set_foreign(self, devices: tuple[int, ...]) -> Fact:
         """Set the devices that processes outside the pool use."""
-        return self._changed(foreign_devices=devices)
+        self._foreign = devices
+        return self._without_devices()
+
+    def set_drained_devices(self, devices: tuple[int, ...]) -> Fact:
+        """Set the devices on which nothing may start."""
+        self._drained_devices = devices
+        return self._without_devices()
+
+    def _without_devices(self) -> Fact:
+        return self._changed(foreign_devices=tuple(sorted({*self._foreign, *self._drained_devices})))
 
     def set_drained(self, drained: NodeDrained | None) -> Sequence[Fact]:
         """Drain the node; None undoes it."""

@@ -31,6 +31,7 @@ class DeviceUtilization:
     temperature_c: int | None = None
     power_w: float | None = None
     errors: int | None = None
+    drained: str = ""  # by whom and why nothing starts on it
 
 
 def plain_amount(resource: str, value: float) -> float:
@@ -182,10 +183,11 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                 temperature_c=use.temperature_c,
                 power_w=use.power_w,
                 errors=use.errors,
+                drained=use.drained or None,
             )
             for index in range(node.gpus)
             for use in (seen.get((node.name, index), DeviceUtilization()),)
-            if index not in node.foreign_devices or use.foreign
+            if index not in node.foreign_devices or use.foreign or use.drained
         ]
         allocated = _allocated(cluster, at, node.capacity)
         rows.append(

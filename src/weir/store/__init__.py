@@ -17,6 +17,7 @@ from weir.store.errors import (
 )
 from weir.store.history_report import Prices
 from weir.store.metering import UsageMeter
+from weir.store.model_reports import history_by_model, usage_by_model
 from weir.store.records import (
     DeviceUsageSample,
     HistoryEvent,
@@ -57,4 +58,6 @@ __all__ = [
     "WorkloadFilter",
     "WorkloadOver",
     "WorkloadUsageSample",
+    "history_by_model",
+    "usage_by_model",
 ]

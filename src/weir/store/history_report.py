@@ -8,13 +8,13 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, func, literal, select
 
 from weir.api.answers import UsageRow
-from weir.api.history import By, EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
+from weir.api.history import EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
 from weir.model.reasons import EvictionRule
 from weir.store.codec import mapping_of
 from weir.store.database import Database
 from weir.store.records import Retention, UsagePoint
 from weir.store.tables import events, uses, workloads
-from weir.store.usage import UsageReports, in_pieces, pieces
+from weir.store.usage import By, UsageReports, in_pieces, pieces
 
 STOPPED, QUOTA_MET = "stopped", "quota_met"
 EVENTS_MAX: Final = 200_000

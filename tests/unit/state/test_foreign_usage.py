@@ -46,7 +46,10 @@ def test_more_than_the_others_leave_match_no_node(cluster: Cluster) -> None:
     reduce(cluster, workload("three", 3))
     why = pending_reason(cluster, Policy(), cluster.jobs["three"], 1.0)
     assert why is not None
-    assert why.sentence == "a pod asks for 3 GPUs; at most 2 of a node are not in use outside Weir"
+    assert (
+        why.sentence
+        == "a pod asks for 3 GPUs; the largest node offers 2, without GPUs that are drained or in use outside Weir"
+    )
 
 
 def test_a_device_that_both_use_is_over_full_until_one_goes(cluster: Cluster) -> None:

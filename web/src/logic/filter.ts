@@ -69,16 +69,48 @@ function byText(rows: Row[], key: 'name' | 'project' | 'user' | 'status', sign: 
   return ranked.sort((a, b) => sign * (a.rank - b.rank) || b.row.uid - a.row.uid).map((each) => each.row)
 }
 
-export function sorted(rows: Row[], order: string, down: boolean, now_s: number): Row[] {
+type Compare = (a: Row, b: Row) => number
+
+const TEXTS = new Set(['name', 'project', 'user', 'status'])
+const isText = (order: string): order is 'name' | 'project' | 'user' | 'status' => TEXTS.has(order)
+
+function compareBy(order: string, down: boolean, now_s: number): Compare {
   const sign = down ? -1 : 1
-  const found = [...rows]
-  const text = (key: 'name' | 'project' | 'user' | 'status') => byText(found, key, sign)
-  const number = (value: (row: Row) => number) => found.sort((a, b) => sign * (value(a) - value(b)) || b.uid - a.uid)
-  if (order === 'name' || order === 'project' || order === 'user' || order === 'status') return text(order)
-  if (order === 'gpus') return number((row) => row.gpus)
-  if (order === 'age') return number((row) => -row.submitted)
-  if (order === 'ran') return number((row) => ranFor(row, now_s))
-  return found.sort((a, b) => b.uid - a.uid)
+  const by = (value: (row: Row) => number): Compare => (a, b) => sign * (value(a) - value(b)) || b.uid - a.uid
+  if (isText(order)) return (a, b) => (a[order] < b[order] ? -sign : a[order] > b[order] ? sign : b.uid - a.uid)
+  if (order === 'gpus') return by((row) => row.gpus)
+  if (order === 'age') return by((row) => -row.submitted)
+  if (order === 'ran') return by((row) => ranFor(row, now_s))
+  return (a, b) => b.uid - a.uid
+}
+
+export function sorted(rows: Row[], order: string, down: boolean, now_s: number): Row[] {
+  if (isText(order)) return byText([...rows], order, down ? -1 : 1)
+  return [...rows].sort(compareBy(order, down, now_s))
+}
+
+/** The rows in the order of a list from before: only those that changed since are compared. */
+export function resorted(before: readonly Row[], rows: ReadonlyMap<number, Row>, order: string, down: boolean, now_s: number): Row[] {
+  const kept = before.filter((row) => rows.get(row.uid) === row)
+  if (order === 'ran' || kept.length < rows.size / 2) return sorted([...rows.values()], order, down, now_s)
+  if (kept.length === rows.size) return kept
+  const known = new Set(kept)
+  const compare = compareBy(order, down, now_s)
+  const fresh = [...rows.values()].filter((row) => !known.has(row)).sort(compare)
+  const found: Row[] = []
+  let at = 0
+  for (const row of fresh) {
+    let [low, high] = [at, kept.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (compare(kept[middle]!, row) < 0) low = middle + 1
+      else high = middle
+    }
+    for (; at < low; at++) found.push(kept[at]!)
+    found.push(row)
+  }
+  for (; at < kept.length; at++) found.push(kept[at]!)
+  return found
 }
 
 /** Count rows by status. */

@@ -26,6 +26,8 @@ export class Live {
   private readonly stopped = new AbortController()
   private readonly channel = new BroadcastChannel('weir.live')
   private leads = false
+  /** Another tab was heard: without one, no frame is copied to the channel. */
+  private accompanied = false
   private clock = 0
 
   start(): void {
@@ -84,7 +86,7 @@ export class Live {
         if (!line) continue
         opened()
         this.take(line)
-        this.tell({ frame: line })
+        if (this.accompanied) this.tell({ frame: line })
       }
     } finally {
       clearTimeout(timer)
@@ -95,6 +97,7 @@ export class Live {
 
   private hear(message: Message): void {
     if (message.from === this.me) return
+    this.accompanied = true
     if (message.hello && this.leads) {
       if (this.state === 'live') this.tell({ frame: JSON.stringify(this.pool.list()) })
       else this.tell({ lost: true })

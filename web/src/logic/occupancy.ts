@@ -5,7 +5,7 @@ import type { Device, PoolEvent, PoolNode, Queue, Row } from './types'
 export const IDLE_BELOW = 0.05
 /** A GPU that is held and used less than this is worth a look; `weir top` marks it too. */
 
-export type Hold = 'free' | 'quota' | 'borrowed' | 'foreign'
+export type Hold = 'free' | 'quota' | 'borrowed' | 'foreign' | 'drained'
 
 export interface Cell {
   node: PoolNode
@@ -42,6 +42,7 @@ export function cellsOf(pool: Pool, node: PoolNode, borrowing: ReadonlySet<numbe
     const rows = device.workloads.map((name) => pool.names.get(name)).filter((row) => row !== undefined)
     let hold: Hold = 'free'
     if (device.foreign) hold = 'foreign'
+    else if (device.drained && device.allocated <= 0) hold = 'drained'
     else if (device.allocated > 0) hold = rows.some((row) => borrowing.has(row.uid)) ? 'borrowed' : 'quota'
     const idle = device.allocated > 0 && device.use !== null && device.use < IDLE_BELOW
     return { node, device, rows, hold, idle }

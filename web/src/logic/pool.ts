@@ -5,6 +5,8 @@ export const OVER: ReadonlySet<Status> = new Set(['succeeded', 'failed', 'stoppe
 export const EVENTS_MAX = 500
 const ENDED_MAX = 200
 
+const COLUMNS = 'uid,name,project,user,type,status,gpus,priority,submitted,started,ran,pods,running,evicted,why,sentence'
+
 type Values = unknown[]
 
 /** A line of the stream. */
@@ -34,6 +36,7 @@ export class Pool {
   /** Server's clock less this browser's, in seconds. */
   ahead_s = 0
   private columns: string[] = []
+  private usual = false
 
   /** Take in a frame; return the numbers of the workloads that changed. */
   take(frame: Frame, now_s: number): number[] {
@@ -44,6 +47,7 @@ export class Pool {
     }
     if (frame.kind === 'list') {
       this.columns = frame.columns ?? []
+      this.usual = this.columns.join() === COLUMNS
       this.rows = new Map()
       this.names = new Map()
       this.ended = new Map()
@@ -87,10 +91,11 @@ export class Pool {
     this.events = [...fresh, ...this.events].sort((a, b) => b.id - a.id).slice(0, EVENTS_MAX)
   }
 
+  /** A row from its values. Rows that are written out share one shape, which makes long lists fast. */
   private row(values: Values): Row {
-    const row: Record<string, unknown> = {}
-    for (let at = 0; at < this.columns.length; at++) row[this.columns[at]!] = values[at]
-    return row as unknown as Row
+    if (!this.usual) return Object.fromEntries(this.columns.map((name, at) => [name, values[at]])) as unknown as Row
+    const [uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, why, sentence] = values
+    return { uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, why, sentence } as Row
   }
 
   private setRow(row: Row): void {

@@ -53,6 +53,8 @@ export interface Device {
   errors: number | null
   workloads: string[]
   foreign: string | null
+  /** By whom and why nothing starts on it. */
+  drained: string | null
 }
 
 export interface PoolNode {

@@ -39,7 +39,8 @@ export interface History {
   points: { at_s: number; span_s: number; allocated_gpu_s: number; used_gpu_s: number; over_quota_gpu_s: number; waiting_s: number }[]
 }
 
-export const BYS = ['project', 'department', 'user', 'type', 'node'] as const
+export const BYS = ['project', 'department', 'user', 'type', 'node', 'gpu_model'] as const
+export const BY_WORDS: Record<(typeof BYS)[number], string> = { project: 'project', department: 'department', user: 'user', type: 'type', node: 'node', gpu_model: 'GPU model' }
 export const PERIODS: [string, string][] = [['1d', 'Day'], ['7d', 'Week'], ['30d', 'Month'], ['365d', 'Year']]
 
 /** GPU-hours with one decimal below 100. */

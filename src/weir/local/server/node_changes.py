@@ -1,9 +1,11 @@
-"""Changes of the pool's node: drained for maintenance, and back."""
+"""Changes of the pool's node and its GPUs: drained for maintenance, and back."""
 
 import asyncio
+from collections.abc import Callable
 
 from weir.control.port import NodeDrained
 from weir.local.server.auth import Person
+from weir.local.server.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
 from weir.local.server.node_drain import NodeDrain, read_drain, write_drain
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused
@@ -18,12 +20,14 @@ class NodeChanges:
         self._pool = pool
         self._control_thread = control_thread
         self._lock = asyncio.Lock()
+        self._gpus = GpuDrains()
 
     def begin(self) -> None:
         """Tell the backend the state that an earlier server kept."""
         drain = read_drain(self._pool.home)
         if drain is not None:
             self._tell(drain)
+        self._tell_gpus(read_gpu_drains(self._pool.home, self._pool.node.gpus))
 
     async def drain(self, name: str, reason: str, keeps_running: bool, person: Person) -> None:
         """Start nothing on a node, and stop its workloads unless they may run on."""
@@ -40,15 +44,37 @@ class NodeChanges:
         await self._change(name, None)
         self._add_event(f"{person.user} lets workloads start on {name} again.", person, name)
 
+    async def drain_gpu(self, name: str, index: int, reason: str, person: Person) -> None:
+        """Start nothing on a GPU; the work that it runs goes on."""
+        await self._change_gpu(
+            name,
+            index,
+            NodeDrain(user=person.user, at_s=self._pool.clock(), reason=reason, keeps_running=True),
+        )
+        because = f" ({reason})" if reason else ""
+        self._add_event(f"{person.user} drains GPU {index} of {name}{because}.", person, name, gpu=index)
+
+    async def undrain_gpu(self, name: str, index: int, person: Person) -> None:
+        """Let workloads start on a GPU again."""
+        await self._change_gpu(name, index, None)
+        sentence = f"{person.user} lets workloads start on GPU {index} of {name} again."
+        self._add_event(sentence, person, name, gpu=index)
+
     async def _change(self, name: str, drain: NodeDrain | None) -> None:
         self.require(name)
         async with self._lock:
-            try:
-                await asyncio.to_thread(write_drain, self._pool.home, drain)
-            except OSError as error:
-                why = error.strerror or type(error).__name__
-                raise RequestRefused(503, f"The state of the node can't be written: {why}.") from None
+            await _written(lambda: write_drain(self._pool.home, drain))
             self._tell(drain)
+
+    async def _change_gpu(self, name: str, index: int, drain: NodeDrain | None) -> None:
+        self.require(name)
+        gpus = self._pool.node.gpus
+        if not 0 <= index < gpus:
+            raise RequestRefused(404, f"{name} has no GPU {index}; its GPUs are 0 to {gpus - 1}.")
+        async with self._lock:
+            drains = self._gpus.changed(index, drain)
+            await _written(lambda: write_gpu_drains(self._pool.home, drains))
+            self._tell_gpus(drains)
 
     def require(self, name: str) -> None:
         """Refuse the name of an unknown node.
@@ -66,7 +92,25 @@ class NodeChanges:
         else:
             pool.backend.drain(NodeDrained(pool.node.name, drain.at_s, drain.sentence, drain.keeps_running))
 
-    def _add_event(self, sentence: str, person: Person, name: str) -> None:
-        numbers = {"user": person.user, "node": name}
+    def _tell_gpus(self, drains: GpuDrains) -> None:
+        self._gpus = drains
+        self._pool.drained_gpus = drains.sentences()
+        self._pool.backend.drain_gpus(tuple(sorted(drains.gpus)))
+
+    def _add_event(self, sentence: str, person: Person, name: str, **more: int) -> None:
+        numbers = {"user": person.user, "node": name, **more}
         self._pool.user_events.append(HistoryEvent(self._pool.clock(), "node", sentence, numbers=numbers))
         self._control_thread.wake()
+
+
+async def _written(write: Callable[[], None]) -> None:
+    """Write a state in a thread.
+
+    Raises:
+        RequestRefused: it can't be written.
+    """
+    try:
+        await asyncio.to_thread(write)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise RequestRefused(503, f"The state of the node can't be written: {why}.") from None

@@ -47,6 +47,10 @@ class PoolBackend(Protocol):
         """Start nothing on the node, and stop its workloads unless they may run on; None undoes it."""
         ...
 
+    def drain_gpus(self, devices: tuple[int, ...]) -> None:
+        """Set the drained devices; the pool starts nothing on them."""
+        ...
+
     def is_quiet(self, workload: str) -> bool:
         """Return True if none of a workload's own processes is left."""
         ...

@@ -7,6 +7,7 @@ from pathlib import Path
 from weir.control.clock import Clock
 from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
+from weir.local.server.gpu_drain import with_drained
 from weir.local.server.metric_series import SeriesStore
 from weir.local.server.metrics import PoolCounters, WorkloadUtilization
 from weir.local.server.pool_backend import PoolBackend
@@ -45,7 +46,9 @@ class PoolState:
         self.event_log = EventLog(self.view)
         self.counters = PoolCounters(self.view)
         self.meter = UsageMeter(self.view.uid_of)
-        self.device_use: dict[tuple[str, int], DeviceUtilization] = {}
+        self._readings: dict[tuple[str, int], DeviceUtilization] = {}
+        self._drained_gpus: dict[int, str] = {}
+        self._device_use: dict[tuple[str, int], DeviceUtilization] = {}
         self.utilization: dict[str, WorkloadUtilization] = {}
         self.disk_trouble: str | None = None
         self.series = SeriesStore(home)
@@ -54,6 +57,26 @@ class PoolState:
         self.backend: PoolBackend
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes
         self.inventory = pool_inventory([node], {}, store.queues())
+
+    @property
+    def device_use(self) -> dict[tuple[str, int], DeviceUtilization]:
+        """Return the latest readings of devices, and which are drained; each change makes a new map."""
+        return self._device_use
+
+    @device_use.setter
+    def device_use(self, readings: dict[tuple[str, int], DeviceUtilization]) -> None:
+        self._readings = readings
+        self._device_use = with_drained(readings, self.node.name, self._drained_gpus)
+
+    @property
+    def drained_gpus(self) -> dict[int, str]:
+        """Return the state of each drained GPU in words."""
+        return self._drained_gpus
+
+    @drained_gpus.setter
+    def drained_gpus(self, sentences: dict[int, str]) -> None:
+        self._drained_gpus = sentences
+        self.device_use = self._readings
 
     def record(self, events: Iterable[HistoryEvent]) -> None:
         """Write down the acts of people, then these events. On the control thread."""

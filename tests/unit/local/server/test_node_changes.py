@@ -3,6 +3,8 @@
 import getpass
 from pathlib import Path
 
+from weir.local.server.gpu_drain import FILE as GPU_FILE
+from weir.local.server.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
 from weir.local.server.node_drain import FILE, NodeDrain, read_drain, write_drain
 
 from .in_process_server import Standing, standing
@@ -58,6 +60,57 @@ async def test_drained_node_keeps_its_state_and_its_running_work_over_a_restart(
         assert "drained" in said["reason"]["sentence"]
         await stands.admin.post(f"/api/v1/nodes/{name}/drain", json={"reason": REASON})
         await stands.until("runs", "pending")
+
+
+async def test_drained_gpu_starts_nothing_and_its_work_runs_on_over_a_restart(tmp_path: Path) -> None:
+    async with standing(tmp_path / "home", end_jobs=False) as stands:
+        await stands.submit(name="runs", gpus=4)
+        await stands.until("runs", "running")
+        name = stands.pool.node.name
+        path = f"/api/v1/nodes/{name}/gpus"
+        member = await stands.member("default")
+        assert (await member.post(f"{path}/2/drain", json={})).status_code == 403
+        assert (await stands.admin.post(f"{path}/4/drain", json={})).status_code == 404
+        assert (await stands.admin.post(f"{path}/-1/undrain")).status_code == 404
+        assert (await stands.admin.post(f"{path}/2/drain", json={"reason": "x" * 201})).status_code == 422
+        assert (await stands.admin.post("/api/v1/nodes/other/gpus/2/drain", json={})).status_code == 404
+        drained = await stands.admin.post(f"{path}/2/drain", json={"reason": REASON})
+        assert drained.json()["devices"][2]["drained"] == f"drained by {getpass.getuser()}: {REASON}"
+        await stands.submit(name="waits", gpus=4)
+        await stands.until_true(
+            lambda said: "are drained" in (said["reason"] or {}).get("sentence", ""), "workloads/waits/why"
+        )
+        assert (await stands.get("workloads/runs"))["status"] == "running"
+    async with standing(tmp_path / "home") as stands:
+        await stands.until("runs", "running")
+        await stands.until_true(
+            lambda said: said["items"] and said["items"][0]["devices"][2]["drained"] is not None, "nodes"
+        )
+        await stands.admin.post("/api/v1/workloads/runs/stop")
+        await stands.submit(name="three", gpus=3)
+        await stands.until("three", "running")
+        (node,) = (await stands.get("nodes"))["items"]
+        assert [device["workloads"] for device in node["devices"]] == [["three"], ["three"], [], ["three"]]
+        assert (await stands.get("workloads/waits"))["status"] == "pending"
+        await stands.admin.post("/api/v1/workloads/three/stop")
+        undrained = await stands.admin.post(f"{path}/2/undrain")
+        assert undrained.json()["devices"][2]["drained"] is None
+        await stands.until("waits", "running")
+        sentences = [event["sentence"] for event in (await stands.get("events", kind="node"))["items"]]
+        assert any("drains GPU 2" in sentence for sentence in sentences)
+
+
+def test_unreadable_drained_gpus_count_as_drained(tmp_path: Path) -> None:
+    assert read_gpu_drains(tmp_path, 2).gpus == {}
+    drain = NodeDrain(user="ops", at_s=1.0, reason=REASON)
+    both = GpuDrains().changed(1, drain).changed(5, drain)
+    write_gpu_drains(tmp_path, both)
+    assert read_gpu_drains(tmp_path, 8) == both
+    assert list(read_gpu_drains(tmp_path, 2).gpus) == [1]
+    (tmp_path / GPU_FILE).write_text('{"gpus": {"-1": {}}}')
+    assert list(read_gpu_drains(tmp_path, 2).gpus) == [0, 1]
+    write_gpu_drains(tmp_path, both.changed(1, None).changed(5, None))
+    assert not (tmp_path / GPU_FILE).exists()
 
 
 def test_unreadable_drained_state_counts_as_drained(tmp_path: Path) -> None:

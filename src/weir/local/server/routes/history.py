@@ -12,7 +12,11 @@ from weir.local.server.auth import Person, require_admin
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, problems, said
+from weir.model.nodes import Node
 from weir.model.resources import seconds
+from weir.service.queue_rows import VIRTUAL_LABEL
+from weir.store import history_by_model, usage_by_model
+from weir.store.usage import By as StoredBy
 
 routes = APIRouter(prefix="/api/v1", tags=["history"])
 _WEEK_S = 7 * 86400.0
@@ -33,9 +37,11 @@ async def usage(
 ) -> Response:
     """Return allocated, used and idle GPU time, and time spent pending."""
     now_s, since_s, until_s = _period(pool, who, since, until, by)
-    return said(
-        pool.on_wall_clock(await asyncio.to_thread(pool.store.usage, since_s, until_s, by, now_s=now_s))
-    )
+    key: StoredBy = "node" if by == "gpu_model" else by
+    found = await asyncio.to_thread(pool.store.usage, since_s, until_s, key, now_s=now_s)
+    if by == "gpu_model":
+        found = usage_by_model(found, lambda node: model_of(pool.node, node))
+    return said(pool.on_wall_clock(found))
 
 
 @routes.get("/history", response_model=HistoryReport, responses=problems(403, 422))
@@ -44,9 +50,12 @@ async def history(
 ) -> Response:
     """Return usage, waits, time to quota, evictions by rule, and cost."""
     now_s, since_s, until_s = _period(pool, who, since, until, by)
+    key: StoredBy = "node" if by == "gpu_model" else by
     found = await asyncio.to_thread(
-        pool.store.history, since_s, until_s, by, now_s=now_s, prices=pool.prices.of(pool.node)
+        pool.store.history, since_s, until_s, key, now_s=now_s, prices=pool.prices.of(pool.node)
     )
+    if by == "gpu_model":
+        found = history_by_model(found, lambda node: model_of(pool.node, node))
     return said(pool.on_wall_clock(found))
 
 
@@ -66,6 +75,13 @@ async def trace(pool: ThePool, who: Who, since: Since = None, until: Until = Non
         models={node.gpu_model for node in pool.inventory.nodes if node.gpu_model is not None},
     )
     return Response(text, media_type="text/csv; charset=utf-8")
+
+
+def model_of(node: Node, name: str) -> str:
+    """Return the GPU model of a node of the history; nodes that are gone have an unknown one."""
+    if name != node.name:
+        return "unknown"
+    return node.gpu_model or ("virtual" if node.labels.get(VIRTUAL_LABEL) == "true" else "unnamed")
 
 
 def _period(

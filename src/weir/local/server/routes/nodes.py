@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import NodePage, NodeRow, WorkloadPage
-from weir.api.submissions import DrainAsked
+from weir.api.submissions import DrainAsked, GpuDrainAsked
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import require_admin
 from weir.local.server.pool import PoolService
@@ -63,6 +63,29 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
     """Let workloads start on a node again."""
     require_admin(who)
     await pool.node_changes.undrain(name, who)
+    return said(await _row(pool, name))
+
+
+@routes.post(
+    "/nodes/{name}/gpus/{gpu}/drain",
+    response_model=NodeRow,
+    responses=problems(403, 404, *BODY_REFUSALS),
+    openapi_extra=takes(GpuDrainAsked, "Why."),
+)
+async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: Who) -> Response:
+    """Start nothing on one GPU of a node from now on; the work that it runs goes on."""
+    require_admin(who)
+    body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
+    note(request, node=name, gpu=gpu, reason=body.reason)
+    await pool.node_changes.drain_gpu(name, gpu, body.reason, who)
+    return said(await _row(pool, name))
+
+
+@routes.post("/nodes/{name}/gpus/{gpu}/undrain", response_model=NodeRow, responses=problems(403, 404, 422))
+async def undrain_gpu(name: str, gpu: int, pool: ThePool, who: Who) -> Response:
+    """Let workloads start on a drained GPU again."""
+    require_admin(who)
+    await pool.node_changes.undrain_gpu(name, gpu, who)
     return said(await _row(pool, name))
 
 

@@ -1,0 +1,131 @@
+"""Load on a pool's server while it is measured: changes at a fixed rate, viewers of the live stream."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CLIENTS = 16
+WAITING = 100
+"""Workloads that wait while their priority changes: each change is a decision."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_DECISIONS = re.compile(r"^weir_decision_seconds_(sum|count) (\S+)$", re.MULTILINE)
+
+
+def fill(server: Any) -> None:
+    """Have one workload hold the pool, and others wait for it."""
+    server.submit("sleep", "100000", name="holds", gpus=server.gpus, preemptible=False)
+    for at in range(WAITING):
+        server.submit("true", name=f"waits-{at}", gpus=server.gpus, priority=1)
+    server.until("holds", "running")
+
+
+@contextmanager
+def changes(server: Any, per_s: float) -> Iterator[list[int]]:
+    """Change priorities at a rate, also of a server that is killed; yield the changes of each client."""
+    ended, done = threading.Event(), [0] * CLIENTS
+
+    def change(client: int) -> None:
+        asked = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+        headers = {"Authorization": f"Bearer {server.token}"}
+        due_s, at = time.monotonic(), client
+        while not ended.is_set():
+            body = json.dumps({"priority": at // WAITING % 50})
+            try:
+                asked.request("POST", f"/api/v1/workloads/waits-{at % WAITING}/priority", body, headers)
+                asked.getresponse().read()
+                done[client] += 1
+            except (OSError, http.client.HTTPException):
+                asked.close()
+                ended.wait(0.05)
+            at += CLIENTS
+            due_s = max(due_s + CLIENTS / per_s, time.monotonic() - 0.1)
+            ended.wait(max(0.0, due_s - time.monotonic()))
+
+    threads = [threading.Thread(target=change, args=(client,)) for client in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield done
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def viewers(server: Any, count: int, tokens: list[str]) -> Iterator[None]:
+    """Read the live stream this many times, in a thread each."""
+    sockets = [_view(server, tokens[at % len(tokens)]) for at in range(count)]
+    try:
+        time.sleep(1.0)
+        yield
+    finally:
+        for each in sockets:
+            each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+def _view(server: Any, token: str) -> socket.socket:
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    found = socket.create_connection((host, int(port)))
+    head = f"GET /api/v1/dashboard/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+    found.sendall(f"{head}\r\n".encode())
+
+    def read() -> None:
+        try:
+            while found.recv(1 << 16):
+                pass
+        except OSError:
+            return
+
+    threading.Thread(target=read, daemon=True).start()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Cost of a time for the server: part of a core, milliseconds of a decision, changes a second."""
+
+    core: float
+    decision_ms: float
+    changes_per_s: float
+
+
+def spend(server: Any, done: list[int], seconds: float) -> Spent:
+    """Let a time pass, and return its cost."""
+    began_s, cpu_s, count = time.monotonic(), cpu_of(server.process.pid), sum(done)
+    total_s, decisions = _decisions(server)
+    time.sleep(seconds)
+    passed_s = time.monotonic() - began_s
+    spent_s, later_s, later = cpu_of(server.process.pid) - cpu_s, *_decisions(server)
+    return Spent(
+        spent_s / passed_s,
+        1e3 * (later_s - total_s) / max(1, later - decisions),
+        (sum(done) - count) / passed_s,
+    )
+
+
+def _decisions(server: Any) -> tuple[float, float]:
+    found = {part: float(value) for part, value in _DECISIONS.findall(server.ask("GET", "/metrics")[1])}
+    return found["sum"], found["count"]
+
+
+def cpu_of(pid: int) -> float:
+    """Return the processor time of a process, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def memory_mb(pid: int) -> float:
+    """Return the resident memory of a process."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line)
+    return int(line.split()[1]) / 1000
