@@ -260,7 +260,7 @@ def test_gpu_is_drained_and_undrained(opened: Callable[..., Any], server: Servin
     with running(server, "elsewhere", project="vision", gpus=3):
         (node,) = server.get("/api/v1/nodes")["items"]
         assert [device["workloads"] for device in node["devices"]] == [["elsewhere"]] * 3 + [[]]
-        assert "memory errors" in run_weir(server, "nodes")
+        assert "memory errors" in run_weir(server, "nodes", "--output", "json")
         go(page, server, "now")
         page.get_by_role("button", name=re.compile("GPU 3 of .*: drained")).wait_for()
         go(page, server, "nodes")
