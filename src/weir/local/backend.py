@@ -31,7 +31,7 @@ from weir.local.fd_watcher import FdWatcher
 from weir.local.fork_client import ForkClient
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
-from weir.local.local_node import LocalNode
+from weir.local.local_node import Devices, LocalNode
 from weir.local.machine import Machine
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
@@ -183,18 +183,14 @@ class LocalBackend:
             self._inbox.append(fact)
         self._wake()
 
-    def foreign(self, devices: tuple[int, ...]) -> None:
-        """Set the devices that processes outside the pool use; the pool starts nothing on them."""
-        self.tell(self.node.set_foreign(devices))
+    def close_devices(self, devices: Devices, *, drained: bool) -> None:
+        """Start nothing on the devices that are drained, or else that processes outside the pool use."""
+        self.tell(self.node.close_devices(devices, drained=drained))
 
     def drain(self, drained: NodeDrained | None) -> None:
         """Start nothing on the node, and stop its workloads unless they may run on; None undoes it."""
         for fact in self.node.set_drained(drained):
             self.tell(fact)
-
-    def drain_gpus(self, devices: tuple[int, ...]) -> None:
-        """Set the drained devices; the pool starts nothing on them, and their pods run on."""
-        self.tell(self.node.set_drained_devices(devices))
 
     def pods(self) -> list[RunningPod]:
         """Return copies of all starts of pods that aren't over: another thread reads them."""

@@ -10,6 +10,8 @@ from weir.local.machine import Machine
 from weir.model.nodes import DRAINED, Taint
 from weir.state.events import NodeSet
 
+Devices = tuple[int, ...]
+
 
 class LocalNode:
     """A machine and its drained state; any thread may change it."""
@@ -18,20 +20,15 @@ class LocalNode:
         self.machine = machine
         self.drained: NodeDrained | None = None
         self._lock = threading.Lock()
-        self._foreign: tuple[int, ...] = ()
-        self._drained_devices: tuple[int, ...] = ()
+        self._foreign: Devices = ()
+        self._drained_devices: Devices = ()
 
-    def set_foreign(self, devices: tuple[int, ...]) -> Fact:
-        """Set the devices that processes outside the pool use."""
-        self._foreign = devices
-        return self._without_devices()
-
-    def set_drained_devices(self, devices: tuple[int, ...]) -> Fact:
-        """Set the devices on which nothing may start."""
-        self._drained_devices = devices
-        return self._without_devices()
-
-    def _without_devices(self) -> Fact:
+    def close_devices(self, devices: Devices, *, drained: bool) -> Fact:
+        """Set the devices that are drained, or else that processes outside the pool use."""
+        if drained:
+            self._drained_devices = devices
+        else:
+            self._foreign = devices
         return self._changed(foreign_devices=tuple(sorted({*self._foreign, *self._drained_devices})))
 
     def set_drained(self, drained: NodeDrained | None) -> Sequence[Fact]:

@@ -95,7 +95,7 @@ class NodeChanges:
     def _tell_gpus(self, drains: GpuDrains) -> None:
         self._gpus = drains
         self._pool.drained_gpus = drains.sentences()
-        self._pool.backend.drain_gpus(tuple(sorted(drains.gpus)))
+        self._pool.backend.close_devices(tuple(sorted(drains.gpus)), drained=True)
 
     def _add_event(self, sentence: str, person: Person, name: str, **more: int) -> None:
         numbers = {"user": person.user, "node": name, **more}

@@ -39,16 +39,12 @@ class PoolBackend(Protocol):
         """Return all starts of pods that aren't over."""
         ...
 
-    def foreign(self, devices: tuple[int, ...]) -> None:
-        """Set the devices that processes outside the pool use; the pool starts nothing on them."""
+    def close_devices(self, devices: tuple[int, ...], *, drained: bool) -> None:
+        """Start nothing on the devices that are drained, or else that processes outside the pool use."""
         ...
 
     def drain(self, drained: NodeDrained | None) -> None:
         """Start nothing on the node, and stop its workloads unless they may run on; None undoes it."""
-        ...
-
-    def drain_gpus(self, devices: tuple[int, ...]) -> None:
-        """Set the drained devices; the pool starts nothing on them."""
         ...
 
     def is_quiet(self, workload: str) -> bool:

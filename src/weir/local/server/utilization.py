@@ -145,7 +145,7 @@ class UtilizationTask:
             self._pool.user_events.append(
                 HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
             )
-        self._pool.backend.foreign(tuple(sorted(found)))
+        self._pool.backend.close_devices(tuple(sorted(found)), drained=False)
 
     def _meter(self, sample: MachineReading, fractions: dict[str, tuple[float, float]]) -> None:
         """Add readings to the history, on the control thread."""

@@ -28,6 +28,9 @@ from weir.local.server.pool import PoolService
 from weir.service.queue_rows import node_rows
 
 TICK_S = 0.25
+CROWDED_TICK_S = 0.5
+"""Time between frames with more than UNCROWDED_MAX readers: sending takes time from decisions."""
+UNCROWDED_MAX = 10
 HEARTBEAT_S = 5.0
 FRAMES_BEHIND_MAX = 40
 """Frames that a reader may be behind before it gets the whole list again."""
@@ -259,10 +262,10 @@ class LiveHub:
                 self._events.append(shown)
 
     async def _run(self) -> None:
-        """Make a frame of what changed, four times a second."""
+        """Make a frame of what changed, four times a second, or twice for many readers."""
         with suppress(asyncio.CancelledError):
             while True:
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(TICK_S if len(self._readers) <= UNCROWDED_MAX else CROWDED_TICK_S)
                 if self._pool.view.rows is not self._rows:
                     await self._reload()
                 await self._refresh_devices()
