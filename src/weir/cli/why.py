@@ -124,13 +124,37 @@ def _suggested(suggestion: "Suggestion", answer: "WhyAnswer", here: Screen) -> l
     return [*lines, f"    {here.paint(command, 'quiet')}"] if command else lines
 
 
-_OPTIONS = ("gpus", "gpu_memory", "devices", "pods", "cpu", "memory", "priority", "preemptible", "type")
+def _quota_command(change: dict[str, object]) -> str:
+    """Return the command that changes a project's quota, and its limit if that is part of the change."""
+    words: list[str] = []
+    for option, resource in (("quota", "--gpus {}"), ("limit", "--limit gpu={}")):
+        amounts = change.get(option)
+        for project, gpus in amounts.items() if isinstance(amounts, dict) else ():
+            words += [] if words else ["weir", "project", "set", str(project)]
+            words += resource.format(gpus).split()
+    return shlex.join(words)
+
+
+_OPTIONS = (
+    "project",
+    "gpus",
+    "gpu_memory",
+    "devices",
+    "pods",
+    "cpu",
+    "memory",
+    "priority",
+    "preemptible",
+    "type",
+)
 
 
 def as_command(change: dict[str, object], name: str) -> str:
     """Return the command for a suggestion; an empty text if it takes more than one command."""
     if change == {"suspended": False}:
         return f"weir resume {name}"
+    if "quota" in change:
+        return _quota_command(change)
     words: list[str] = []
     for key, value in change.items():
         if key not in _OPTIONS:

@@ -12,9 +12,10 @@ from time import perf_counter
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.model.policy import Policy
+from weir.model.queues import Queue
 from weir.model.workloads import Workload
 from weir.service.cluster_copy import ClusterFacts, copy_cluster
-from weir.state.events import Event, WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
+from weir.state.events import Event, QueuesSet, WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.reduce import reduce
 from weir.state.request_mix import RequestMix
 
@@ -56,16 +57,25 @@ class WhatIf:
             if of is not None:
                 self._events.setdefault(of, []).append(event)
 
-    def tried(self, variant: Workload, gone: Sequence[str] = ()) -> WhatIfOutcome | None:
+    def tried(
+        self, variant: Workload, gone: Sequence[str] = (), queues: Sequence[Queue] = ()
+    ) -> WhatIfOutcome | None:
         """Try a variant; return None if it doesn't start.
 
+        Args:
+            variant: the workload as it would be.
+            gone: the workloads that end first.
+            queues: the quota tree as it would be; empty for the present one.
+
         Raises:
-            OutOfTrials: enough was tried.
+            WhatIfExhausted: enough was tried.
         """
         if not self._left or self._clock() > self._until_s:
             raise WhatIfExhausted
         self._left -= 1
-        cluster, name = self.cluster, variant.name
+        cluster, name, present = self.cluster, variant.name, self.cluster.ledger.queues
+        if queues:
+            reduce(cluster, QueuesSet(tuple(queues)))
         for other in (name, *gone):
             reduce(cluster, WorkloadEnded(other, WorkloadOutcome.STOPPED, self.now_s))
         reduce(cluster, WorkloadSubmitted(variant, variant.submitted_s, self._ran_s))
@@ -73,6 +83,8 @@ class WhatIf:
         self._keep_mix()
         outcome = self._decided(variant)
         reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, self.now_s))
+        if queues:
+            reduce(cluster, QueuesSet(present))
         for other in (*gone, name):
             for event in self._events[other]:
                 reduce(cluster, event)

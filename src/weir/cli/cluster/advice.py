@@ -77,7 +77,18 @@ def _how(
             found = owner.field(f"priorityClassName: {classes[priority]}")
         case {"preemptible": True}:
             found = owner.annotate("preemptible", "true")
+        case {"quota": {**quotas}}:
+            limits = change.get("limit")
+            found = _quota_patch(quotas, limits if isinstance(limits, dict) else {})
         case {"cpu": _} | {"memory": _}:
             requests = [f"{key}: {change[key]}" for key in ("cpu", "memory") if key in change]
             found = owner.field(f"{', '.join(requests)} in the requests of its containers")
     return found
+
+
+def _quota_patch(quotas: Mapping[object, object], limits: Mapping[object, object]) -> str:
+    """Return the kubectl command that sets the GPU quota of a project, and its limit if it is given."""
+    ((project, gpus),) = quotas.items()
+    spec = {"quota": {"gpu": gpus}, **({"limit": {"gpu": limits[project]}} if project in limits else {})}
+    words = ["kubectl", "patch", "projects.weir.dev", str(project), "--type", "merge"]
+    return shlex.join([*words, "--patch", json.dumps({"spec": spec})])

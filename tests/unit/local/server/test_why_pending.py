@@ -244,3 +244,18 @@ async def test_details_of_the_decision_name_what_protects_the_holder(stands: Sta
     ]
     running = await stands.get("workloads/holds/decision")
     assert (running["again"], running["rankings"][0]["fitting"]) == (True, 1)
+
+
+async def test_another_project_or_a_larger_quota_would_cover_it(stands: Standing) -> None:
+    await stands.project("small", 1)
+    await stands.project("large", 3)
+    await fill(stands, 2, project="default")
+    await stands.submit("sleep", "3600", project="small", name="first", gpus=1, preemptible=False)
+    await stands.until("first", "running")
+    await stands.submit("sleep", "3600", project="small", name="fixed", gpus=1, preemptible=False)
+    found = await suggested(stands, "fixed")
+    assert found["project"]["change"] == {"project": "large"}
+    assert found["project"]["sentence"].startswith("In project large instead of small it starts now")
+    assert found["quota"]["change"] == {"quota": {"small": 2}}
+    await stands.project("small", 2)
+    await stands.until("fixed", "running")

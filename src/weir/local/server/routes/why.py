@@ -66,7 +66,9 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
         answer, picture = await pool.query(read)
         found = []
         if picture is not None:
-            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, SuggestionOptions(most))
+            projects = tuple(project for project in pool.inventory.of if who.may_act_in(project))
+            possible = SuggestionOptions(most, projects=projects)
+            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, possible)
     return said(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
 
 

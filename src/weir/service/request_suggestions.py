@@ -1,0 +1,130 @@
+"""Suggestions that change the request: fewer devices or pods, a share, less memory, no required level."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from weir.api.answers import Suggestion
+from weir.model.resources import CPU, MEMORY, amount, written
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload
+from weir.service.suggestion_phrases import devices_phrase, starts
+from weir.service.what_if import WhatIf, WhatIfOutcome
+from weir.state.shapes import CPU_ROW, MEMORY_ROW
+
+SHARES_MILLI = (500, 250, 100)
+"""Shares of a device that are tried in place of a whole one."""
+
+
+def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
+    """Fewer devices for its one pod, or fewer pods."""
+    spec = trials.job.spec
+    if len(spec.groups) != 1:
+        return
+    group = spec.groups[0]
+    if group.count > 1:
+        elastic = others_make or trials.job.is_elastic
+        size, outcome = _largest(
+            trials, sum(trials.job.needed) - 1, lambda pods: _with_pods(spec, pods, elastic=elastic)
+        )
+        if outcome is not None:
+            pods = f"{size} pods" if size > 1 else "1 pod"
+            what = "as its minimum " if elastic else ""
+            sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} {starts(trials, outcome)}"
+            yield Suggestion(sentence=sentence, change={"pods": size})
+    if group.request.is_whole and group.request.devices > 1:
+        size, outcome = _largest(
+            trials, group.request.devices - 1, lambda devices: _with_request(spec, devices=devices)
+        )
+        if outcome is not None:
+            each = " for each pod" if group.count > 1 else ""
+            less = f"With {devices_phrase(size)} instead of {group.request.devices}{each}"
+            sentence = f"{less} {starts(trials, outcome)}"
+            yield Suggestion(sentence=sentence, change={"gpus": size})
+
+
+def _largest(
+    trials: WhatIf, most: int, variant: Callable[[int], Workload]
+) -> tuple[int, WhatIfOutcome | None]:
+    """Return the largest size that starts, by bisection; smaller sizes start too."""
+    low, found = 0, None
+    high = most
+    while low < high:
+        middle = (low + high + 1) // 2
+        outcome = trials.tried(variant(middle))
+        if outcome is not None:
+            low, found = middle, outcome
+        else:
+            high = middle - 1
+    return low, found
+
+
+def as_share(trials: WhatIf) -> Iterator[Suggestion]:
+    """Suggest a share of a device for a pod that asks for a whole one."""
+    spec = trials.job.spec
+    if len(spec.groups) != 1 or not spec.groups[0].request.is_whole or spec.groups[0].request.devices != 1:
+        return
+    for milli in SHARES_MILLI:
+        outcome = trials.tried(_with_request(spec, share_milli=milli))
+        if outcome is not None:
+            share = milli / WHOLE_MILLI
+            sentence = (
+                f"With a share of {share:g} of a device instead of a whole one {starts(trials, outcome)}"
+            )
+            yield Suggestion(sentence=sentence, change={"gpus": share})
+            return
+
+
+def with_less(trials: WhatIf) -> Iterator[Suggestion]:
+    """Suggest a CPU or memory request that one node can satisfy now."""
+    spec, cluster = trials.job.spec, trials.cluster
+    if len(spec.groups) != 1 or not cluster.nodes:
+        return
+    request = spec.groups[0].request
+    memory = min(request.memory, int(cluster.free_capacity.free[MEMORY_ROW].max()) >> 20 << 20)
+    cpu_milli = min(request.cpu_milli, int(cluster.free_capacity.free[CPU_ROW].max()) // 100 * 100)
+    change: dict[str, object] = {}
+    if 0 < memory < request.memory:
+        change["memory"] = written(MEMORY, memory)
+        memory = amount(MEMORY, str(change["memory"]))
+    if 0 < cpu_milli < request.cpu_milli:
+        change["cpu"] = written(CPU, cpu_milli)
+    if not change:
+        return
+    less = replace(request, memory=memory, cpu_milli=cpu_milli)
+    outcome = trials.tried(replace(spec, groups=(replace(spec.groups[0], request=less),)))
+    if outcome is not None:
+        before = {"memory": written(MEMORY, request.memory), "cpu": written(CPU, request.cpu_milli)}
+        parts = [f"{name} {value} instead of {before[name]}" for name, value in change.items()]
+        sentence = f"With {' and '.join(parts)} {starts(trials, outcome)}"
+        yield Suggestion(sentence=sentence, change=change)
+
+
+def without_required_level(trials: WhatIf) -> Iterator[Suggestion]:
+    """Suggest to prefer a topology level instead of requiring one."""
+    spec = trials.job.spec
+    asked = spec.topology
+    if asked is None or asked.required is None:
+        return
+    wished = TopologyRequest(asked.name, None, asked.preferred or asked.required)
+    outcome = trials.tried(replace(spec, topology=wished))
+    if outcome is not None:
+        sentence = f"If its pods need not share one {asked.required}, {starts(trials, outcome)}"
+        change = {"topology": {"name": asked.name, "preferred": wished.preferred}}
+        yield Suggestion(sentence=sentence, change=dict(change))
+
+
+def _with_pods(spec: Workload, pods: int, *, elastic: bool) -> Workload:
+    """Return it with this number of pods, all of them required; elastic work keeps the others optional."""
+    group = spec.groups[0]
+    smaller = replace(group, count=group.count if elastic else pods, min=min(group.min, pods))
+    return replace(spec, groups=(smaller,), min_pods=min(spec.min_pods, pods))
+
+
+def _with_request(spec: Workload, *, devices: int | None = None, share_milli: int | None = None) -> Workload:
+    group = spec.groups[0]
+    request: Request = group.request
+    if devices is not None:
+        request = replace(request, devices=devices)
+    if share_milli is not None:
+        request = replace(request, share_milli=share_milli)
+    changed: PodGroup = replace(group, request=request)
+    return replace(spec, groups=(changed,))

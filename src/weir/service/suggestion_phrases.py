@@ -1,0 +1,42 @@
+"""Phrases that suggestions share: when a workload starts, and which work would stop first."""
+
+from weir.service.what_if import WhatIf, WhatIfOutcome
+
+_NAMED_MOST = 3
+
+
+def when(trials: WhatIf, outcome: WhatIfOutcome) -> str:
+    """Return when it starts: now, or after the work that has to stop, by owner and project."""
+    if not outcome.stops:
+        return "now"
+    stops = [owner_phrase(trials, name) for name in outcome.stops]
+    return f"as soon as {names_phrase(stops)} {'has' if len(stops) == 1 else 'have'} stopped"
+
+
+def starts(trials: WhatIf, outcome: WhatIfOutcome) -> str:
+    """Return the clause that ends most suggestions."""
+    return f"it starts {when(trials, outcome)}."
+
+
+def then(trials: WhatIf, outcome: WhatIfOutcome) -> str:
+    """Return when it starts after a time was named."""
+    return "then" if not outcome.stops else when(trials, outcome)
+
+
+def owner_phrase(trials: WhatIf, name: str) -> str:
+    """Return a workload's name with its owner and project, for the person who has to stop it."""
+    spec = trials.cluster.jobs[name].spec
+    return f"{name} of {spec.user} in {spec.project}" if spec.user else f"{name} in {spec.project}"
+
+
+def names_phrase(names: list[str]) -> str:
+    """Return a few of these names and the number of the others."""
+    more = len(names) - _NAMED_MOST
+    if more > 0:
+        return f"{', '.join(names[:_NAMED_MOST])} and {more} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def devices_phrase(count: int) -> str:
+    """Return a number of devices in words."""
+    return f"{count} devices" if count > 1 else "1 device"
