@@ -161,7 +161,15 @@ class Capacity:
         """Return the largest free block of one node, and the next largest of another."""
         at, holes = self._holes
         if at != len(self.log):
-            last = np.partition(self.whole, -2)[-2:].tolist() if len(self.whole) > 1 else self.whole.tolist()
-            holes = last[-1] if last else 0, last[0] if len(last) > 1 else 0
+            holes = _two_largest(self.whole)
             self._holes = len(self.log), holes
         return holes
+
+
+def _two_largest(amounts: Ints) -> tuple[int, int]:
+    """Return the two largest amounts, 0 where there are fewer; without a sort, since many are equal."""
+    largest = int(amounts.max(initial=0))
+    below = amounts[amounts < largest]
+    if len(amounts) - len(below) > 1:
+        return largest, largest
+    return largest, int(below.max(initial=0))

@@ -31,6 +31,7 @@ class QuotaRefusal:
 class QuotaOverlay:
     """Quota usage of one cycle: `used` and `fixed` (its non-preemptible part), queue by row.
 
+    A line is that of the state until something is charged to its queue, which copies it.
     `known` are the shares, once they have been worked out for the cluster as it is. `excess` is what
     workloads ask for that no node could ever take, as `Memo.excess` finds it.
     """
@@ -49,8 +50,9 @@ class QuotaOverlay:
         self.known = known
         self._excess = excess
         self.ledger = cluster.ledger
-        self.used = [line.copy() for line in cluster.ledger.allocated]
-        self.fixed = [line.copy() for line in cluster.ledger.fixed]
+        self.used = list(cluster.ledger.allocated)
+        self.fixed = list(cluster.ledger.fixed)
+        self._copied: set[int] = set()  # queues whose lines are its own, and no more those of the state
         self.log: list[tuple[tuple[int, ...], Amounts, bool, int]] = []  # charges (1) and releases (-1)
         self._demand: list[list[int]] | None = None
         self._totals: list[int] | None = None
@@ -105,6 +107,9 @@ class QuotaOverlay:
         """Charge amounts to the queues of a path (sign -1: release them). Only `Accounting` does."""
         for queue in path:
             self._dominant.pop(queue, None)
+            if queue not in self._copied:
+                self._copied.add(queue)
+                self.used[queue], self.fixed[queue] = self.used[queue].copy(), self.fixed[queue].copy()
             line = self.used[queue]
             for row, amount in amounts:
                 line[row] += sign * amount
