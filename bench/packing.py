@@ -23,7 +23,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Eviction, NominatedPods, Plan
 from weir.model.nodes import Node
-from weir.model.policy import PRESETS, Policy
+from weir.model.policy import DEFAULT_PRESET, PRESETS, Policy
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, Request
 from weir.state.cluster import Cluster
@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("pods", type=Path, nargs="+")
     parser.add_argument("--seeds", default="42-51")
     parser.add_argument("--moves", type=int, default=0)
-    parser.add_argument("--preset", default="throughput", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default=DEFAULT_PRESET, choices=tuple(PRESETS))
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
     first, _, last = args.seeds.partition("-")

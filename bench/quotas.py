@@ -1,6 +1,6 @@
 """Quotas: ten tenants share one pool, each with a guarantee, on the record of ten clusters of Microsoft.
 
-    python -m bench.quotas [--k 1.0 1.25] [--preset throughput fair] [--replays 3] [--output json]
+    python -m bench.quotas [--k 1.0 1.1 1.25] [--preset balanced throughput fair] [--replays 3] [--output json]
 
 A tenant's quota is k times its mean demand in whole nodes, or what its largest job needs; the pool has as
 many nodes as all quotas together. Nobody is told how long a job will run. A stopped job goes back to
@@ -102,7 +102,7 @@ def row_of(k: float, preset: str, runs: list[Row], static: Row) -> Row:
 def main() -> None:
     """Run from the command line."""
     parser = arguments("bench.quotas", __doc__)
-    parser.add_argument("--k", type=float, nargs="+", default=[1.0, 1.25])
+    parser.add_argument("--k", type=float, nargs="+", default=[1.0, 1.1, 1.25])
     args = parser.parse_args()
     read_jobs(args.traces, 1)
     cells = [(k, preset) for k in args.k for preset in (STATIC, *args.preset)]

@@ -100,7 +100,7 @@ def _mean(values: Sequence[Any]) -> Any:
 def arguments(prog: str, doc: str | None) -> argparse.ArgumentParser:
     """What every replay can be told."""
     parser = argparse.ArgumentParser(prog=prog, description=(doc or "").split("\n", 1)[0])
-    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=tuple(PRESETS))
+    parser.add_argument("--preset", nargs="+", default=list(PRESETS), choices=tuple(PRESETS))
     parser.add_argument("--replays", type=int, default=3, help="that differ in the order within a second")
     parser.add_argument("--traces", type=Path, default=TRACES, help="where the records lie")
     parser.add_argument("--jobs", type=int, help="only the first so many jobs")

@@ -277,17 +277,20 @@ TOPOLOGIES = (
 
 # How it is decided, and what happens
 
+FAIR = Policy(preset="fair")
+"""For rules of shares at every instant."""
 POLICIES = (
     Policy(),
-    Policy(victim_policy="lowest_cost"),
-    Policy.model_validate({"preset": "throughput"}),
-    Policy.model_validate({"preset": "balanced"}),
-    Policy(consolidation={"enabled": False}),  # type: ignore[arg-type]
+    FAIR,
+    Policy(preset="throughput"),
+    Policy(preset="fair", victim_policy="lowest_cost"),
+    Policy(preset="fair", consolidation={"enabled": False}),  # type: ignore[arg-type]
     Policy(min_runtime={"train": 5}, gang_grace=3),  # type: ignore[arg-type]
-    Policy(oldest_first_in_quota=True, reserve_fraction=0.2),
-    Policy(placement="spread", usage={"k": 1.0}),  # type: ignore[arg-type]
-    Policy(reserve_after=60),
-    Policy(consolidation={"budget": 1e9}),  # type: ignore[arg-type]
+    Policy(preset="fair", oldest_first_in_quota=True, reserve_fraction=0.2),
+    Policy(preset="fair", placement="spread", usage={"k": 1.0}),  # type: ignore[arg-type]
+    Policy(preset="fair", reserve_after=60),
+    Policy(reserve_after=60, reclaim_share_after=30),
+    Policy(preset="fair", consolidation={"budget": 1e9}),  # type: ignore[arg-type]
 )
 
 BUSY: tuple[Step, ...] = ((Does.SUBMIT, 4), (Does.CYCLE, 0), (Does.SUBMIT, 2), (Does.CYCLE, 0))
@@ -359,7 +362,7 @@ def worlds(
 
 
 @st.composite
-def plain_worlds(draw: st.DrawFn, policy: Policy = POLICIES[0]) -> World:
+def plain_worlds(draw: st.DrawFn, policy: Policy = FAIR) -> World:
     """A flat world of whole devices, in which all that counts is who holds how many."""
     queues = draw(trees(deep=False, limits=False))
     return World(

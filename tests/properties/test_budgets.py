@@ -39,9 +39,9 @@ POLICIES = tuple(
     Policy.model_validate(each)
     for each in (
         {},
-        {"victim_policy": "lowest_cost"},
+        {"preset": "fair"},
         {"consolidation": {"enabled": False}},
-        {"consolidation": {"budget": 1e9}},
+        {"preset": "fair", "consolidation": {"budget": 1e9}},
     )
 )
 GPUS = 4

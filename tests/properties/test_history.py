@@ -24,10 +24,12 @@ from weir.state.events import (
 from .random_cluster import World, node, single
 from .running import Running
 
-LEARNED = Policy(over_quota_order="predicted_runtime")
+LEARNED = Policy(preset="fair", over_quota_order="predicted_runtime")
 EXCHANGES = Policy(
-    over_quota_order="predicted_runtime", swap_at_checkpoint=True, consolidation={"enabled": False}
-)  # type: ignore[arg-type]
+    preset="throughput",
+    reserve_fraction=0,
+    consolidation={"enabled": False},  # type: ignore[arg-type]
+)
 ONE = (Queue("team", quota={"gpu": 0}),)
 
 
@@ -188,7 +190,7 @@ def test_with_a_memory_who_used_much_has_the_smaller_part_of_the_surplus() -> No
 def turned() -> Running:
     """a-2 was stopped for b; then the weights turn, so that by the rules a-2 could take b's place."""
     queues = (Queue("a", quota={"gpu": 0}), Queue("b", quota={"gpu": 0}, created_s=60.0))
-    running = Running(World((node("n0", 2),), queues, (), Policy(reserve_after=3600)))
+    running = Running(World((node("n0", 2),), queues, (), Policy(preset="fair", reserve_after=3600)))
     submit(running, "a-1", "a", submitted_s=-600.0)
     submit(running, "a-2", "a", submitted_s=-60.0)
     running.cycle()

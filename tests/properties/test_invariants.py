@@ -60,7 +60,11 @@ def test_no_pod_comes_to_stand_against_a_rule_of_its(world: World) -> None:
 
 
 @examples(16)
-@given(worlds(happens=ROUGH, policies=(Policy(gang_grace=30),), limits=False))
+@given(
+    worlds(
+        happens=ROUGH, policies=(Policy(gang_grace=30), Policy(preset="fair", gang_grace=30)), limits=False
+    )
+)
 def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) -> None:
     running = Running(world)
     for _ in running.run():

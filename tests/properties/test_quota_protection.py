@@ -23,9 +23,10 @@ POLICIES = tuple(
     Policy.model_validate({"reserve_after": 1e9, **each})
     for each in (
         {},
-        {"victim_policy": "lowest_cost"},
-        {"consolidation": {"enabled": False}},
-        {"victim_policy": "lowest_cost", "consolidation": {"budget": 1e9}},
+        {"preset": "fair"},
+        {"preset": "fair", "victim_policy": "lowest_cost"},
+        {"preset": "fair", "consolidation": {"enabled": False}},
+        {"preset": "fair", "victim_policy": "lowest_cost", "consolidation": {"budget": 1e9}},
     )
 )
 RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)

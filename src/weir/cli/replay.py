@@ -130,7 +130,7 @@ def _replay_in_process(name: str, line: Connection) -> None:
             line.send(part)
 
     policy = Policy.model_validate(
-        {"consolidation": {"enabled": False}} if name == STATIC else {"preset": "throughput"}
+        {"preset": "fair", "consolidation": {"enabled": False}} if name == STATIC else {}
     )
     line.send(view(name, replay(scenario, job_traces, policy, progress=progress)))
     line.close()

@@ -52,7 +52,7 @@ def simulate(
     format_
         Format of the trace: weir, or one of the public traces openb, itp and philly.
     policy
-        A policy file, or the name of a preset (fair, balanced, throughput), instead of the cluster file's.
+        A policy file, or the name of a preset (balanced, throughput, fair), instead of the cluster file's.
     compare
         Further policies for the same jobs.
     add_nodes

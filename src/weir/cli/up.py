@@ -48,7 +48,7 @@ def up(
     port
         Port to listen on; 0 for any free port.
     policy
-        Policy file; the preset fair by default.
+        Policy file; the preset balanced by default.
     log_level
         Level of the server's log on the error output.
     log_format

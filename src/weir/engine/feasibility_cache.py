@@ -36,6 +36,7 @@ class FeasibilityCache:
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._of_class: dict[EquivalenceClass, bool] = {}  # the same by class
         self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # of gangs, by all that it depends on
+        self.one_domain: dict[tuple[object, ...], bool] = {}  # of gangs that prefer a topology level
         self._never_runs = NeverRuns()
         self._empty: tuple[CapacityColumns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[EquivalenceClass, int]]] = {}  # by project, with its version
@@ -112,14 +113,19 @@ class FeasibilityCache:
         key = of.gang, affinity
         found = self._could_run.get(key)
         if found is None:
-            if self._empty is None:
-                empty = empty_columns(cluster)
-                self._empty = empty, idle_devices(empty.share), np.array(cluster.device_memory, np.int64)
+            empty = self.empty_capacity()
             found = self._could_run[key] = all(
-                int(pods_that_fit(*self._empty, shape)[self.feasible_nodes(shape, affinity)[0]].sum()) >= need
+                int(pods_that_fit(*empty, shape)[self.feasible_nodes(shape, affinity)[0]].sum()) >= need
                 for shape, need in zip(job.shapes, job.needed, strict=True)
             )
         return found
+
+    def empty_capacity(self) -> tuple[CapacityColumns, Ints, Ints]:
+        """Return the capacity of the cluster without its workloads, as `pods_that_fit` takes it."""
+        if self._empty is None:
+            empty, memory = empty_columns(self._cluster), np.array(self._cluster.device_memory, np.int64)
+            self._empty = empty, idle_devices(empty.share), memory
+        return self._empty
 
     def owners(self, project: int) -> dict[EquivalenceClass, int]:
         """Return the number of members of each pending class that the project's quota covers.

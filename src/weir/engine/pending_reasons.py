@@ -61,9 +61,15 @@ class PendingReasonFinder:
         assert job.waiting is not None
         candidate = Candidate(job.waiting, job.waiting.position_of(job))
         reason = self._of_candidate(candidate)
-        if reason.why in _ENDED_BY_NODES and not self._context.checks.in_quota(candidate):
+        if reason.why in _ENDED_BY_NODES and not self._in_quota(candidate, reason):
             return replace(reason, numbers={**reason.numbers, "over_quota": True})
         return reason
+
+    def _in_quota(self, candidate: Candidate, reason: Reason) -> bool:
+        """Return True if quotas cover a workload; one that no node could take has no claim to compare."""
+        if reason.why is ReasonCode.NO_NODE_MATCHES:
+            return self._context.overlay.covers(candidate.job.path, candidate.asks)
+        return self._context.checks.in_quota(candidate)
 
     def _of_candidate(self, candidate: Candidate) -> Reason:
         """Return the first refusal: quota, nodes, limit, capacity, then what withholds free capacity."""

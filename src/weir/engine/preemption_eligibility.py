@@ -88,7 +88,7 @@ class PreemptionEligibility:
             if not job.can_preempt:
                 continue
             owner = self._checks.is_owner(of, at)
-            if owner or lowest < job.priority or self._has_claim(job):
+            if owner or lowest < job.priority or self._has_claim(of, job):
                 preemptors.append((of, at))
                 continue
             since_s = min(since_s, job.waits_since_s)
@@ -104,9 +104,14 @@ class PreemptionEligibility:
         """Return True if preemptible work of lower priority runs in its project."""
         return lowest_priority(self._cluster, self._policy, of.project) < of.first.priority
 
-    def _has_claim(self, job: Job) -> bool:
-        """Return True if it may reclaim although it isn't in quota."""
-        return not job.preemptible or self._now_s - job.waits_since_s >= self._policy.reclaim_share_after
+    def _has_claim(self, of: EquivalenceClass, job: Job) -> bool:
+        """Return True if it may be allowed to reclaim although its project's quota doesn't cover it."""
+        if not job.preemptible or self._now_s - job.waits_since_s >= self._policy.reclaim_share_after:
+            return True
+        quota = self._cluster.ledger.quota
+        return any(
+            all(quota[queue][row] for row, amount in of.step.asks if amount) for queue in job.path[:-1]
+        )
 
     # Sleeping
 
@@ -160,5 +165,11 @@ class PreemptionEligibility:
 
     def rules_of(self, candidate: Candidate) -> PreemptionRules:
         """Return the rights of a candidate."""
-        owner = self._checks.is_owner(candidate.of, candidate.at)
-        return PreemptionRules(self._allocator.overlay, self._policy, candidate, owner, self._now_s)
+        return PreemptionRules(
+            self._allocator.overlay,
+            self._policy,
+            candidate,
+            entitled=self._checks.is_owner(candidate.of, candidate.at),
+            behind_owners=self._checks.has_owners(candidate.of.project),
+            now_s=self._now_s,
+        )

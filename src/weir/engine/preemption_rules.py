@@ -49,7 +49,14 @@ class PreemptionRules:
     """Rights of one requester, level by level of its path."""
 
     def __init__(
-        self, overlay: QuotaOverlay, policy: Policy, candidate: Candidate, entitled: bool, now_s: float
+        self,
+        overlay: QuotaOverlay,
+        policy: Policy,
+        candidate: Candidate,
+        *,
+        entitled: bool,
+        behind_owners: bool,
+        now_s: float,
     ) -> None:
         self._overlay = overlay
         self._policy = policy
@@ -61,6 +68,7 @@ class PreemptionRules:
         self._rows = [row for row, amount in candidate.asks if amount > 0]
         self._fixed = not self.job.preemptible
         self._entitled = entitled
+        self._behind_owners = behind_owners
         self.waited_s = now_s - self.job.waits_since_s
         self.is_patient = self.waited_s >= policy.reclaim_share_after
 
@@ -72,8 +80,16 @@ class PreemptionRules:
     @property
     def any_reclaim(self) -> bool:
         """Return True if its own queue lets it reclaim at all."""
-        own = self.path[-1]
-        return self._fixed or self._entitled or (self.is_patient and self._overlay.in_share(own, self.asks))
+        return self._claims or (
+            not self._behind_owners
+            and self.in_share
+            and any(self._overlay.in_quota(queue, self.asks) for queue in self.path[:-1])
+        )
+
+    @property
+    def _claims(self) -> bool:
+        """Return True if it may reclaim within its own department: as an owner, or after its patience."""
+        return self._fixed or self._entitled or (self.is_patient and self.in_share)
 
     @property
     def in_share(self) -> bool:
@@ -87,8 +103,17 @@ class PreemptionRules:
         )
 
     def by_quota(self, level: int) -> bool:
-        """Return True if its queue at that level stays within its quota, and its own queue allows it."""
-        return self._fixed or (self.any_reclaim and self._overlay.in_quota(self.path[level], self.asks))
+        """Return True if its queue at that level stays within its quota, and its own queue allows it.
+
+        The quota of a department is a guarantee: its projects claim it within their shares without patience,
+        but not before an older workload of the project that claims the project's own quota.
+        """
+        if self._fixed:
+            return True
+        above = level < len(self.path) - 1 and not self._behind_owners
+        return (self._claims or (above and self.in_share)) and self._overlay.in_quota(
+            self.path[level], self.asks
+        )
 
     def rule_for(self, victim: Job) -> EvictionRule | None:
         """Return the rule by which pods of a running preemptible workload may be evicted now, if any."""

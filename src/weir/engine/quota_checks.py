@@ -73,3 +73,7 @@ class QuotaChecks:
         if self._oldest_first:
             return at < self._feasibility.owners(of.project).get(of, 0)
         return self._overlay.in_quota(of.project, of.step.asks)
+
+    def has_owners(self, project: int) -> bool:
+        """Return True if pending workloads claim what is left of the project's quota before all others."""
+        return self._oldest_first and bool(self._feasibility.owners(project))

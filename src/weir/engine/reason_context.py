@@ -64,8 +64,14 @@ class ReasonContext:
 
     def rules(self, candidate: Candidate) -> PreemptionRules:
         """Return the rights of a candidate."""
-        owner = self.checks.is_owner(candidate.of, candidate.at)
-        return PreemptionRules(self.overlay, self.policy, candidate, owner, self.now_s)
+        return PreemptionRules(
+            self.overlay,
+            self.policy,
+            candidate,
+            entitled=self.checks.is_owner(candidate.of, candidate.at),
+            behind_owners=self.checks.has_owners(candidate.of.project),
+            now_s=self.now_s,
+        )
 
     def holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
         """Return what running work holds of a resource on the nodes that a candidate may use."""

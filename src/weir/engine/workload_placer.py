@@ -7,6 +7,7 @@ from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
 from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
 from weir.engine.placer import NodePlacement, Placer
+from weir.engine.preferred_domain import fits_one_domain
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay
@@ -141,9 +142,11 @@ class WorkloadPlacer:
     # Topology
 
     def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
-        """Return True if a gang has waited long enough for one domain of its preferred level."""
+        """Return True if a gang has waited long enough for one preferred domain, or none could hold it."""
         waited_s = self._now_s - job.waits_since_s
-        return sum(lacks) == 1 or waited_s >= self._policy.topology.patience
+        if sum(lacks) == 1 or waited_s >= self._policy.topology.patience:
+            return True
+        return not fits_one_domain(self._cluster, self._feasibility, job)
 
     def is_scattered(self, job: Job, places: Iterable[NodePlacement | Pod]) -> bool:
         """Return True if placements are in several domains of the job's preferred level."""

@@ -1,9 +1,10 @@
 """The scheduler's configuration: every setting the engine and the control loop read, and the presets.
 
-All of it is plain data. A preset is a page of settings; what a file says goes over it.
+All of it is plain data. The defaults of the classes are the default preset. `PRESETS` holds the settings in
+which another preset differs. The settings of a file overrule its preset.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -12,6 +13,30 @@ from weir.model.workloads import WorkloadType
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+DEFAULT_PRESET: Final = "balanced"
+PRESETS: dict[str, dict[str, Any]] = {
+    "balanced": {},  # the defaults of the classes below
+    "throughput": {
+        "share_weight": 0.3,
+        "swap_min_gain": 1.5,
+        "reclaim_share_after": "7d",
+        "consolidation": {"budget": 2250},
+    },
+    "fair": {
+        "over_quota_order": "fair",
+        "victim_policy": "fair",
+        "reclaim_share_after": 0,
+        "reserve_fraction": 0,
+        "swap_at_checkpoint": False,
+        "oldest_first_in_quota": False,
+        "consolidation": {"budget": 30_000, "protect_in_quota": False},
+        "price": {"size_credit": 10_000},
+        "topology": {"patience": 0, "budget": 3000},
+    },
+}
+"""Settings of each preset that differ from the default preset."""
 
 
 class PolicySection(BaseModel):
@@ -85,8 +110,8 @@ class ConsolidationPolicy(PolicySection):
 
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
-    budget: Annotated[float, Field(ge=0)] = 30_000.0  # device seconds all moves for one workload may cost
-    protect_in_quota: bool = False  # work of queues within their quota isn't moved for work over quota
+    budget: Annotated[float, Field(ge=0)] = 7000.0  # device seconds all moves for one workload may cost
+    protect_in_quota: bool = True  # work of queues within their quota isn't moved for work over quota
 
 
 class RepackPolicy(PolicySection):
@@ -113,8 +138,8 @@ class BudgetPolicy(PolicySection):
 class TopologyPolicy(PolicySection):
     """Patience of a gang for one domain, and the cost of clearing one (device seconds a gang)."""
 
-    patience: Seconds = 0.0
-    budget: Annotated[float, Field(ge=0)] = 3000.0
+    patience: Seconds = 86400.0
+    budget: Annotated[float, Field(ge=0)] = 8000.0
 
 
 class AffinityPolicy(PolicySection):
@@ -145,24 +170,24 @@ class PricePolicy(PolicySection):
     """Price of stopping a victim, in device seconds."""
 
     restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
-    size_credit: Annotated[float, Field(ge=0)] = 10_000.0  # times ln of its devices on one node
+    size_credit: Annotated[float, Field(ge=0)] = 2000.0  # times ln of its devices on one node
 
 
 class Policy(PolicySection):
     """Everything that can be set."""
 
-    preset: Literal["fair", "balanced", "throughput"] = "fair"
+    preset: Literal["balanced", "throughput", "fair"] = DEFAULT_PRESET
     placement: Literal["pack", "spread"] = "pack"
     node_pools: tuple[NodePool, ...] = ()
     affinity: tuple[AffinityPolicy, ...] = ()
-    over_quota_order: Literal["fair", "predicted_runtime"] = "fair"
-    share_weight: Annotated[float, Field(ge=0)] = 0.3  # in that order, beside the logarithm of the run time
-    victim_policy: Literal["fair", "lowest_cost"] = "fair"
-    reclaim_share_after: Seconds = 0.0  # how long a borrower waits before it takes from borrowers
-    reserve_fraction: Fraction = 0.0  # of the devices, kept free of over-quota work
-    swap_at_checkpoint: bool = False
-    swap_min_gain: Annotated[float, Field(ge=0)] = 1.5  # in the learned key
-    oldest_first_in_quota: bool = False
+    over_quota_order: Literal["fair", "predicted_runtime"] = "predicted_runtime"
+    share_weight: Annotated[float, Field(ge=0)] = 16.0  # in that order, beside the logarithm of the run time
+    victim_policy: Literal["fair", "lowest_cost"] = "lowest_cost"
+    reclaim_share_after: Seconds = 2 * 86400.0  # how long a borrower waits before it takes from borrowers
+    reserve_fraction: Fraction = 0.003  # of the devices, kept free of over-quota work
+    swap_at_checkpoint: bool = True
+    swap_min_gain: Annotated[float, Field(ge=0)] = 0.75  # in the learned key
+    oldest_first_in_quota: bool = True
     aging: Annotated[float, Field(ge=0)] = 0.0  # priority gained per hour of waiting
     usage: UsagePolicy = UsagePolicy()
     reserve_after: Seconds = 3600.0
@@ -181,31 +206,15 @@ class Policy(PolicySection):
     def _over_preset(cls, written: Any) -> Any:
         if not isinstance(written, dict):
             return written
-        page = PRESETS.get(str(written.get("preset", "fair")), {})
-        return _merged(page, written)
+        return _merged(PRESETS.get(str(written.get("preset", DEFAULT_PRESET)), {}), written)
 
 
-def _merged(page: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    result = dict(page)
-    for key, value in over.items():
-        below = result.get(key)
-        result[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return result
-
-
-_THROUGHPUT: dict[str, Any] = {
-    "over_quota_order": "predicted_runtime",
-    "victim_policy": "lowest_cost",
-    "reclaim_share_after": "7d",
-    "reserve_fraction": 0.003,
-    "swap_at_checkpoint": True,
-    "consolidation": {"budget": 2250, "protect_in_quota": True},
-    "oldest_first_in_quota": True,
-    "price": {"size_credit": 2000},
-    "topology": {"patience": "1d", "budget": 8000},
-}
-PRESETS: dict[str, dict[str, Any]] = {
-    "fair": {},
-    "balanced": _THROUGHPUT | {"share_weight": 8},
-    "throughput": _THROUGHPUT,
-}
+def _merged(preset: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """Return what is written over the settings of a preset, key by key in every section."""
+    merged = dict(preset)
+    for key, value in written.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, PolicySection):
+            value = value.model_dump(exclude_unset=True)  # noqa: PLW2901 - the section as it is written
+        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged

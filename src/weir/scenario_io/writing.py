@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from weir.model.nodes import Node, Toleration
-from weir.model.policy import Policy
+from weir.model.policy import DEFAULT_PRESET, Policy
 from weir.model.queues import Queue, QueueTimeLimits
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected, WorkloadPast
@@ -86,9 +86,9 @@ def scenario_written(scenario: Scenario) -> dict[str, Any]:
 
 def policy_written(policy: Policy) -> dict[str, Any]:
     """Return the differences of a policy from its preset, with the preset's name unless it is the default."""
-    page = Policy.model_validate({"preset": policy.preset})
-    differs = _difference(policy.model_dump(mode="json"), page.model_dump(mode="json"))
-    return differs if policy.preset == "fair" else {"preset": policy.preset, **differs}
+    preset = Policy.model_validate({"preset": policy.preset})
+    differs = _difference(policy.model_dump(mode="json"), preset.model_dump(mode="json"))
+    return differs if policy.preset == DEFAULT_PRESET else {"preset": policy.preset, **differs}
 
 
 def _difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,12 +74,12 @@ def test_policies_are_compared_by_name(
     (tmp_path / "mine.yaml").write_text("placement: spread\n")
     more = ["--compare", "throughput", str(tmp_path / "mine.yaml"), "--report", str(tmp_path / "page.html")]
     assert main([*words, *more]) == 0
-    assert capsys.readouterr().out.split("\n")[0].split() == ["fair", "throughput", "mine"]
+    assert capsys.readouterr().out.split("\n")[0].split() == ["balanced", "throughput", "mine"]
     page = (tmp_path / "page.html").read_text()
     assert "throughput" in page
     assert page.count("<svg") == 3 + 2 + 2
     assert main([*words, *more, "--output", "json"]) == 0
-    assert [*json.loads(capsys.readouterr().out)] == ["fair", "throughput", "mine"]
+    assert [*json.loads(capsys.readouterr().out)] == ["balanced", "throughput", "mine"]
 
 
 @pytest.mark.parametrize(

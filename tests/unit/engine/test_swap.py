@@ -1,5 +1,7 @@
 """Exchange: what goes is borrowed as a whole, or its queue's own waiting work would take from others at once."""
 
+from dataclasses import replace
+
 import pytest
 
 from weir.engine.cache import EngineCache
@@ -57,10 +59,13 @@ def _gang(name: str, project: str, at_s: float, topology: TopologyRequest | None
     return Workload(name, project, groups, 2, at_s, topology=topology)
 
 
-def _racks(second: str, topology: str = "network") -> Cluster:
-    """A long gang on nodes in racks `a` and `second` has just saved its state; a short one prefers one rack."""
+def _racks(second: str, topology: str = "network", nodes: int = 1) -> Cluster:
+    """A long gang on nodes in racks `a` and `second` has just saved its state; a short one prefers one rack.
+
+    With two nodes in `second`, work that can't be stopped runs on the other.
+    """
     cluster = Cluster()
-    for name, rack in (("x", "a"), ("y", second)):
+    for name, rack in (("x", "a"), ("y", second), ("z", second))[: 1 + nodes]:
         amounts = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
         reduce(cluster, NodeSet(Node(name, 9, 16 << 30, amounts, labels={"rack": rack})))
     reduce(cluster, TopologiesSet((Topology("network", ("rack",)),)))
@@ -73,6 +78,11 @@ def _racks(second: str, topology: str = "network") -> Cluster:
     reduce(cluster, WorkloadSubmitted(_gang("long", "lends", 0.0), 0.0))
     for at, node in enumerate(("x", "y")):
         reduce(cluster, PodAssigned(Placement(PodKey("long", 0, at), node, tuple(range(8))), 0.0))
+    if nodes > 1:
+        reduce(
+            cluster, WorkloadSubmitted(replace(_workload("fixed", "lends", 9, 0.0), preemptible=False), 0.0)
+        )
+        reduce(cluster, PodAssigned(Placement(PodKey("fixed", 0, 0), "z", tuple(range(9))), 0.0))
     asks = TopologyRequest(topology, preferred="rack")
     reduce(cluster, WorkloadSubmitted(_gang("short", "comes", 1.0, asks), 1.0))
     reduce(cluster, Checkpointed("long", 3600.0))
@@ -80,13 +90,19 @@ def _racks(second: str, topology: str = "network") -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("second", "patience", "goes"), [("a", "2h", True), ("b", "2h", False), ("b", "10m", True)]
+    ("second", "nodes", "patience", "goes"),
+    [
+        ("a", 1, "2h", True),
+        ("b", 2, "2h", False),
+        ("b", 2, "10m", True),
+        ("b", 1, "2h", True),  # no rack could ever hold the gang, so it doesn't wait for one
+    ],
 )
 def test_a_gang_that_waits_for_one_domain_doesnt_come_to_several(
-    second: str, patience: str, goes: bool
+    second: str, nodes: int, patience: str, goes: bool
 ) -> None:
     policy = Policy.model_validate({"preset": "throughput", "topology": {"patience": patience}})
-    plan = decide(_racks(second), policy, 3600.0, EngineCache())
+    plan = decide(_racks(second, nodes=nodes), policy, 3600.0, EngineCache())
     assert {eviction.pod.workload for eviction in plan.evictions} == ({"long"} if goes else set())
 
 

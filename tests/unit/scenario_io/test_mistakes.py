@@ -394,7 +394,7 @@ def test_a_policy_that_is_wrong() -> None:
             "p.yaml",
         )
     assert [str(mistake) for mistake in refused.value.mistakes] == [
-        "p.yaml:1: preset: 'fare' isn't known; write fair, balanced or throughput",
+        "p.yaml:1: preset: 'fare' isn't known; write balanced, throughput or fair",
         "p.yaml:2: unknown key reserve_fracton; did you mean reserve_fraction?",
         "p.yaml:3: usage.k: -1 is negative; write 0 or more",
         "p.yaml:4: reserve_after: 'soon' is not a duration; write one such as 90s, 10m or 2h30m",

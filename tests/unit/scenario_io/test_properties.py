@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.properties.budget import examples
 
+from weir.model.policy import DEFAULT_PRESET
 from weir.model.scenario import InvalidFile, Scenario
 from weir.scenario_io import parse_policy, parse_scenario, read_scenario, write_scenario
 from weir.scenario_io.document import read_document
@@ -150,5 +151,5 @@ def test_any_bytes_are_refused(raw: bytes, tmp_path: Path) -> None:
 @given(policies())
 def test_policies_are_read(policy: dict[str, Any]) -> None:
     read = parse_policy(json.dumps(policy), "policy.yaml")
-    assert read.preset == policy.get("preset", "fair")
+    assert read.preset == policy.get("preset", DEFAULT_PRESET)
     assert read.search_steps == policy.get("search_steps", 512)

@@ -8,6 +8,7 @@ import pytest
 
 from weir.model.expectations import differences
 from weir.model.nodes import Node, Taint, Toleration, Topology
+from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import ReasonCode
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected
@@ -289,7 +290,7 @@ def test_a_policy_goes_over_its_preset(tmp_path: Path) -> None:
         300.0,
     )
     file.write_text("")
-    assert read_policy(file).preset == "fair"
+    assert read_policy(file) == Policy(preset="balanced")
 
 
 def test_many_nodes_and_pods_are_read() -> None:

@@ -22,7 +22,7 @@ class ServerSettings:
         host: the address to listen on; only one of this machine itself.
         port: 0 takes any that is free.
         virtual_gpus: number of virtual GPUs to use instead of real ones, for trying Weir out.
-        policy_file: the policy; the preset `fair` if None.
+        policy_file: the policy; the preset `balanced` if None.
         limits_file: limits of the server, such as requests for each person; the defaults if None.
         database: an SQLAlchemy URL in place of the file in the home.
         begin_again: make one pool of a home and a database that don't belong together.

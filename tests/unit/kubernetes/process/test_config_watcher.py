@@ -13,7 +13,7 @@ from weir.kubernetes.crd.schemas import InvalidObject
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.process.config_watcher import ConfigWatcher
-from weir.model.policy import Policy
+from weir.model.policy import DEFAULT_PRESET, Policy
 
 BASE = SchedulerSettings(Policy(gang_grace=7.0))
 GOOD: dict[str, Any] = {"policy": {"preset": "throughput", "reserve_after": "2h"}}
@@ -37,7 +37,7 @@ def test_a_policy_is_in_force_until_the_object_is_gone() -> None:
     changed(settings, GOOD)
     settings.deliver([ObjectRemoved("weir", "u")])
     assert settings.settings == BASE
-    assert calls == ["throughput", "fair"], "told once for each change"
+    assert calls == ["throughput", DEFAULT_PRESET], "told once for each change"
 
 
 def test_a_bad_object_changes_nothing_and_says_why() -> None:
