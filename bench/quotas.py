@@ -1,6 +1,6 @@
 """Quotas: ten tenants share one pool, each with a guarantee, on the record of ten clusters of Microsoft.
 
-    python -m bench.quotas [--k 1.0 1.1 1.25] [--preset balanced throughput fair] [--replays 3] [--output json]
+    python -m bench.quotas [--k 1.0 1.1 1.25] [--preset balanced ...] [--replays 3] [--output json]
 
 A tenant's quota is k times its mean demand in whole nodes, or what its largest job needs; the pool has as
 many nodes as all quotas together. Nobody is told how long a job will run. A stopped job goes back to

@@ -1,6 +1,6 @@
 """High priority and spot: 30 % of the jobs are declared to be spot, which the others may evict.
 
-    python -m bench.spot [--mapping projects ...] [--preset balanced throughput fair] [--replays 3] [--output json]
+    python -m bench.spot [--mapping projects ...] [--preset balanced ...] [--replays 3] [--output json]
 
 How the two classes become projects and priorities is a choice:
 

@@ -1,6 +1,6 @@
 """Gangs and topology: over how many racks jobs of several nodes spread, and what keeping them together costs.
 
-    python -m bench.topology [--mapping one ...] [--preset balanced throughput fair] [--replays 3] [--output json]
+    python -m bench.topology [--mapping one ...] [--preset balanced ...] [--replays 3] [--output json]
 
 The jobs of ITP on nodes in the racks of Lingjun; a gang prefers one rack. Whose the jobs are is a choice:
 

@@ -80,7 +80,7 @@ def test_settings_are_applied_live_and_a_bad_object_is_contained(
     weir.kill()
     weir.start()
     cluster.until(lambda: len(list(weir.lines("started"))) == 2, 120, "it to start again")
-    assert [line["policy"] for line in weir.lines("started")] == ["fair", "throughput"]
+    assert [line["policy"] for line in weir.lines("started")] == ["balanced", "throughput"]
 
     path = tmp_path / "weir.yaml"
     path.write_text(as_yaml(weir.objects()))

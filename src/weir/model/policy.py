@@ -23,6 +23,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "swap_min_gain": 1.5,
         "reclaim_share_after": "7d",
         "consolidation": {"budget": 2250},
+        "price": {"size_credit": 2000},
     },
     "fair": {
         "over_quota_order": "fair",
@@ -170,7 +171,7 @@ class PricePolicy(PolicySection):
     """Price of stopping a victim, in device seconds."""
 
     restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
-    size_credit: Annotated[float, Field(ge=0)] = 2000.0  # times ln of its devices on one node
+    size_credit: Annotated[float, Field(ge=0)] = 0.0  # times ln of its devices on one node
 
 
 class Policy(PolicySection):
