@@ -85,8 +85,8 @@ def _written_by_weir(account: str) -> Policy:
             match_rule("", ["CREATE"], ["pods/binding", "bindings"]),
         ],
         conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
+        refused=f"{quoted_list(keys)}.exists(k, {changed_key('k')})",
         variables=[("touched", f"{quoted_list(keys)}.filter(k, {changed_key('k')})")],
-        expression="variables.touched.size() == 0",
         message=f"{' and '.join(keys)} are written by Weir alone: leave them out, or as they are.",
         message_expression=message_expression,
     )
@@ -102,8 +102,8 @@ def _fixed_shares(account: str, scheduler: str) -> Policy:
             ("placed", "oldObject.spec.?nodeName.orValue('') != ''"),
             ("weirs-pod", f"oldObject.spec.?schedulerName.orValue('') == {quoted(scheduler)}"),
         ],
+        refused=f"{quoted_list(SHARE_KEYS)}.exists(k, {changed_key('k')})",
         variables=[("touched", f"{quoted_list(SHARE_KEYS)}.filter(k, {changed_key('k')})")],
-        expression="variables.touched.size() == 0",
         message="The share of a pod that has a node can't be changed: delete the pod and make a new one.",
         message_expression="variables.touched[0] + ' can\\'t be changed once the pod has a node: "
         "delete the pod and make a new one'",
@@ -136,7 +136,7 @@ def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
     return policy_object(
         "shared-nodes",
         [match_rule("", ["CREATE", "UPDATE"], ["pods"])],
-        conditions=[_NOT_A_KUBELET],
+        conditions=[_NOT_A_KUBELET, ("any-shared-node", "params.?spec.?nodes.orValue([]).size() > 0")],
         variables=[("nodes", "params.?spec.?nodes.orValue([])"), *words.items()],
         expression="!variables.is_wrong || variables.was_wrong",
         message="A pod with whole GPUs can't use a node that is set aside for shares.",
@@ -178,7 +178,7 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         "account-pods",
         [match_rule("", ["CREATE"], ["pods/binding", "pods/eviction", "bindings"])],
         conditions=[is_weir],
-        expression=f"!(request.namespace in {quoted_list(exempt)})",
+        refused=f"request.namespace in {quoted_list(exempt)}",
         message="Weir neither binds nor evicts pods of system namespaces.",
         message_expression="'Weir neither binds nor evicts pods of the namespace ' + request.namespace",
     )
@@ -206,11 +206,12 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         expression=f"{same} && (!{old}.hasValue() || ({same_claim}))",
         message="Weir gives volumes without a claim to one, and changes nothing else of a volume.",
     )
+    same_status = same_fields("status", "phase", "podIPs", "containerStatuses", "initContainerStatuses")
     yield policy_object(
         "account-statuses",
         [match_rule("", ["UPDATE"], ["pods/status"])],
         conditions=[is_weir],
-        expression=same_fields("status", "phase", "podIPs", "containerStatuses", "initContainerStatuses"),
+        refused=f"!({same_status})",
         message="Weir writes conditions and the nominated node of a pod, and nothing else of its status.",
     )
 
@@ -239,7 +240,7 @@ def _records(account: str) -> Policy:
         "workloads",
         [match_rule(GROUP, ["CREATE", "UPDATE"], ["workloads"]) | {"apiVersions": ["*"]}],
         conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
-        expression=f"request.operation == 'UPDATE' && {same}",
+        refused=f"!(request.operation == 'UPDATE' && {same})",
         message="Workloads are written by Weir alone: change the object that the Workload's pods belong to.",
     )
 
