@@ -69,6 +69,20 @@ def test_what_starts_for_long_is_told_even_in_a_burst() -> None:
     assert {writes[1].patch["status"]["phase"] for writes in told.values()} == {"Starting"}
 
 
+def test_one_of_many_that_start_is_written_once_it_runs() -> None:
+    here = crowd(MANY)
+    here.now_s += 3.0
+    assert here.backend.statuses.take(here.now_s) == []  # no pod is being bound any more
+    for at in range(MANY - 1):
+        run(here, at)
+    here.step()
+    told = tell(here, 8.0)
+    assert len(told) == MANY - 1
+    assert {writes[1].patch["status"]["phase"] for writes in told.values()} == {"Running"}
+    (writes,) = tell(here, 5.0).values()
+    assert writes[1].patch["status"]["phase"] == "Starting"
+
+
 def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
     here = crowd(MANY + 2)
     waiting = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]

@@ -30,13 +30,7 @@ from weir.kubernetes.writes.status_fields import (
     priority_capped,
     status_patch,
 )
-from weir.kubernetes.writes.status_values import (
-    Words,
-    cut,
-    digest,
-    is_reworded,
-    over,
-)
+from weir.kubernetes.writes.status_values import Words, cut, digest, is_reworded, over
 from weir.kubernetes.writes.workload_body import (
     NO_LIFE,
     PHASES,
@@ -51,8 +45,9 @@ from weir.model.reasons import EvictionCause, as_clause
 AT_ONCE = 500
 """Workloads looked at in one turn."""
 AGAIN_S = 5.0
-PASSING_S = 1.0
-"""What a workload is only in passing isn't told before it has lasted so long."""
+PASSING_S, STARTING_S = 1.0, 15.0
+"""A passing phase isn't written before it has lasted this time: usually, and "Starting" while many workloads
+change. Most of them run before, and one write says it all."""
 OWNER_S = 10.0
 """So long for the owners of pods to be known: until then it may be part of another workload."""
 AGAIN_AFTER_S = 1.0
@@ -69,8 +64,7 @@ REWORDED_S = 60.0
 """Delay of a reason whose words alone changed, while more than FEW workloads are pending."""
 WAITING_AT_ONCE = 8
 """In a burst, workloads that wait and are told why in one turn."""
-EVENTS_HELD_MOST = 16
-"""Events about a workload that wait for its object."""
+EVENTS_HELD_MOST = 16  # events about a workload that wait for its object
 _MOVING = frozenset(("Starting", "Running", "Stopping"))
 _WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
 
@@ -85,6 +79,7 @@ class StatusWriter:
         self._stops: dict[Gang, Explanation] = {}
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
+        self._is_burst = False  # many workloads changed in the last turn
         self._delayed: dict[Gang, float] = {}  # not told in a burst, and since when
         self._evictions: dict[Gang, Words] = {}  # the last one of each, as its status says it
         self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
@@ -150,7 +145,8 @@ class StatusWriter:
         self._come_due(now_s)
         changed = self._cluster_state.registry.changed
         writes: list[Write | EmitEvent] = []
-        busy = busy and len(changed) > FEW
+        self._is_burst = len(changed) > FEW
+        busy = busy and self._is_burst
         if busy and now_s < self._busy_next_s:
             return []
         self._busy_next_s = now_s + BUSY_EVERY_S
@@ -294,6 +290,8 @@ class StatusWriter:
         if done.undecided_s is not None:
             return done.undecided_s + PASSING_S  # its pods are back: the next decision says why they wait
         assert gang.head is not None
+        if self._is_burst and phase == "Starting" and not any(pending(gang)):
+            return max(tracked.at_s for tracked in gang.pods() if tracked.holds) + STARTING_S
         passing = phase == "Starting" or (phase == "Pending" and why is None)
         passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
         return done.since_s + passing_s if passing_s else 0.0
@@ -336,7 +334,7 @@ class StatusWriter:
         self._reasoned.pop(gang, None)
 
     def _begin(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
-        """Take over the fields that its object has already, so that times go on from there."""
+        """Take over the fields of its object, so that times go on from there."""
         thing = self._cluster_state.registry.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
