@@ -245,7 +245,7 @@ def until_equal(page: Any, server: Any) -> None:
 
 def counted(page: Any) -> int:
     """Return the number of workloads that the page says it lists."""
-    text: str = page.locator(".chosen [role=status]").inner_text()
+    text: str = page.locator(".chosen .count").inner_text()
     return int(text.split(maxsplit=1)[0].replace(",", "")) if text[:1].isdigit() else -1
 
 

@@ -28,6 +28,11 @@ export function moment(at_s: number): string {
   })
 }
 
+/** A minute of the browser's zone, with the zone. */
+export function day(at_s: number): string {
+  return new Date(at_s * 1000).toLocaleString(undefined, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short' })
+}
+
 /** A time on the axis of a chart of this length: hours within a day, days within a year. */
 export function tick(at_s: number, length_s: number): string {
   const hours = length_s < 2 * 86400

@@ -11,7 +11,7 @@ type Values = unknown[]
 
 /** A line of the stream. */
 export interface Frame {
-  kind: 'list' | 'delta' | 'events'
+  kind: 'list' | 'delta' | 'events' | 'replay'
   now?: number
   columns?: string[]
   rows?: Values[]
@@ -21,6 +21,13 @@ export interface Frame {
   gone?: { queues: string[]; nodes: string[] }
   status?: PoolState
   events?: PoolEvent[]
+  replay?: RunningReplay | null
+}
+
+/** The replay that runs now. */
+export interface RunningReplay {
+  id: string
+  progress: number
 }
 
 export class Pool {
@@ -31,6 +38,7 @@ export class Pool {
   status: PoolState = { trouble: null, policy: '' }
   /** Newest first. */
   events: PoolEvent[] = []
+  replay: RunningReplay | null = null
   /** Workloads by name: a name is of one live workload. */
   names = new Map<string, Row>()
   /** Server's clock less this browser's, in seconds. */
@@ -45,7 +53,12 @@ export class Pool {
       this.addEvents(frame.events ?? [])
       return []
     }
+    if (frame.kind === 'replay') {
+      this.replay = frame.replay ?? null
+      return []
+    }
     if (frame.kind === 'list') {
+      this.replay = null
       this.columns = frame.columns ?? []
       this.usual = this.columns.join() === COLUMNS
       this.rows = new Map()

@@ -83,6 +83,8 @@ export interface PoolEvent {
 export interface PoolState {
   trouble: string | null
   policy: string
+  /** Grows with each reading of the devices. */
+  readings?: number
 }
 
 export interface Person {

@@ -46,7 +46,7 @@ export const PERIODS: [string, string][] = [['1d', 'Day'], ['7d', 'Week'], ['30d
 /** GPU-hours with one decimal below 100. */
 export function hours(gpu_s: number): string {
   const value = gpu_s / 3600
-  return value.toLocaleString('en', { maximumFractionDigits: value < 100 ? 1 : 0 })
+  return value.toLocaleString('en', { minimumFractionDigits: value < 100 ? 1 : 0, maximumFractionDigits: value < 100 ? 1 : 0 })
 }
 
 /** A line of the mean number of GPUs of which this time is. */

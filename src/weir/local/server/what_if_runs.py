@@ -47,6 +47,12 @@ class WhatIfRuns:
         """Return True if a replay runs."""
         return self._running is not None
 
+    @property
+    def progress(self) -> dict[str, str | float] | None:
+        """Return the number and the progress of the running replay; None if none runs."""
+        row = self._running
+        return None if row is None else {"id": row.id, "progress": row.progress}
+
     def start(
         self, asked: WhatIfAsked, cluster: str, trace: str, person: Person, *, at_s: float, since_s: float
     ) -> WhatIfRow:

@@ -156,6 +156,8 @@ class LiveHub:
         self._whole: bytes | None = None  # compressed, of the present table
         self._status = b""
         self._device_use: object = None
+        self._readings = 0  # of the devices: a page reads curves again after each
+        self._replay: bytes = b"null"
         self._version = 0  # of the table
         self._rows: object = None  # of the view that the table was loaded from
 
@@ -288,6 +290,7 @@ class LiveHub:
         if pool.device_use is self._device_use:
             return
         self._device_use = pool.device_use
+        self._readings += 1
         with suppress(Exception):  # the next reading tries again
             rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
             self._apply([("node", row, None) for row in rows])
@@ -308,6 +311,7 @@ class LiveHub:
                 reader.give(packed)
         if events:
             self._send_events(events)
+        self._send_replay()
 
     def _send_events(self, events: Sequence[EventRow]) -> None:
         """Send events to the people who may read them; readers with the same rights share a frame."""
@@ -323,6 +327,16 @@ class LiveHub:
             if made[key]:
                 reader.give(made[key])
 
+    def _send_replay(self) -> None:
+        """Send the progress of the running replay to administrators, who alone may read replays."""
+        replay = to_json(self._pool.what_if.progress)
+        if replay != self._replay:
+            self._replay = replay
+            packed = compressed(frame([("kind", b'"replay"'), ("replay", replay)]))
+            for reader in self._readers:
+                if reader.person.is_admin:
+                    reader.give(packed)
+
     async def _packed_whole(self) -> bytes:
         """Return the compressed frame of everything; readers that join together share it."""
         self._tick()
@@ -336,4 +350,4 @@ class LiveHub:
 
     def _status_now(self) -> bytes:
         pool = self._pool
-        return to_json({"trouble": pool.trouble, "policy": pool.policy.preset})
+        return to_json({"trouble": pool.trouble, "policy": pool.policy.preset, "readings": self._readings})
