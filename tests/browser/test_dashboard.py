@@ -345,6 +345,43 @@ def test_member_sees_and_does_what_rest_allows_them(
         server.until(str(mine["uid"]), "succeeded")
 
 
+@pytest.mark.parametrize("is_member", [False, True])
+def test_four_questions_are_answered_within_two_clicks(
+    opened: Callable[..., Any], server: ServingOnPort, is_member: bool
+) -> None:
+    member = server.member(f"lena-{is_member}", "language")
+    with running(server, "borrows", project="vision", gpus=4, preemptible=True):
+        owed = server.submit("sleep", "1000", name="owns", project="language", gpus=1)
+        server.until("owns", "running")
+        waits = server.submit("true", name="asks-more", project="language", gpus=4)
+        page = opened(member if is_member else None)
+        idle = page.get_by_role("region", name="Held but idle")  # no click
+        idle.get_by_role("link", name="owns").wait_for()
+        idle.get_by_text("language, root").first.wait_for()
+        page.get_by_role("link", name="asks-more", exact=True).click()  # one click
+        page.get_by_role("heading", name="Why it waits").wait_for()
+        page.get_by_text("What would let it start").or_(
+            page.get_by_text("No change of this workload")
+        ).wait_for()
+        go(page, server, "now")
+        screens = page.get_by_role("navigation", name="Screens")
+        screens.get_by_role("link", name="History").click()
+        page.get_by_role("link", name="until owners got their quota back").click()  # two clicks
+        page.get_by_text("language got GPUs of its quota back").first.wait_for()
+        go(page, server, "now")
+        evicted = page.get_by_role("region", name="Latest evictions")  # no click, or one for all of them
+        if is_member:
+            evicted.get_by_role("link", name="All").click()
+            page.get_by_role("heading", name="Activity").wait_for()
+            assert page.get_by_text("borrows").count() == 0  # the workload is of a project of others
+        else:
+            evicted.get_by_text("reclaim").first.wait_for()
+            evicted.get_by_text("borrows").first.wait_for()
+        for row in (owed, waits):
+            server.ask("POST", f"/api/v1/workloads/{row['uid']}/stop")
+            server.until(str(row["uid"]), "stopped")
+
+
 def test_page_says_that_the_server_is_gone_and_is_right_again(
     opened: Callable[..., Any], server: ServingOnPort
 ) -> None:

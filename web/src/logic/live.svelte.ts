@@ -47,7 +47,9 @@ export class Live {
   /** Load the newest events; later ones come with the stream. */
   private async loadEvents(): Promise<void> {
     try {
-      this.pool.addEvents((await get<Page<PoolEvent>>('/events?limit=200')).items)
+      const [events, stops] = await Promise.all(['', '&kind=stopping'].map((kind) => get<Page<PoolEvent>>(`/events?limit=200${kind}`)))
+      this.pool.addEvents(events!.items)
+      this.pool.stops = stops!.items
       this.version++
     } catch {
       // the stream says what is wrong

@@ -105,7 +105,13 @@ export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {
 }
 
 /** Events of workloads that were stopped for others, newest first. */
-export const evictions = (pool: Pool): PoolEvent[] => pool.events.filter((event) => event.kind === 'stopping' && typeof event.numbers['by'] === 'string')
+export function evictions(pool: Pool): PoolEvent[] {
+  const known = new Set(pool.events.map((event) => event.id))
+  return [...pool.events, ...pool.stops.filter((event) => !known.has(event.id))].filter((event) => isOf(event, 'stopping')).sort((a, b) => b.id - a.id)
+}
+
+/** Return True if an event is of a kind; those of workloads that were stopped for nobody are no evictions. */
+export const isOf = (event: PoolEvent, kind: string): boolean => !kind || (event.kind === kind && (kind !== 'stopping' || typeof event.numbers['by'] === 'string'))
 
 export interface QueueLine {
   queue: Queue

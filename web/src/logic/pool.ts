@@ -39,6 +39,8 @@ export class Pool {
   /** Newest first. */
   events: PoolEvent[] = []
   replay: RunningReplay | null = null
+  /** Stops that the store told of when the page began; later ones are among the events. */
+  stops: PoolEvent[] = []
   /** Workloads by name: a name is of one live workload. */
   names = new Map<string, Row>()
   /** Server's clock less this browser's, in seconds. */
