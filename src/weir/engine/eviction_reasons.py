@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from weir.engine.eviction_price import devices_of, lost_work
+from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import divergence_level
 from weir.engine.quota_overlay import QuotaOverlay
-from weir.engine.victim_search import PreemptionPlan
 from weir.model.policy import PricePolicy
 from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.resources import written

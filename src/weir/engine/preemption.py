@@ -8,13 +8,14 @@ from weir.engine.feasibility import Bools
 from weir.engine.placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
+from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
 from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
 from weir.engine.topology_placer import TopologyPlacer
 from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_search import PreemptionPlan, VictimSearch
+from weir.engine.victim_search import VictimSearch
 from weir.model.reasons import ReasonCode
 
 _DOMAINS_MOST = 8
@@ -186,7 +187,7 @@ class Preemptor:
         victims = self._victim_candidates(rules, kind, most, self._policy.topology.budget)
         searches = [VictimSearch(self._context, victims, within) for within in domains]
         if len(searches) > 1:
-            searches.sort(key=lambda search: search.least_price())
+            searches.sort(key=lambda search: search.nodes.least_price())
         return next((plan for search in searches if (plan := search.run()) is not None), None)
 
     def _cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:

@@ -1,0 +1,23 @@
+"""The result of one preemption: what starts where, and which pods stop or move for it."""
+
+from dataclasses import dataclass, field
+
+from weir.engine.cheapest_node import RunnerUp
+from weir.engine.placer import NodePlacement
+from weir.engine.preemption_rules import PreemptionKind
+from weir.model.reasons import EvictionRule
+from weir.state.jobs import Job, Pod
+
+
+@dataclass(slots=True)
+class PreemptionPlan:
+    """Capacity found for a workload: placements, pods to stop and pods to move.
+
+    `runner_up` is the next choice of victims for a workload that lacks one pod; None for others.
+    """
+
+    kind: PreemptionKind | None  # None: it fits the capacity after releases
+    placements: list[NodePlacement]
+    stopped: list[tuple[Pod, EvictionRule]] = field(default_factory=list)
+    moved: list[tuple[Job, list[NodePlacement], EvictionRule]] = field(default_factory=list)
+    runner_up: RunnerUp | None = None
