@@ -183,9 +183,11 @@ class CheapestNode:
 
     def _families(self) -> list[Family]:
         """Return the families that still have nodes, the first to give first."""
-        giving = self._victim_candidates.giving
         families = [family for family, heap in self._heaps.items() if heap]
-        return sorted(families, key=lambda family: (family[0], giving(family[1])))
+        return sorted(families, key=self._family_order)
+
+    def _family_order(self, family: Family) -> tuple[Any, ...]:
+        return family[0], self._victim_candidates.tiers.giving(family[1])
 
     def _best(
         self, accept: Accept, steps_most: int, open_: Bools | None, shut: list[tuple[Family, Entry]]
@@ -200,7 +202,7 @@ class CheapestNode:
             families = [family for family, heap in self._heaps.items() if heap]
             if not families:
                 return None
-            family = min(families, key=lambda family: (family[0], self._victim_candidates.giving(family[1])))
+            family = min(families, key=self._family_order)
             entry = self._heaps[family][0]
             _, node, version = entry
             is_open = open_ is None or bool(open_[node])

@@ -4,23 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weir.engine.eligible_victims import EligibleVictims
-from weir.engine.eviction_price import devices_of, price, price_of_all, price_of_move
+from weir.engine.eviction_price import price_of_move
 from weir.engine.knapsack import VictimEntries
+from weir.engine.legal_order import LegalOrder
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import (
     PreemptionKind,
     PreemptionRules,
     QuotaProtection,
-    divergence_level,
 )
-from weir.engine.victim_sets import Permits, Tier, Victim
+from weir.engine.victim_sets import ANY_PROJECT, Permits, Tier, Victim
+from weir.engine.victim_tiers import VictimTiers
 from weir.model.reasons import EvictionRule
-from weir.model.workloads import WHOLE_MILLI
-from weir.state.jobs import Job, Phase, Pod, devices_of_charge
-from weir.state.shapes import GPU_ROW
+from weir.state.jobs import Job, Phase, Pod
 
-_ANYONE = -1
-_LAST: Tier = (len(QuotaProtection), (), _ANYONE)
+_LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
 """The tier of what may only be moved: after everything that may be stopped."""
 
 
@@ -57,8 +55,6 @@ class VictimCandidates:
         self._context = context
         self._cluster = context.cluster
         self._policy = context.policy
-        self._overlay = context.accounting.overlay
-        self._accounting = context.accounting
         self._leaving = context.accounting.leaving
         self._now_s = context.now_s
         self._disruptions = context.accounting.disruptions
@@ -72,8 +68,8 @@ class VictimCandidates:
         self.kind = kind
         self._most = most
         self.move_budget = move_budget
-        charge = sum(amount for row, amount in rules.asks if row == GPU_ROW)
-        self._needed = devices_of_charge(rules.job, charge) / WHOLE_MILLI  # devices
+        self.tiers = VictimTiers(context, rules)
+        self.order = LegalOrder(context, rules, kind, most)
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         if found is None:
             jobs = EligibleVictims(context, rules, kind, most, move_budget).find()
@@ -84,6 +80,10 @@ class VictimCandidates:
     def asked_by(self, rules: PreemptionRules) -> "VictimCandidates":
         """Return the same candidates for another requester."""
         return VictimCandidates(self._context, rules, self.kind, self._most, self.move_budget, self._kept)
+
+    def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+        """Return a legal order of victims, with those that a thorough attempt has taken; None if none."""
+        return self.order.find(victims, [victim for victim, _ in self.victims or ()])
 
     def limits(self, victims: Sequence[Victim]) -> Permits | None:
         """Return which sets of these units may go; None if the usual search does.
@@ -105,11 +105,7 @@ class VictimCandidates:
     def _may_all_go(self, victims: Sequence[Victim]) -> bool:
         pods = list(dict.fromkeys(pod for victim in victims for pod in victim.pods))
         moves = self._overrides and any(victim.moves for victim in victims)
-        return self._may_stop(pods, moves=moves)
-
-    def _may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:
-        """Return True if disruption budgets let all these pods be stopped at once."""
-        return self._disruptions.allows(pods, overrides=self._overrides and not moves)
+        return self.order.may_stop(pods, moves=moves)
 
     def running(self, job: Job) -> list[Pod]:
         """Return the pods of a job that the plan leaves running so far."""
@@ -133,14 +129,14 @@ class VictimCandidates:
             pods = self.running(job)
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
-                if self._disruptions.any and not self._may_stop(pods, moves=only_moves):
+                if self._disruptions.any and not self.order.may_stop(pods, moves=only_moves):
                     continue
                 if not pod.shape.devices:
                     found.bare.add(pod.node)
                 else:
                     price_ = self._price_of(job, pods, only_moves)
                     found.add(pod.node, len(pod.devices), price_, only_moves and pod.shape.whole)
-                    tiers.append(_LAST if only_moves else self._tier(job, pods, 1))
+                    tiers.append(_LAST if only_moves else self.tiers.tier(job, pods, 1))
                     if not pod.shape.whole:
                         found.parts.add(pod.node)
                 continue
@@ -161,8 +157,9 @@ class VictimCandidates:
         return found
 
     def _price_of(self, job: Job, pods: list[Pod], moves: bool) -> float:
-        prices = self._policy.price
-        return price_of_move(job, pods, prices, self._now_s) if moves else self._price_of_rest(job, pods)
+        if moves:
+            return price_of_move(job, pods, self._policy.price, self._now_s)
+        return self.tiers.price(job, pods, self.nodes_needed)
 
     def victims_on(self, node: int) -> list[Victim]:
         """Return the victims with pods on a node."""
@@ -178,7 +175,7 @@ class VictimCandidates:
         """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole."""
         if self.jobs[job]:
             pods = self.running(job) if _is_bound_together(job) else here
-            if self._disruptions.any and not self._may_stop(pods, moves=True):
+            if self._disruptions.any and not self.order.may_stop(pods, moves=True):
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
             return [Victim(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
@@ -190,7 +187,7 @@ class VictimCandidates:
         elastic: set[Pod] = set()
         if any(more > 0 for more in spare):
             groups = job.spec.groups
-            kept = {pod for pod in here if not self._may_stop((pod,))} if self._disruptions.any else ()
+            kept = {pod for pod in here if not self.order.may_stop((pod,))} if self._disruptions.any else ()
             for pod in sorted(
                 here, key=lambda pod: (pod in kept, groups[pod.group].order, -pod.group, -pod.index)
             ):
@@ -199,99 +196,14 @@ class VictimCandidates:
                         continue
                     spare[pod.group] -= 1
                     elastic.add(pod)
-                    cost = price(job, [pod], self._policy.price, self._now_s, self._needed)
-                    victims.append(Victim(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
-        if len(elastic) < len(here) and (not self._disruptions.any or self._may_stop(running)):
+                    cost = self.tiers.price_of_pod(job, pod)
+                    victims.append(Victim(self.tiers.tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
+        if len(elastic) < len(here) and (not self._disruptions.any or self.order.may_stop(running)):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
             staying = tuple(pod for pod in here if pod not in elastic)
-            victims.append(
-                Victim(
-                    self._tier(job, rest, 1), self._price_of_rest(job, rest), job, tuple(rest), staying, True
-                )
-            )
+            tier, cost = self.tiers.tier(job, rest, 1), self.tiers.price(job, rest, self.nodes_needed)
+            victims.append(Victim(tier, cost, job, tuple(rest), staying, True))
         return victims
-
-    def _price_of_rest(self, job: Job, pods: list[Pod]) -> float:
-        """Return the price of a workload; a gang's is shared by the nodes that it frees."""
-        if len(pods) == sum(job.placed) == 1:
-            return price_of_all(job, self._policy.price, self._now_s, self._needed)
-        cost = price(job, pods, self._policy.price, self._now_s, self._needed)
-        return cost / max(1, min(self.nodes_needed, len({pod.node for pod in pods})))
-
-    def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
-        """Return the tier of a victim: what compares before the price."""
-        own = job.project
-        first = -1 if job.spec.overrun else int(self.rules.protection(job.path))
-        if self._policy.victim_policy == "lowest_cost":
-            return (first, (), _ANYONE, job.priority, minimum)
-        return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
-
-    def giving(self, project: int) -> tuple[object, ...]:
-        """Return the order in which projects give, level by level; smaller gives first."""
-        if project == _ANYONE:
-            return ()
-        return tuple(self._overlay.giving_key(queue) for queue in self._overlay.ledger.path[project])
-
-    def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
-        """Return True if a queue would hold less than its fair share without these pods."""
-        overlay = self._overlay
-        asked = {row for row, amount in self.rules.asks if amount}
-        used, share = overlay.used[queue], overlay.share[queue]
-        return any(
-            used[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row)
-            < share[row] - 1e-6
-            for row, _ in overlay.ledger.bounded[queue]
-            if row in asked
-        )
-
-    def rule(self, victim: Victim) -> EvictionRule | None:
-        """Return the rule by which a victim may be evicted now."""
-        if self._disruptions.any and not self._may_stop(victim.pods, moves=victim.moves):
-            return None
-        if victim.moves:
-            return EvictionRule.CONSOLIDATE
-        if self._most < QuotaProtection.FULL and self.rules.protection(victim.job.path) > self._most:
-            return None
-        return self.rules.rule_for(victim.job)
-
-    def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
-        """Return an order in which all of them may be evicted one after another; None without one.
-
-        Victims nearer to the requester in the tree go first, since they lower the usage of its own queues.
-        The largest of a queue goes last, since a queue gives only while it is over its quota. A thorough
-        attempt may evict the victims it has taken between them.
-        """
-        taken = [victim for victim, _ in self.victims or ()]
-        if len(victims) == 1 and not taken:
-            rule = self.rule(victims[0])
-            return None if rule is None else [(victims[0], rule)]
-        with self._context.transaction.trial():
-            for victim in taken:
-                self._accounting.resume(victim.pods)
-            going = self._ordered([*taken, *victims])
-        return None if going is None else [each for each in going if each[0] not in taken]
-
-    def _ordered(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
-        going: list[tuple[Victim, EvictionRule]] = []
-        left = list(victims)
-        if len(left) > 1:
-            left.sort(
-                key=lambda victim: (
-                    -divergence_level(self.rules.path, victim.job.path),
-                    devices_of(victim.pods),
-                )
-            )
-        while left:
-            for victim in left:
-                rule = self.rule(victim)
-                if rule is not None:
-                    going.append((victim, rule))
-                    left.remove(victim)
-                    self._accounting.evict(victim.pods)
-                    break
-            else:
-                return None
-        return going
 
 
 def _is_bound_together(job: Job) -> bool:

@@ -137,7 +137,7 @@ class VictimSearch:
             for job in self._candidates.jobs:
                 if over.queue in job.path:
                     for victim in self._candidates.victims_of(job, self._context.running(job)):
-                        rule = self._candidates.rule(victim)
+                        rule = self._candidates.order.rule(victim)
                         key = (*victim.tier, victim.price, victim.younger)
                         if (
                             rule is not None

@@ -18,6 +18,8 @@ _SUMS_MOST = 256
 
 Tier = tuple[Any, ...]
 """Ranks of a victim set compared before its price: protection by quotas, then the policy."""
+ANY_PROJECT = -1
+"""Project of a tier that compares the victims of all projects alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

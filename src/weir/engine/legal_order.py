@@ -1,0 +1,83 @@
+"""Legal orders of victims: an order in which each eviction is allowed after those before it."""
+
+from collections.abc import Sequence
+
+from weir.engine.eviction_price import devices_of
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_rules import (
+    PreemptionKind,
+    PreemptionRules,
+    QuotaProtection,
+    divergence_level,
+)
+from weir.engine.victim_sets import Victim
+from weir.model.reasons import EvictionRule
+from weir.state.jobs import Pod
+
+
+class LegalOrder:
+    """Finds legal orders for one requester. Quotas protect what has more protection than `most`."""
+
+    def __init__(
+        self, context: PreemptionContext, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
+    ) -> None:
+        self._transaction = context.transaction
+        self._accounting = context.accounting
+        self._disruptions = context.accounting.disruptions
+        self._rules = rules
+        self._most = most
+        self._overrides = kind is PreemptionKind.OVERRIDE
+
+    def may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:
+        """Return True if disruption budgets let all these pods be stopped at once."""
+        return self._disruptions.allows(pods, overrides=self._overrides and not moves)
+
+    def rule(self, victim: Victim) -> EvictionRule | None:
+        """Return the rule by which a victim may be evicted now."""
+        if self._disruptions.any and not self.may_stop(victim.pods, moves=victim.moves):
+            return None
+        if victim.moves:
+            return EvictionRule.CONSOLIDATE
+        if self._most < QuotaProtection.FULL and self._rules.protection(victim.job.path) > self._most:
+            return None
+        return self._rules.rule_for(victim.job)
+
+    def find(
+        self, victims: Sequence[Victim], taken: Sequence[Victim] = ()
+    ) -> list[tuple[Victim, EvictionRule]] | None:
+        """Return an order in which all of them may be evicted one after another; None without one.
+
+        Victims nearer to the requester in the tree go first, since they lower the usage of its own queues.
+        The largest of a queue goes last, since a queue gives only while it is over its quota. A thorough
+        attempt may evict the victims it has taken between them.
+        """
+        if len(victims) == 1 and not taken:
+            rule = self.rule(victims[0])
+            return None if rule is None else [(victims[0], rule)]
+        with self._transaction.trial():
+            for victim in taken:
+                self._accounting.resume(victim.pods)
+            going = self._ordered([*taken, *victims])
+        return None if going is None else [each for each in going if each[0] not in taken]
+
+    def _ordered(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+        going: list[tuple[Victim, EvictionRule]] = []
+        left = list(victims)
+        if len(left) > 1:
+            left.sort(
+                key=lambda victim: (
+                    -divergence_level(self._rules.path, victim.job.path),
+                    devices_of(victim.pods),
+                )
+            )
+        while left:
+            for victim in left:
+                rule = self.rule(victim)
+                if rule is not None:
+                    going.append((victim, rule))
+                    left.remove(victim)
+                    self._accounting.evict(victim.pods)
+                    break
+            else:
+                return None
+        return going
