@@ -84,6 +84,23 @@ def test_of_borrowers_alike_the_smaller_starts_first() -> None:
     assert [place.pod.workload for place in running.cycle().binds] == ["short-99"]
 
 
+def test_of_borrowers_of_a_project_the_higher_priority_starts_first_however_long_it_runs() -> None:
+    running = after_runs(LEARNED)
+    submit(running, "short-99", submitted_s=-60.0)
+    submit(running, "long-98", submitted_s=-60.0)
+    submit(running, "long-99", submitted_s=-60.0, priority=60)
+    assert [place.pod.workload for place in running.cycle().binds] == ["long-99"]
+    running.tell(WorkloadEnded("long-99", WorkloadOutcome.SUCCEEDED, running.now_s, 10.0))
+    assert [place.pod.workload for place in running.cycle().binds] == ["short-99"]
+
+
+def test_of_borrowers_a_large_one_of_high_priority_holds_no_lower_one_back() -> None:
+    running = after_runs(LEARNED)
+    submit(running, "long-99", devices=2, priority=60)
+    submit(running, "short-99")
+    assert [place.pod.workload for place in running.cycle().binds] == ["short-99"]
+
+
 # Exchange
 
 
@@ -152,6 +169,10 @@ def test_no_exchange_within_the_minimum_run_time() -> None:
 def test_no_exchange_for_who_comes_only_a_little_before() -> None:
     running = exchange(EXCHANGES.model_copy(update={"swap_min_gain": 50.0}))
     assert not running.cycle().evictions
+
+
+def test_no_exchange_for_lower_priority_of_the_same_project() -> None:
+    assert not exchange(EXCHANGES, priority=60).cycle().evictions
 
 
 def test_no_exchange_of_owners_and_of_what_cannot_be_stopped() -> None:

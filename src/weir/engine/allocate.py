@@ -1,12 +1,12 @@
 """Allocation: place pending workloads on free capacity, in queue order, after quota checks."""
 
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush, heapreplace
 
+from weir.engine.borrower_order import BorrowerOrder
 from weir.engine.cache import EngineCache
 from weir.engine.fitting_classes import FittingClasses
 from weir.engine.placer import NodePlacement, Placer
-from weir.engine.queue_order import Candidate, QueueOrder, RuntimeKeyOrder
+from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.runtime_order import RuntimeOrder
 from weir.engine.transaction import Transaction
@@ -79,30 +79,16 @@ class Allocator:
 
     def _allocate_by_runtime(self, candidates: list[Candidate]) -> Iterator[list[NodePlacement]]:
         """Place workloads over quota of all projects, by predicted run time, size and share."""
-        heap: list[tuple[RuntimeKeyOrder, int, Candidate]] = []
-        new, count = candidates, 0  # candidates that aren't in the heap yet; the number of those that were
-        grown: set[int] = set()  # projects of placed workloads: their keys may have risen
-        while heap or new:
-            if not heap and len(new) == 1:
-                candidate = new[0]
-            else:
-                for each in new:
-                    heappush(heap, (self.runtime_order.key_of(each), count, each))
-                    count += 1
-                new = []
-                key, at, candidate = heap[0]
-                if candidate.job.project in grown:
-                    now = self.runtime_order.key_of(candidate)
-                    if now > key:
-                        heapreplace(heap, (now, at, candidate))
-                        continue
-                heappop(heap)
+        order = BorrowerOrder(self.runtime_order.key_of, candidates)
+        while (candidate := order.next()) is not None:
             placements = self._place(candidate, in_quota=False)
-            if placements is not None:
-                grown.add(candidate.job.project)
-                if self._keeps(candidate, placements):
-                    yield placements
-            new = self._other_step(candidate) if placements is None else self._followers(candidate)
+            if placements is None:
+                order.settle(candidate, self._other_step(candidate))
+                continue
+            order.note_placed(candidate)
+            if self._keeps(candidate, placements):
+                yield placements
+            order.settle(candidate, self._followers(candidate))
 
     def _place(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
         """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""

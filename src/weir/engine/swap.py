@@ -6,11 +6,12 @@ without it, those of its own that wait would take from others at once.
 """
 
 from collections.abc import Iterator
+from math import inf
 from operator import itemgetter
 
 from weir.engine.allocate import Allocator
 from weir.engine.placer import NodePlacement
-from weir.engine.preemption_rules import is_past_min_runtime
+from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate, RuntimeKeyOrder
 from weir.state.jobs import EquivalenceClass, Job, Phase
 
@@ -68,7 +69,7 @@ class SwapPlanner:
                 return None
             candidate = Candidate(of, at)
             if (
-                self._allocator.feasibility.could_run(of)
+                not self._is_lower(candidate.job, job)
                 and self._may_be_where(candidate, job)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
@@ -77,20 +78,38 @@ class SwapPlanner:
         return None
 
     def _in_order(self, like: Job) -> list[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
-        """Return the next of each unserved class of a job's size, by predicted run time."""
+        """Return the next of each unserved class of a job's size, by predicted run time.
+
+        Of each project only those of the highest priority count.
+        """
         size = tuple([(shape.id, pods) for shape, pods in zip(like.shapes, like.placed, strict=True)])
         found = self._lines.get(size)
         if found is None:
             allocator, found = self._allocator, []
+            highest: dict[int, float] = {}
             for of in self._cluster.waiting_by_shape.get(size[0][0], ()):
                 at = allocator.served_of(of)
                 if of.wants[1] == size and of not in self._served and at < len(of.members):
                     submitted_s, name, job = of.members[at]
-                    key = allocator.runtime_order.value(job, job.ran_s, of.step.asks), submitted_s, name
-                    found.append((key, of, at))
+                    if allocator.feasibility.could_run(of):
+                        key = allocator.runtime_order.value(job, job.ran_s, of.step.asks), submitted_s, name
+                        found.append((key, of, at))
+                        highest[of.project] = max(self._priority(job), highest.get(of.project, -inf))
+            found = [
+                each
+                for each in found
+                if self._priority(each[1].members[each[2]][2]) == highest[each[1].project]
+            ]
             found.sort(key=itemgetter(0))
             self._lines[size] = found
         return found
+
+    def _priority(self, job: Job) -> float:
+        return effective_priority(job, self._policy, self._allocator.now_s)
+
+    def _is_lower(self, asks: Job, goes: Job) -> bool:
+        """Return True if it is of the same project as the other and has a lower priority."""
+        return asks.project == goes.project and self._priority(asks) < self._priority(goes)
 
     def _own_key(self, job: Job) -> float:
         """Return the key of a running workload, as if it were pending with its run time so far."""

@@ -111,7 +111,7 @@ class ConsolidationPolicy(PolicySection):
 
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
-    budget: Annotated[float, Field(ge=0)] = 7000.0  # device seconds all moves for one workload may cost
+    budget: Annotated[float, Field(ge=0)] = 5000.0  # device seconds all moves for one workload may cost
     protect_in_quota: bool = True  # work of queues within their quota isn't moved for work over quota
 
 
