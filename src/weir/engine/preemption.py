@@ -3,23 +3,19 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from weir.engine.allocate import Allocator
+from weir.engine.domain_clearing import DomainClearing
 from weir.engine.failed_preemptions import FailedPreemptions
-from weir.engine.feasibility import Bools
 from weir.engine.placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
+from weir.engine.preemption_ways import PreemptionWays
 from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
-from weir.engine.topology_placer import TopologyPlacer
-from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_search import VictimSearch
 from weir.model.reasons import ReasonCode
-
-_DOMAINS_MOST = 8
-"""Domains in which capacity may be freed, those that lack least first."""
 
 
 class Preemptor:
@@ -33,13 +29,11 @@ class Preemptor:
         self._checks = allocator.checks
         self._new_context = new_context
         self._kept_context: PreemptionContext | None = None
-        self._lapsed: bool | None = None
         self._bounds = ReclaimBounds(allocator)
         self._eligibility = PreemptionEligibility(allocator, self._bounds)
+        self._ways = PreemptionWays(allocator, self._bounds, self._eligibility)
         self._failed = FailedPreemptions(allocator, self._bounds)
-        self._victims: dict[
-            tuple[float, PreemptionKind, QuotaProtection, PreemptionRules | bool], VictimCandidates
-        ] = {}  # since capacity was last freed
+        self._domains = DomainClearing(allocator)
 
     def gather(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
@@ -119,13 +113,13 @@ class Preemptor:
     def _freed(self) -> None:
         """Forget results from before capacity was freed."""
         self._failed.consolidations.clear()
-        self._victims.clear()
+        self._domains.forget()
 
     def _first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; keep a failure that lasts."""
         failed = self._failed.consolidations
         until_s = INFINITE  # until when every way fails
-        for kind, most in self._ways(rules, under_limits):
+        for kind, most in self._ways.of(rules, self._context, under_limits):
             failing_until_s = self._failing_until_s(rules, kind, most)
             if failing_until_s is not None:
                 until_s = min(until_s, failing_until_s)
@@ -157,7 +151,9 @@ class Preemptor:
         failure = self._failed.reclaim(rules, self._context.now_s)
         if failure is None:
             return None
-        victims = self._victim_candidates(rules, kind, most, self._policy.consolidation.budget)
+        victims = self._domains.candidates(
+            self._context, rules, kind, most, self._policy.consolidation.budget
+        )
         return failure.until_s if self._failed.covers(failure, rules, victims.jobs.keys()) else None
 
     def _search(
@@ -165,11 +161,13 @@ class Preemptor:
     ) -> tuple[PreemptionPlan | None, bool]:
         """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
         candidate = rules.candidate
-        domains, anywhere = self._domains(candidate, kind)
-        plan = self._in_one_domain(domains, rules, kind, most)
+        domains, anywhere = self._domains.find(self._context, candidate, kind)
+        plan = self._domains.clear_one(self._context, domains, rules, kind, most)
         if plan is not None or not anywhere:
             return plan, False
-        victims = self._victim_candidates(rules, kind, most, self._policy.consolidation.budget)
+        victims = self._domains.candidates(
+            self._context, rules, kind, most, self._policy.consolidation.budget
+        )
         search = VictimSearch(self._context, victims, self._allocator.placement.open_to(candidate))
         plan = search.run()
         fell_short = plan is None and not domains and search.fell_short
@@ -177,18 +175,6 @@ class Preemptor:
         if fell_short and kind is PreemptionKind.RECLAIM and alone:
             self._failed.keep_reclaim(rules, victims.jobs.keys())
         return plan, search.is_final and not domains and not self._failed.more_by_time
-
-    def _in_one_domain(
-        self, domains: Sequence[Bools], rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
-    ) -> PreemptionPlan | None:
-        """Free capacity in the cheapest domain, which may cost more than anywhere."""
-        if not domains:
-            return None
-        victims = self._victim_candidates(rules, kind, most, self._policy.topology.budget)
-        searches = [VictimSearch(self._context, victims, within) for within in domains]
-        if len(searches) > 1:
-            searches.sort(key=lambda search: search.nodes.least_price())
-        return next((plan for search in searches if (plan := search.run()) is not None), None)
 
     def _cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; otherwise keep them."""
@@ -200,88 +186,13 @@ class Preemptor:
         ):
             with transaction.trial() as trial:
                 transaction.cancel(placements)
-                self._victims.clear()
-                domains, _ = self._domains(candidate, kind)
+                self._domains.forget()
+                domains, _ = self._domains.find(self._context, candidate, kind)
                 rules = self._eligibility.rules_of(candidate)
-                plan = self._in_one_domain(domains, rules, kind, QuotaProtection.NONE)
+                plan = self._domains.clear_one(self._context, domains, rules, kind, QuotaProtection.NONE)
                 if plan is not None:
                     trial.commit()
                     self._freed()
                     return plan
-        self._victims.clear()
+        self._domains.forget()
         return PreemptionPlan(None, placements)
-
-    def _victim_candidates(
-        self, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection, budget: float
-    ) -> VictimCandidates:
-        """Return the victim candidates; requesters that need moves share them until capacity is freed."""
-        alone = kind is not PreemptionKind.CONSOLIDATE or rules.job.is_running or bool(rules.job.stopped_for)
-        key = (budget, kind, most, rules if alone else rules.is_owner)
-        found = self._victims.get(key)
-        if found is None:
-            found = self._victims[key] = VictimCandidates(self._context, rules, kind, most, budget)
-        return found.asked_by(rules)
-
-    def _domains(self, candidate: Candidate, kind: PreemptionKind) -> tuple[list[Bools], bool]:
-        """Return the domains to clear by its topology, and whether any node may be cleared."""
-        job, placement = candidate.job, self._allocator.placement
-        asked, open_ = job.topology, placement.open_to(candidate)
-        if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
-            return [], True
-        levels, affinity = self._allocator.feasibility.levels(asked.name), self._context.affinity_of(job)
-        placer = TopologyPlacer(self._context.placer, job, affinity, levels, open_)
-        anywhere = asked.required is None and (
-            kind is not PreemptionKind.CONSOLIDATE or placement.may_scatter(job, candidate.lacks)
-        )
-        return placer.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
-
-    def _ways(
-        self, rules: PreemptionRules, under_limits: bool
-    ) -> Iterator[tuple[PreemptionKind, QuotaProtection]]:
-        """Yield the ways to free capacity for a workload, in the order in which they are tried.
-
-        Work over quota goes before work within a quota: that of other projects by reclaim, and that of
-        its own project, if it is over its quota, by preemption.
-        """
-        candidate, eligibility = rules.candidate, self._eligibility
-        of, at = candidate.of, candidate.at
-        owner = self._checks.is_owner(of, at)
-        if (
-            under_limits
-            and eligibility.may_consolidate(of, owner, self._context.placer.capacity.free_gpu_milli())
-            and (
-                self._cluster.releasing_on or self._any_leaves or eligibility.could_consolidate(of, at, owner)
-            )
-        ):
-            yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
-        protections: list[QuotaProtection] = []
-        if rules.any_reclaim and self._bounds.could_reclaim(rules, candidate.lacks, self._context):
-            protections = rules.protections()
-            yield PreemptionKind.RECLAIM, QuotaProtection.NONE
-        preempts = eligibility.has_lower(of)
-        if preempts and rules.own_over_quota:
-            preempts = False
-            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
-        for most in protections[1:]:
-            yield PreemptionKind.RECLAIM, most
-        if preempts:
-            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
-        if protections and self._may_override(rules):
-            yield PreemptionKind.OVERRIDE, QuotaProtection.NONE
-
-    def _may_override(self, rules: PreemptionRules) -> bool:
-        """Return True if budgets no longer protect work over quota from this workload."""
-        budgets = self._policy.budgets
-        if not self._cluster.budgets or not rules.is_owner:
-            return False
-        if budgets.borrowed == "grace_period":
-            return self._any_lapsed()
-        waited_s = self._allocator.now_s - rules.job.waits_since_s
-        return budgets.borrowed == "override" and waited_s >= budgets.grace
-
-    def _any_lapsed(self) -> bool:
-        """Return True if budgets no longer protect any running workload."""
-        if self._lapsed is None:
-            running = self._cluster.running.values()
-            self._lapsed = any(job.spec.lapsed for jobs in running for job in jobs.values())
-        return self._lapsed

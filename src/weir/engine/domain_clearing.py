@@ -1,0 +1,79 @@
+"""Clearing of topology domains for a gang, and the victim candidates that its searches share."""
+
+from collections.abc import Sequence
+
+from weir.engine.allocate import Allocator
+from weir.engine.feasibility import Bools
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_plan import PreemptionPlan
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
+from weir.engine.queue_order import Candidate
+from weir.engine.topology_placer import TopologyPlacer
+from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_search import VictimSearch
+
+_DOMAINS_MOST = 8
+"""Domains in which capacity may be freed, those that lack least first."""
+
+
+class DomainClearing:
+    """Domains that may be cleared in one cycle, with candidates since capacity was last freed."""
+
+    def __init__(self, allocator: Allocator) -> None:
+        self._allocator = allocator
+        self._policy = allocator.policy
+        self._victims: dict[
+            tuple[float, PreemptionKind, QuotaProtection, PreemptionRules | bool], VictimCandidates
+        ] = {}
+
+    def forget(self) -> None:
+        """Forget the candidates: capacity was freed, or a trial begins."""
+        self._victims.clear()
+
+    def find(
+        self, context: PreemptionContext, candidate: Candidate, kind: PreemptionKind
+    ) -> tuple[list[Bools], bool]:
+        """Return the domains to clear by its topology, and whether any node may be cleared."""
+        job, placement = candidate.job, self._allocator.placement
+        asked, open_ = job.topology, placement.open_to(candidate)
+        if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
+            return [], True
+        levels, affinity = self._allocator.feasibility.levels(asked.name), context.affinity_of(job)
+        placer = TopologyPlacer(context.placer, job, affinity, levels, open_)
+        anywhere = asked.required is None and (
+            kind is not PreemptionKind.CONSOLIDATE or placement.may_scatter(job, candidate.lacks)
+        )
+        return placer.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
+
+    def clear_one(
+        self,
+        context: PreemptionContext,
+        domains: Sequence[Bools],
+        rules: PreemptionRules,
+        kind: PreemptionKind,
+        most: QuotaProtection,
+    ) -> PreemptionPlan | None:
+        """Free capacity in the cheapest domain, which may cost more than anywhere."""
+        if not domains:
+            return None
+        victims = self.candidates(context, rules, kind, most, self._policy.topology.budget)
+        searches = [VictimSearch(context, victims, within) for within in domains]
+        if len(searches) > 1:
+            searches.sort(key=lambda search: search.nodes.least_price())
+        return next((plan for search in searches if (plan := search.run()) is not None), None)
+
+    def candidates(
+        self,
+        context: PreemptionContext,
+        rules: PreemptionRules,
+        kind: PreemptionKind,
+        most: QuotaProtection,
+        budget: float,
+    ) -> VictimCandidates:
+        """Return the victim candidates; requesters that need moves share them until capacity is freed."""
+        alone = kind is not PreemptionKind.CONSOLIDATE or rules.job.is_running or bool(rules.job.stopped_for)
+        key = (budget, kind, most, rules if alone else rules.is_owner)
+        found = self._victims.get(key)
+        if found is None:
+            found = self._victims[key] = VictimCandidates(context, rules, kind, most, budget)
+        return found.asked_by(rules)

@@ -1,0 +1,77 @@
+"""Ways to free capacity for a workload: kinds of preemption, and how much quota protection each overrides."""
+
+from collections.abc import Iterator
+
+from weir.engine.allocate import Allocator
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_eligibility import PreemptionEligibility
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
+from weir.engine.reclaim_bounds import ReclaimBounds
+
+
+class PreemptionWays:
+    """Ways of one cycle. A way without any chance is left out by cheap checks."""
+
+    def __init__(
+        self, allocator: Allocator, bounds: ReclaimBounds, eligibility: PreemptionEligibility
+    ) -> None:
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._checks = allocator.checks
+        self._now_s = allocator.now_s
+        self._bounds = bounds
+        self._eligibility = eligibility
+        self._lapsed: bool | None = None
+
+    def of(
+        self, rules: PreemptionRules, context: PreemptionContext, under_limits: bool
+    ) -> Iterator[tuple[PreemptionKind, QuotaProtection]]:
+        """Yield the ways to free capacity for a workload, in the order in which they are tried.
+
+        Work over quota goes before work within a quota: that of other projects by reclaim, and that of
+        its own project, if it is over its quota, by preemption.
+        """
+        candidate, eligibility = rules.candidate, self._eligibility
+        of, at = candidate.of, candidate.at
+        owner = self._checks.is_owner(of, at)
+        if (
+            under_limits
+            and eligibility.may_consolidate(of, owner, context.placer.capacity.free_gpu_milli())
+            and (
+                self._cluster.releasing_on
+                or context.accounting.leaving
+                or eligibility.could_consolidate(of, at, owner)
+            )
+        ):
+            yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
+        protections: list[QuotaProtection] = []
+        if rules.any_reclaim and self._bounds.could_reclaim(rules, candidate.lacks, context):
+            protections = rules.protections()
+            yield PreemptionKind.RECLAIM, QuotaProtection.NONE
+        preempts = eligibility.has_lower(of)
+        if preempts and rules.own_over_quota:
+            preempts = False
+            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
+        for most in protections[1:]:
+            yield PreemptionKind.RECLAIM, most
+        if preempts:
+            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
+        if protections and self._may_override(rules):
+            yield PreemptionKind.OVERRIDE, QuotaProtection.NONE
+
+    def _may_override(self, rules: PreemptionRules) -> bool:
+        """Return True if budgets no longer protect work over quota from this workload."""
+        budgets = self._policy.budgets
+        if not self._cluster.budgets or not rules.is_owner:
+            return False
+        if budgets.borrowed == "grace_period":
+            return self._any_lapsed()
+        waited_s = self._now_s - rules.job.waits_since_s
+        return budgets.borrowed == "override" and waited_s >= budgets.grace
+
+    def _any_lapsed(self) -> bool:
+        """Return True if budgets no longer protect any running workload."""
+        if self._lapsed is None:
+            running = self._cluster.running.values()
+            self._lapsed = any(job.spec.lapsed for jobs in running for job in jobs.values())
+        return self._lapsed
