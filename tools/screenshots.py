@@ -5,6 +5,7 @@ A pool of virtual GPUs runs workloads of three projects while chromium looks at 
 
 import contextlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ FOLDER = ROOT / "docs/screenshots"
 SIZE = {"width": 1440, "height": 900}
 BUSY = "while :; do for i in $(seq 2000000); do :; done; echo step $((s++)) loss 0.$RANDOM; sleep 0.1; done"
 START_S_MAX = 120.0
+HISTORY_JOBS = 250
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -33,6 +35,7 @@ def pool_of(home: Path) -> Iterator[Any]:
     """Serve a pool of eight virtual GPUs; its workloads end with the block."""
     from weir import Pool
 
+    record_history(home)
     words = [sys.executable, "-m", "weir", "up", "--virtual-gpus", "8", "--port", "0"]
     env = {**os.environ, "WEIR_HOME": str(home), "WEIR_URL": ""}
     os.environ.update(WEIR_HOME=str(home), WEIR_URL="")
@@ -53,20 +56,32 @@ def pool_of(home: Path) -> Iterator[Any]:
             server.terminate()
 
 
+def record_history(home: Path) -> None:
+    """Write a week of three projects on eight GPUs, so that the pictures of the past show something."""
+    from tests.unit.store.fixtures import opened
+    from tests.unit.store.week import record_week
+
+    with opened(home) as store:
+        record_week(store, time.time() - 60, HISTORY_JOBS, node=platform.node())
+
+
 def fill(pool: Any) -> None:
     """Have three projects run and wait for work, one of them on borrowed GPUs."""
-    for name, gpus in (("vision", 3), ("language", 3), ("robotics", 2)):
+    for name, gpus in (("vision", 3), ("speech", 3), ("robotics", 2)):
         pool.set_project(name, quota={"gpu": gpus})
-    pool.delete_project("default")
+    pool.delete_department("lab")
     command = ["bash", "-c", BUSY]
     for index in range(3):
         pool.submit(project="vision", name=f"resnet-{index}", command=command, gpus=1)
     pool.submit(project="vision", name="segment", command=command, gpus=2)
-    pool.submit(project="language", name="pretrain", command=command, gpus=2)
+    pool.submit(project="vision", name="sweep", command=command, gpus=1)
     pool.submit(project="robotics", name="notebook", command=["sleep", "3600"], gpus=1, type="build")
+    while pool.get("sweep").status != "running":
+        time.sleep(0.1)
+    pool.submit(project="speech", name="pretrain", command=command, gpus=2)  # takes a GPU of its quota back
     for index in range(3):
         pool.submit(project="vision", name=f"ablation-{index}", command=command, gpus=2)
-    pool.submit(project="language", name="evaluate", command=command, gpus=2)
+    pool.submit(project="speech", name="evaluate", command=command, gpus=2)
 
 
 def take(pool: Any) -> None:
@@ -85,7 +100,9 @@ def take(pool: Any) -> None:
             ("now", "now", ".cells"),
             ("workloads", "workloads", "tbody a"),
             ("workload", f"workload/{uid}", "text=What would let it start"),
-            ("quotas", "quotas/language", "text=Preview the effect"),
+            ("quotas", "quotas/speech", "text=Preview the effect"),
+            ("history", "history?since=7d", "figure"),
+            ("nodes", "nodes", "tbody a"),
         ):  # each picture is of 1440 by 900
             page.goto(f"{url}/#/{screen}")
             page.locator(shown).first.wait_for()

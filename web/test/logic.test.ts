@@ -4,7 +4,7 @@ import { carryOut, fits, mayActIn } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
-import { ago, amount, bytes, colourOf, sentence, shortOf, span } from '../src/logic/format'
+import { ago, amount, brief, bytes, colourOf, sentence, shortOf, span } from '../src/logic/format'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
 import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
@@ -153,6 +153,7 @@ describe('life line', () => {
 
 describe('numbers and addresses', () => {
   test('spans, sizes and times', () => {
+    expect([0.4, 59, 124, 7560, 90000].map(brief)).toEqual(['0 s', '59 s', '2.1 min', '2.1 h', '1 d'])
     expect([5, 65, 3600, 7500, 90000, 864000].map(span)).toEqual(['5 s', '1 min 5 s', '1 h', '2 h 5 min', '1 d 1 h', '10 d'])
     expect([0, 1023, 1 << 30, 1.5 * 2 ** 40].map(bytes)).toEqual(['0 B', '1023 B', '1 GiB', '1.5 TiB'])
     expect(ago(0, 3)).toBe('now')

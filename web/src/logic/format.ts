@@ -14,6 +14,12 @@ export function span(seconds: number): string {
   return second && first < 10 ? `${first} ${unit} ${second} ${next}` : `${first} ${unit}`
 }
 
+/** A duration in one unit, such as "2.1 h". */
+export function brief(seconds: number): string {
+  const [unit, size] = UNITS.find(([, each]) => seconds >= each) ?? UNITS.at(-1)!
+  return `${(seconds / size).toLocaleString('en', { maximumFractionDigits: seconds / size < 10 && size > 1 ? 1 : 0 })} ${unit}`
+}
+
 /** How long ago a time was. */
 export function ago(at_s: number, now_s: number): string {
   const passed = now_s - at_s
