@@ -277,12 +277,25 @@ class Pool:
         return self._log.stat().st_size
 
     def close(self) -> None:
-        """Stop what runs and end the pool, whether it still answers or not."""
+        """Stop what waits, so that it doesn't start later, then what runs, and end the pool in any case."""
         try:
-            for row in self.ask("GET", "/api/v1/workloads?limit=1000&status=running")["items"]:
-                self.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
+            for status in ("pending", "starting", "running"):
+                for row in self.ask("GET", f"/api/v1/workloads?limit=1000&status={status}")["items"]:
+                    self._stop(row["name"])
         finally:
             self._end()
+
+    def _stop(self, name: str) -> None:
+        """Stop a workload, as soon as the limit of requests allows."""
+        while True:
+            try:
+                self.ask("POST", f"/api/v1/workloads/{name}/stop")
+            except RuntimeError as error:
+                if " 429 " not in str(error):
+                    raise
+                time.sleep(0.5)
+            else:
+                return
 
     def _end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
