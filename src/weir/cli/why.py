@@ -19,7 +19,7 @@ _NOT_OURS = "other_scheduler"
 _NEVER_TRIED = frozenset(
     ("not_ready", "waiting_for_eviction", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
 )
-"""Reasons for which nothing is tried: what is missing is said, or it is under way."""
+"""Reasons for which nothing is tried: the sentence names what is missing, or it is under way."""
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 

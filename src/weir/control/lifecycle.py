@@ -1,7 +1,7 @@
 """The life of workloads: what becomes of one when a pod of it exits, and the time rules.
 
 A workload's pods start, fail and end together. So nothing is concluded from a single exit: when the
-last of its pods that are alive is gone, the verdict is spoken over what all of them said.
+last of its pods that are alive is gone, the outcome follows from the exits of all of them.
 
 - All that its gang needs are done: it succeeded.
 - One failed: the others are stopped, and it is tried again after a pause that doubles, up to a limit.

@@ -52,7 +52,7 @@ class PodExit(StrEnum):
 
     DONE = "done"  # by itself, successfully
     FAILED = "failed"  # by itself, not successfully
-    STOPPED = "stopped"  # after it was told to, whatever it then said
+    STOPPED = "stopped"  # on request, with whatever exit code
     LOST = "lost"  # its node is gone, or it could not be started there
 
 

@@ -23,10 +23,10 @@ _RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)
 class EvictionReasons:
     """Reasons of the evictions for one workload in one cycle. `choice` is the same for all of them."""
 
-    def __init__(self, cluster: Cluster, overlay: QuotaOverlay, asker: Job, choice: str = "") -> None:
+    def __init__(self, cluster: Cluster, overlay: QuotaOverlay, requester: Job, choice: str = "") -> None:
         self._cluster = cluster
         self._overlay = overlay
-        self._asker = asker
+        self._requester = requester
         self._choice = choice
         self._known: dict[tuple[EvictionRule, int, int], EvictionCause] = {}
 
@@ -40,23 +40,23 @@ class EvictionReasons:
         return found
 
     def _made(self, rule: EvictionRule, victim: Job) -> EvictionCause:
-        by = self._asker.name
-        said = f"stopped for {by} ({rule})"
+        by = self._requester.name
+        head = f"stopped for {by} ({rule})"
         if rule in _RECLAIM:
-            return self._by_queues(rule, victim, said)
+            return self._by_queues(rule, victim, head)
         if rule is EvictionRule.PREEMPT:
-            theirs, own = victim.priority, self._asker.priority
+            theirs, own = victim.priority, self._requester.priority
             numbers = {"priority": theirs, "by_priority": own}
-            return EvictionCause(rule, by, f"{said}: its priority is {theirs}, that of {by} {own}", numbers)
-        return EvictionCause(rule, by, said)
+            return EvictionCause(rule, by, f"{head}: its priority is {theirs}, that of {by} {own}", numbers)
+        return EvictionCause(rule, by, head)
 
-    def _by_queues(self, rule: EvictionRule, victim: Job, said: str) -> EvictionCause:
+    def _by_queues(self, rule: EvictionRule, victim: Job, head: str) -> EvictionCause:
         """Return the reason with the usage and the quota or share of both queues."""
-        ledger, by = self._cluster.ledger, self._asker.name
-        path, other = ledger.path[self._asker.project], ledger.path[victim.project]
+        ledger, by = self._cluster.ledger, self._requester.name
+        path, other = ledger.path[self._requester.project], ledger.path[victim.project]
         level = divergence_level(path, other)
         if level >= min(len(path), len(other)):
-            return EvictionCause(rule, by, said)
+            return EvictionCause(rule, by, head)
         what, of = (
             ("quota", ledger.quota) if rule is EvictionRule.RECLAIM_QUOTA else ("share", self._overlay.share)
         )
@@ -65,7 +65,7 @@ class EvictionReasons:
             for queue in (other[level], path[level])
         )
         sentence = (
-            f"{said}: {name} holds {written('gpu', have)} GPUs with a {what} of {written('gpu', most)}, "
+            f"{head}: {name} holds {written('gpu', have)} GPUs with a {what} of {written('gpu', most)}, "
             f"{own} {written('gpu', own_have)} with {written('gpu', own_most)}"
         )
         if rule is EvictionRule.RECLAIM_QUOTA and have <= most:

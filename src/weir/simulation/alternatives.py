@@ -85,8 +85,8 @@ def parse_alternative(text: str) -> Alternative:
         elif key == "policy" and value:
             policy = value
         else:
-            said = "write add-nodes=2x8xH100, quota.PROJECT=GPUS or policy=NAME"
-            raise ValueError(f"{(change if separator else text)[:80]!r} is no change: {said}")
+            forms = "write add-nodes=2x8xH100, quota.PROJECT=GPUS or policy=NAME"
+            raise ValueError(f"{(change if separator else text)[:80]!r} is no change: {forms}")
     if not (nodes or quotas or policy):
         raise ValueError("an alternative changes nothing: write add-nodes=, quota.PROJECT= or policy=")
     return Alternative(text.strip(), tuple(nodes), tuple(quotas.items()), policy)

@@ -45,7 +45,7 @@ class BaselineRun:
             if code is None:
                 return
             self._now = None
-            output = (directory / "said").read_text("utf-8", "replace")
+            output = (directory / "output").read_text("utf-8", "replace")
             if code != 0:
                 raise DemoFailed(f"{name} failed when it ran alone: {output.strip()[-200:]}")
             self.ends[name] = done(output) or ""
@@ -60,7 +60,7 @@ class BaselineRun:
     def _begin(self, name: str) -> None:
         part, directory = PARTS[name], self._stage.home / "alone" / name
         directory.mkdir(parents=True)
-        with (directory / "said").open("wb") as out:
+        with (directory / "output").open("wb") as out:
             process = subprocess.Popen(  # noqa: S603 - a script of ours
                 [sys.executable, str(example(part.script)), *part.words],
                 cwd=directory,

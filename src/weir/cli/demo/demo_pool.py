@@ -134,7 +134,7 @@ class DemoPool:
 
     def _last_words(self) -> str:
         lines = (self.home / "server.log").read_text("utf-8", "replace").split("\n")
-        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line for line in reversed(lines) if line.strip()), "it printed nothing")
 
     def _end(self) -> None:
         """End the server first, because it would restart ended pods; then the pods; then remove the files."""

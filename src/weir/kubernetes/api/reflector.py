@@ -108,7 +108,7 @@ class Reflector(Generic[T]):
         self._looked_for = asyncio.Event()
         self.failure = ""
         self.heard_s = -float("inf")
-        """When the server last said something, by the monotonic clock."""
+        """Return the time of the last answer of the server, by the monotonic clock."""
         self.counts = ReflectorCounts()
 
     def __len__(self) -> int:

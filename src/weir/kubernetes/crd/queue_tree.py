@@ -34,7 +34,7 @@ class QueueObject:
 
 @dataclass(slots=True)
 class QueueTree:
-    """The tree, parents before children, and what is to be said of its objects."""
+    """The tree, parents before children, and the conditions of its objects."""
 
     queues: tuple[Queue, ...] = ()
     projects_of: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by namespace

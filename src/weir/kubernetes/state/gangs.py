@@ -79,8 +79,8 @@ class TrackedPod:
         self.ready = False
         self.over = ""  # how it ended, once it has
         self.deleting = False
-        self.bound = False  # the API says so
-        self.assumed = False  # we have said so
+        self.bound = False  # by the API
+        self.assumed = False  # bound by Weir, and not yet by the API
         self.evicted = False  # we have asked for it
         self.node = ""
         self.devices: tuple[int, ...] = ()
@@ -192,7 +192,7 @@ class Gang:
         self.object_name = object_name(key)
         self.name = f"{key.namespace}/{self.object_name}"
         self.groups: list[PodGroupSlots] = []
-        self.head: PodInfo | None = None  # of any of its pods: what is said of the workload
+        self.head: PodInfo | None = None  # of any of its pods, for the annotations of the workload
         self.succeeded: set[str] = set()  # pods that are done and still there
         self.project: str | None = None
         self.priority_most: int | None = None  # as its project says

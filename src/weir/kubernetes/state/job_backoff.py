@@ -38,7 +38,7 @@ class JobBackoff:
             self.lost, self.stopped, self.last_s = max(0, lost), max(0, stopped), last_s
 
     def until_s(self, body: Mapping[str, Any] | None, pods: int) -> float | None:
-        """Return about when the controller makes new pods of a Job; None if that can't be said."""
+        """Return about when the controller makes new pods of a Job; None if that isn't known."""
         if body is None or body.get("kind") != "Job" or not self.lost:
             return None
         spec = body.get("spec") or {}

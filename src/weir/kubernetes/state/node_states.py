@@ -1,7 +1,7 @@
 """The nodes: what they have to give, less what others than Weir run on them.
 
 Nodes, and pods on nodes, come in any order: what is held on a node that isn't known yet is remembered.
-Devices that others hold have no numbers that could be asked for, so they are said to be the highest ones
+Devices that others hold have no numbers that could be read, so they count as the highest ones
 that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
 """
 

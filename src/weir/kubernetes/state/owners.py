@@ -12,8 +12,8 @@ import msgspec
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
 from weir.kubernetes.translate import annotations
 from weir.kubernetes.translate.annotations import (
+    POD_ANNOTATIONS,
     PREFIX,
-    SAID_OF_ONE_POD,
     WRITTEN_BY_WEIR,
     Annotations,
     means_something,
@@ -360,8 +360,8 @@ def pod_body(pod: Metadata, phase: str) -> Body:
 
 
 def _of_all(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return what is said of a whole workload."""
-    return {name: value for name, value in annotations.items() if name not in SAID_OF_ONE_POD}
+    """Return the annotations of a whole workload."""
+    return {name: value for name, value in annotations.items() if name not in POD_ANNOTATIONS}
 
 
 def controller_of(references: Sequence[OwnerReference]) -> OwnerReference | None:

@@ -47,7 +47,7 @@ class Annotations:
     """Labels and annotations of a pod and its workload, read; None if absent."""
 
     project: str | None = None
-    project_from: str = ""  # the key it was said by; the bare "project" may mean something else altogether
+    project_from: str = ""  # the key that named it; the bare "project" may mean something else altogether
     type: WorkloadType | None = None
     fraction_milli: int | None = None
     gpu_memory: int | None = None  # bytes of each device
@@ -174,8 +174,8 @@ FOREIGN = (
     ),
 )
 _PARTS = ("fraction_milli", "gpu_memory", "devices")
-"""What a pod takes is said on the pod, in one piece; all else is said of the workload."""
-SAID_OF_ONE_POD = frozenset(
+"""Annotations of the pod itself; all others are of its workload."""
+POD_ANNOTATIONS = frozenset(
     [PREFIX + key.name for key in OURS if key.sets in _PARTS]
     + [key.name for key in FOREIGN if key.sets in _PARTS]
 )

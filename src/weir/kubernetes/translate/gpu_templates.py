@@ -7,7 +7,7 @@ searched, up to a number of values.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weir.kubernetes.translate.annotations import SAID_OF_ONE_POD
+from weir.kubernetes.translate.annotations import POD_ANNOTATIONS
 from weir.kubernetes.translate.quantities import exact
 
 VALUES_MAX = 20_000
@@ -45,7 +45,7 @@ def _says_so(value: Mapping[str, Any], is_device: Callable[[str], bool]) -> bool
             return True
     for part in _WORDS:
         words = value.get(part)
-        if isinstance(words, dict) and not SAID_OF_ONE_POD.isdisjoint(words):
+        if isinstance(words, dict) and not POD_ANNOTATIONS.isdisjoint(words):
             return True
     gpu = value.get("gpu")  # as a SparkApplication writes it
     return isinstance(gpu, dict) and is_device(str(gpu.get("name"))) and _is_some(gpu.get("quantity"))

@@ -79,7 +79,7 @@ class DerivedWorkload:
     done: int = 0  # have ended well, as the owner says
     over: WorkloadOutcome | None = None
     suspended: bool = False
-    hint: str | None = None  # how to have more said about it
+    hint: str | None = None  # how to make the kind report more
 
     def needed(self, min_pods: int | None = None, succeeded: int = 0) -> GangMinimum:
         """Return the minimum of the gang: the `min_pods` that people set, less pods that have succeeded."""

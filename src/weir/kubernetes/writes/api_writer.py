@@ -212,7 +212,7 @@ class ApiWriter:
         return outcome
 
     async def _explain(self, fenced: LeaderGuard, pending: PendingWrite) -> None:
-        """Say why a pod is evicted before it is; among many that is said when there is time."""
+        """Report why a pod is evicted before it is; among many evictions, when there is time."""
         because = pending.write.because if isinstance(pending.write, Evict) else None
         if because is None or pending.explained or self._under_way[Urgency.PODS] > self._pace.few:
             return

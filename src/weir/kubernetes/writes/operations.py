@@ -94,7 +94,7 @@ class Bind(_OfPod):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_OfPod):
-    """Have a pod stopped, as far as its disruption budget allows. `because` is said before; of many after.
+    """Stop a pod, as far as its disruption budget allows. `because` is reported before; of many after.
 
     One that `insists` is tried until the budget allows it; any other is over with the first refusal. One that
     `overrides` deletes the pod where its budget refuses. `needed_by` is the workload that needs it.

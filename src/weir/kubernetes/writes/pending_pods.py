@@ -21,7 +21,7 @@ from weir.kubernetes.writes.status_values import cut, moment
 REASON_EVERY_S, SENTENCE_EVERY_S = 1.0, 60.0
 """Shortest time between two conditions of a pod, where the reason or only the sentence has changed."""
 EVENT_AGAIN_S = 1800.0
-"""An event is said again after so long: the API server forgets events after an hour."""
+"""Age at which an event is repeated: the API server forgets events after an hour."""
 _NEVER_S = float("-inf")
 
 

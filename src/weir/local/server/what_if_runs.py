@@ -169,10 +169,10 @@ class WhatIfRuns:
         errors = asyncio.create_task(process.stderr.read(LINE_BYTES_MAX))
         result = None
         async for line in process.stdout:
-            said = json.loads(line)
-            result = said.get("result", result)
+            message = json.loads(line)
+            result = message.get("result", result)
             if self._running is not None and self._running.id == row.id:
-                self._running = row.model_copy(update={"progress": float(said.get("progress", 1.0))})
+                self._running = row.model_copy(update={"progress": float(message.get("progress", 1.0))})
         code, text = await process.wait(), (await errors).decode(errors="replace")
         if code == 0 and result is not None:
             self._end(row, state="done", progress=1.0, result=result)

@@ -13,7 +13,7 @@ from weir.local.server.dashboard.browser_requests import COOKIE, check_origin, s
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import SESSION_S, DashboardSessions
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
-from weir.local.server.routes.common import ThePool, Who, problems, said
+from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.scenario_io.specs import Entry
 
 SIGN_IN = "/api/v1/dashboard/sign-in"
@@ -58,7 +58,7 @@ async def sign_in(request: Request) -> Response:
     request.state.person = person
     cookie, proof = sessions.begin(token)
     note(request, user=person.user)
-    answer = said(_person(person, proof), 201)
+    answer = json_response(_person(person, proof), 201)
     answer.headers["Cache-Control"] = "no-store"
     answer.set_cookie(COOKIE, cookie, max_age=int(SESSION_S), path="/", httponly=True, samesite="strict")
     return answer
@@ -67,7 +67,7 @@ async def sign_in(request: Request) -> Response:
 @routes.get(_SESSION, include_in_schema=False)
 async def session(who: Who) -> Response:
     """Return the person who is signed in."""
-    answer = said(_person(who))
+    answer = json_response(_person(who))
     answer.headers.update(_NO_STORE)
     return answer
 
@@ -87,7 +87,7 @@ async def make_link(request: Request, pool: ThePool, _who: Who) -> Response:
     """Make a link that signs in to the dashboard once, within a minute, with the rights of this token."""
     sessions: DashboardSessions = request.app.state.sessions
     code, until_s = sessions.make_code(request.state.token)
-    answer = said(pool.on_wall_clock(DashboardLink(path=f"/#code={code}", expires_s=until_s)), 201)
+    answer = json_response(pool.on_wall_clock(DashboardLink(path=f"/#code={code}", expires_s=until_s)), 201)
     answer.headers.update(_NO_STORE)
     return answer
 

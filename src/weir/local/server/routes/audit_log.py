@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from weir.api.answers import AuditPage, AuditRow
 from weir.local.server.audit import AuditLog
 from weir.local.server.auth import require_admin
-from weir.local.server.routes.common import Limit, Who, problems, said
+from weir.local.server.routes.common import Limit, Who, json_response, problems
 
 routes = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
@@ -30,7 +30,7 @@ async def read(
     audit: AuditLog = request.app.state.audit
     lines = await asyncio.to_thread(audit.read, limit, user=user, outcome=outcome, path=path)
     items = [row for line in lines if (row := _row(line)) is not None]
-    return said(AuditPage(total=len(items), items=items))
+    return json_response(AuditPage(total=len(items), items=items))
 
 
 def _row(line: dict[str, Any]) -> AuditRow | None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from weir.api.answers import CheckpointPage, CheckpointRow
 from weir.local.server.auth import Person
 from weir.local.server.pool import PoolService
-from weir.local.server.routes.common import After, Limit, ThePool, Who, position, problems, said
+from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 
 routes = APIRouter(prefix="/api/v1/checkpoints", tags=["checkpoints"])
 ENTRIES_MAX = 20_000
@@ -20,7 +20,7 @@ ENTRIES_MAX = 20_000
 @routes.get("", response_model=CheckpointPage, responses=problems(422))
 async def list_checkpoints(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
     """Checkpoint directories of the projects one may act in, newest workload first. None is ever deleted."""
-    return said(await asyncio.to_thread(_page, pool, who, limit, position(after)))
+    return json_response(await asyncio.to_thread(_page, pool, who, limit, position(after)))
 
 
 def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> CheckpointPage:

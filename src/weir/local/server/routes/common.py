@@ -34,7 +34,7 @@ After = Annotated[
 ]
 
 
-def said(answer: BaseModel, status: int = 200) -> Response:
+def json_response(answer: BaseModel, status: int = 200) -> Response:
     """Return a response that pydantic has serialized."""
     return Response(answer.model_dump_json(), status_code=status, media_type=JSON)
 

@@ -11,7 +11,7 @@ from weir.api.history import By, HistoryReport
 from weir.local.server.auth import Person, require_admin
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
-from weir.local.server.routes.common import ThePool, Who, problems, said
+from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.model.nodes import Node
 from weir.model.resources import seconds
 from weir.service.queue_rows import VIRTUAL_LABEL
@@ -41,7 +41,7 @@ async def usage(
     found = await asyncio.to_thread(pool.store.usage, since_s, until_s, key, now_s=now_s)
     if by == "gpu_model":
         found = usage_by_model(found, lambda node: model_of(pool.node, node))
-    return said(pool.on_wall_clock(found))
+    return json_response(pool.on_wall_clock(found))
 
 
 @routes.get("/history", response_model=HistoryReport, responses=problems(403, 422))
@@ -56,7 +56,7 @@ async def history(
     )
     if by == "gpu_model":
         found = history_by_model(found, lambda node: model_of(pool.node, node))
-    return said(pool.on_wall_clock(found))
+    return json_response(pool.on_wall_clock(found))
 
 
 @routes.get(

@@ -14,9 +14,9 @@ from weir.local.server.routes.common import (
     Limit,
     ThePool,
     Who,
+    json_response,
     position,
     problems,
-    said,
     takes,
 )
 from weir.service.queue_rows import node_rows
@@ -30,7 +30,7 @@ async def nodes(pool: ThePool, _who: Who, limit: Limit = 100, after: After = Non
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
-    return said(NodePage(total=len(rows), next=more, items=rows[begin : begin + limit]))
+    return json_response(NodePage(total=len(rows), next=more, items=rows[begin : begin + limit]))
 
 
 @routes.get("/nodes/{name}/workloads", response_model=WorkloadPage, responses=problems(404))
@@ -38,7 +38,7 @@ async def node_workloads(name: str, pool: ThePool, _who: Who) -> Response:
     """Return the workloads that hold something on a node: those that a drain would stop."""
     pool.node_changes.require(name)
     rows = [pool.view.with_reason(row) for row in pool.view.all() if name in row.nodes]
-    return said(
+    return json_response(
         pool.on_wall_clock(WorkloadPage.model_construct(total=len(rows), next=None, items=rows, trouble=None))
     )
 
@@ -55,7 +55,7 @@ async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Respons
     body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
     note(request, node=name, reason=body.reason, keep_running=body.keep_running)
     await pool.node_changes.drain(name, body.reason, body.keep_running, who)
-    return said(await _row(pool, name))
+    return json_response(await _row(pool, name))
 
 
 @routes.post("/nodes/{name}/undrain", response_model=NodeRow, responses=problems(403, 404))
@@ -63,7 +63,7 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
     """Let workloads start on a node again."""
     require_admin(who)
     await pool.node_changes.undrain(name, who)
-    return said(await _row(pool, name))
+    return json_response(await _row(pool, name))
 
 
 @routes.post(
@@ -78,7 +78,7 @@ async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: W
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
     note(request, node=name, gpu=gpu, reason=body.reason)
     await pool.node_changes.drain_gpu(name, gpu, body.reason, who)
-    return said(await _row(pool, name))
+    return json_response(await _row(pool, name))
 
 
 @routes.post("/nodes/{name}/gpus/{gpu}/undrain", response_model=NodeRow, responses=problems(403, 404, 422))
@@ -86,7 +86,7 @@ async def undrain_gpu(name: str, gpu: int, pool: ThePool, who: Who) -> Response:
     """Let workloads start on a drained GPU again."""
     require_admin(who)
     await pool.node_changes.undrain_gpu(name, gpu, who)
-    return said(await _row(pool, name))
+    return json_response(await _row(pool, name))
 
 
 async def _row(pool: PoolService, name: str) -> NodeRow:

@@ -9,7 +9,7 @@ from weir import __version__
 from weir.api.answers import EventPage, PoolStatus
 from weir.local.server.auth import require_admin
 from weir.local.server.event_log import event_row
-from weir.local.server.routes.common import After, Limit, ThePool, Who, position, problems, said
+from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 from weir.local.server.workload_lookup import parse_uid
 from weir.service.cluster_copy import cluster_facts
 from weir.service.cluster_snapshot import cluster_alone, snapshot
@@ -35,7 +35,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
         virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
         trouble=pool.trouble,
     )
-    return said(pool.on_wall_clock(found))
+    return json_response(pool.on_wall_clock(found))
 
 
 @routes.get("/events", response_model=EventPage, responses=problems(422))
@@ -62,7 +62,8 @@ async def events(
     )
     items = [event_row(each) for each in page.items]
     more = None if page.after is None else str(page.after)
-    return said(pool.on_wall_clock(EventPage.model_construct(total=page.total, next=more, items=items)))
+    answer = EventPage.model_construct(total=page.total, next=more, items=items)
+    return json_response(pool.on_wall_clock(answer))
 
 
 @routes.get(

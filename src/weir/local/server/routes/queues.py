@@ -15,9 +15,9 @@ from weir.local.server.routes.common import (
     Limit,
     ThePool,
     Who,
+    json_response,
     position,
     problems,
-    said,
     takes,
 )
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
@@ -30,14 +30,14 @@ async def _page(pool: PoolService, kind: str, limit: int, after: str | None) -> 
     begin = position(after) or 0
     shown = rows[begin : begin + limit]
     more = str(begin + limit) if begin + limit < len(rows) else None
-    return said(QueuePage(total=len(rows), next=more, items=shown))
+    return json_response(QueuePage(total=len(rows), next=more, items=shown))
 
 
 async def _one(pool: PoolService, kind: str, name: str) -> Response:
     row = (await pool.queue_rows()).get(name)
     if row is None or row.kind != kind:
         raise RequestRefused(404, f"There is no {kind} {name[:80]}.")
-    return said(row)
+    return json_response(row)
 
 
 @routes.get("/projects", response_model=QueuePage, responses=problems(422))
@@ -78,7 +78,7 @@ async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> R
     require_admin(who)
     entry = await read_body(request, lambda body: read_as(ProjectEntry, body, "The project"))
     new, row = await pool.queue_changes.set(entry, name, who)
-    return said(row, 201 if new else 200)
+    return json_response(row, 201 if new else 200)
 
 
 @routes.put(
@@ -92,7 +92,7 @@ async def set_department(name: str, request: Request, pool: ThePool, who: Who) -
     require_admin(who)
     entry = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
     new, row = await pool.queue_changes.set(entry, name, who)
-    return said(row, 201 if new else 200)
+    return json_response(row, 201 if new else 200)
 
 
 @routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
@@ -101,11 +101,11 @@ async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -
     require_admin(who)
     deleted = await pool.queue_changes.delete(name, True, who)
     note(request, tokens=[row.id for row in deleted.tokens])
-    return said(deleted)
+    return json_response(deleted)
 
 
 @routes.delete("/departments/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
 async def delete_department(name: str, pool: ThePool, who: Who) -> Response:
     """Take a department out that holds nothing any more."""
     require_admin(who)
-    return said(await pool.queue_changes.delete(name, False, who))
+    return json_response(await pool.queue_changes.delete(name, False, who))

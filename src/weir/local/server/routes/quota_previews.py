@@ -11,7 +11,7 @@ from weir.local.server.pool import PoolService
 from weir.local.server.pool_inventory import PoolInventory
 from weir.local.server.problem_details import read_as, read_body
 from weir.local.server.queue_changes import checked_queue, following_departments
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.model.queues import Queue
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 from weir.service.cluster_copy import cluster_facts
@@ -34,7 +34,7 @@ def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
     async def preview(name: str, request: Request, pool: ThePool, who: Who) -> Response:
         require_admin(who)
         entry = await read_body(request, lambda body: read_as(form, body, f"The {kind}"))
-        return said(await _preview(pool, entry, name, who))
+        return json_response(await _preview(pool, entry, name, who))
 
 
 _add_route("project", ProjectEntry)

@@ -9,7 +9,7 @@ from weir.api.submissions import SecretAsked
 from weir.local.secret_files import VALUE_BYTES_MOST
 from weir.local.server.audit_middleware import note
 from weir.local.server.problem_details import RequestRefused, read_body
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 
 routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"])
 
@@ -18,7 +18,7 @@ routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"]
 async def list_secrets(project: str, pool: ThePool, who: Who) -> Response:
     """Return the names of a project's secrets; the API never returns their values."""
     rows = await pool.secrets.all(project, who)
-    return said(pool.on_wall_clock(SecretPage(total=len(rows), items=rows)))
+    return json_response(pool.on_wall_clock(SecretPage(total=len(rows), items=rows)))
 
 
 @routes.put(
@@ -31,7 +31,7 @@ async def set_secret(project: str, name: str, request: Request, pool: ThePool, w
     """Set a secret. Workloads that start from now on get this value."""
     value = await read_body(request, _value)
     note(request, project=project[:253], secret=name[:253])
-    return said(pool.on_wall_clock(await pool.secrets.set(project, name, value, who)))
+    return json_response(pool.on_wall_clock(await pool.secrets.set(project, name, value, who)))
 
 
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))

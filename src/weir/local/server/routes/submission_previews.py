@@ -10,7 +10,7 @@ from weir.api.submissions import Submission
 from weir.local.server import submissions
 from weir.local.server.auth import require_project
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.service.cluster_copy import cluster_facts
 from weir.service.pending_reasons import explanation
 from weir.service.submission_preview import preview_submission
@@ -48,7 +48,7 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
         with_usage = pool.policy.usage.k > 0
         facts = await pool.query(lambda cluster: cluster_facts(cluster, with_usage=with_usage))
         found = await asyncio.to_thread(preview_submission, facts, pool.policy, made.workload)
-    return said(
+    return json_response(
         SubmissionPreview(
             starts=bool(found.nodes),
             nodes=list(found.nodes),

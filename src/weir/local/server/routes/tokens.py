@@ -16,9 +16,9 @@ from weir.local.server.routes.common import (
     Limit,
     ThePool,
     Who,
+    json_response,
     position,
     problems,
-    said,
     takes,
 )
 from weir.scenario_io.error_messages import suggest
@@ -67,7 +67,7 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
         expires_s=expires_s,
         now_s=pool.clock(),
     )
-    return said(pool.on_wall_clock(_made(request, row, text)), 201)
+    return json_response(pool.on_wall_clock(_made(request, row, text)), 201)
 
 
 def _check_label(label: str, fields: FieldErrors) -> None:
@@ -140,7 +140,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
     if not may_extend and before.expires_s is not None:
         expires_s = min(expires_s or before.expires_s, before.expires_s)
     row, text = await asyncio.to_thread(pool.store.rotate_token, id_, expires_s, now_s)
-    return said(pool.on_wall_clock(_made(request, row, text)))
+    return json_response(pool.on_wall_clock(_made(request, row, text)))
 
 
 @routes.get("", response_model=TokenPage, responses=problems(403, 422))
@@ -163,7 +163,7 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
         )
         for row in rows[begin : begin + limit]
     ]
-    return said(pool.on_wall_clock(TokenPage(total=len(rows), next=more, items=items)))
+    return json_response(pool.on_wall_clock(TokenPage(total=len(rows), next=more, items=items)))
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(403, 404, 422))

@@ -8,7 +8,7 @@ from weir.api.what_if import WhatIfAsked, WhatIfPage, WhatIfRow
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import require_admin
 from weir.local.server.problem_details import read_as, read_body
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.service.cluster_copy import cluster_facts
 from weir.service.cluster_snapshot import cluster_alone
 
@@ -39,7 +39,7 @@ async def start(request: Request, pool: ThePool, who: Who) -> Response:
     )
     row = pool.what_if.start(asked, cluster, trace, who, at_s=now_s, since_s=since_s)
     note(request, replay=row.id, alternatives=asked.alternatives)
-    return said(row, 202)
+    return json_response(row, 202)
 
 
 @routes.get("", response_model=WhatIfPage, responses=problems(403))
@@ -47,18 +47,18 @@ async def list_replays(pool: ThePool, who: Who) -> Response:
     """Return replays, newest first."""
     require_admin(who)
     rows = await asyncio.to_thread(pool.what_if.all)
-    return said(WhatIfPage(total=len(rows), items=rows))
+    return json_response(WhatIfPage(total=len(rows), items=rows))
 
 
 @routes.get("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
 async def replay(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
     """Return a replay: how far it is, and its result."""
     require_admin(who)
-    return said(pool.what_if.of(id))
+    return json_response(pool.what_if.of(id))
 
 
 @routes.delete("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
 async def cancel(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
     """Cancel a running replay, or delete the result of another."""
     require_admin(who)
-    return said(await pool.what_if.cancel(id))
+    return json_response(await pool.what_if.cancel(id))

@@ -9,7 +9,7 @@ from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import pending_reason
 from weir.local.server.admission import highest_priority
 from weir.local.server.problem_details import RequestRefused
-from weir.local.server.routes.common import ThePool, Who, find_stored, problems, said
+from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.workload_lookup import live_name, unknown_workload
 from weir.service.cluster_copy import ClusterFacts, cluster_facts
 from weir.service.decision_details import explain_decision
@@ -28,7 +28,7 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
     row = pool.view.row(name)
     if row is None:
         _, row = await find_stored(pool, name)
-        return said(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
+        return json_response(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
     running, pending = pool.view.counts()
 
     def read(cluster: Cluster) -> tuple[WhyAnswer, ClusterFacts | None]:
@@ -60,7 +60,7 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
 
     if row.status != "pending" or not who.may_act_in(row.project):
         answer, _ = await pool.query(read)
-        return said(pool.on_wall_clock(answer))
+        return json_response(pool.on_wall_clock(answer))
     most = highest_priority(pool.inventory.of[row.project], who)
     async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
         answer, picture = await pool.query(read)
@@ -69,7 +69,7 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
             projects = tuple(project for project in pool.inventory.of if who.may_act_in(project))
             possible = SuggestionOptions(most, projects=projects)
             found = await asyncio.to_thread(suggestions, picture, pool.policy, name, possible)
-    return said(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
+    return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
 
 
 def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
@@ -105,4 +105,4 @@ async def decision(name: str, pool: ThePool, who: Who) -> Response:
             found = await asyncio.to_thread(explain_decision, facts, pool.policy, name)
     if found is None:
         raise RequestRefused(409, f"{name} can't be placed now; `weir why {name}` says why.")
-    return said(found)
+    return json_response(found)

@@ -34,9 +34,9 @@ from weir.local.server.routes.common import (
     Who,
     among,
     find_stored,
+    json_response,
     position,
     problems,
-    said,
     takes,
     words,
 )
@@ -80,14 +80,14 @@ async def list_workloads(
             q=q,
             ended=True,
         )
-        return said(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, at)))
+        return json_response(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, at)))
     rows = filter_rows(pool.view.all(), projects=projects, statuses=statuses, types=types, users=users, q=q)
     total = len(rows)
     if at is not None:
         rows = [row for row in rows if row.uid < at]
     shown = [pool.view.with_reason(row) for row in rows[:limit]]
     more = str(shown[-1].uid) if len(rows) > limit else None
-    return said(
+    return json_response(
         pool.on_wall_clock(
             WorkloadPage.model_construct(total=total, next=more, items=shown, trouble=pool.trouble)
         )
@@ -128,7 +128,7 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
     asked, raw, size = await read_body(request, parse)
     record, row = await pool.submit(asked, raw, size, who)
     note(request, workload=row.name, project=row.project)
-    return said(pool.on_wall_clock(_detail_of_new(record, row)), 201)
+    return json_response(pool.on_wall_clock(_detail_of_new(record, row)), 201)
 
 
 def _detail_of_new(record: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
@@ -159,7 +159,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     """
     found, row = await find_stored(pool, name)
     if not pool.may_see(who, row.project, row.submitted_s):
-        return said(pool.on_wall_clock(WorkloadDetail.model_construct(**dict(row))))
+        return json_response(pool.on_wall_clock(WorkloadDetail.model_construct(**dict(row))))
     launch = found.record.launch
     line = pool.view.workloads.get(row.name)
     if line is not None and line.uid != row.uid:
@@ -186,7 +186,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         reported=dict(reported.values or {}) if reported else {},
         events=events,
     )
-    return said(pool.on_wall_clock(detail))
+    return json_response(pool.on_wall_clock(detail))
 
 
 def _shown(launch: LaunchSpec, user: str, who: Person) -> dict[str, str] | None:
@@ -214,7 +214,7 @@ async def series(name: str, pool: ThePool, who: Who) -> Response:
         for key, points in kept.items()
     ]
     stands_in = pool.node.labels.get(VIRTUAL_LABEL) == "true"
-    return said(SeriesAnswer(name=row.name, stands_in=stands_in, series=rows))
+    return json_response(SeriesAnswer(name=row.name, stands_in=stands_in, series=rows))
 
 
 # Actions
@@ -223,19 +223,19 @@ async def series(name: str, pool: ThePool, who: Who) -> Response:
 @routes.post("/{name}/stop", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def stop(name: str, pool: ThePool, who: Who) -> Response:
     """Stop a workload for good."""
-    return said(pool.on_wall_clock(await pool.stop(name, who)))
+    return json_response(pool.on_wall_clock(await pool.stop(name, who)))
 
 
 @routes.post("/{name}/suspend", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def suspend(name: str, pool: ThePool, who: Who) -> Response:
     """Suspend a workload: it releases its devices and waits until it is resumed."""
-    return said(pool.on_wall_clock(await pool.suspend(name, who)))
+    return json_response(pool.on_wall_clock(await pool.suspend(name, who)))
 
 
 @routes.post("/{name}/resume", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def resume(name: str, pool: ThePool, who: Who) -> Response:
     """Let a suspended workload go on."""
-    return said(pool.on_wall_clock(await pool.resume(name, who)))
+    return json_response(pool.on_wall_clock(await pool.resume(name, who)))
 
 
 @routes.post(
@@ -244,7 +244,7 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
 async def rerun(name: str, pool: ThePool, who: Who) -> Response:
     """Submit an ended workload again, under the same name."""
     record, row = await pool.rerun(name, who)
-    return said(pool.on_wall_clock(_detail_of_new(record, row)), 201)
+    return json_response(pool.on_wall_clock(_detail_of_new(record, row)), 201)
 
 
 @routes.post(
@@ -257,7 +257,7 @@ async def set_priority(name: str, request: Request, pool: ThePool, who: Who) -> 
     """Change the priority of a workload, up to the highest of the person in its project."""
     asked = await read_body(request, lambda body: read_as(PriorityAsked, body, "The priority"))
     note(request, priority=asked.priority)
-    return said(pool.on_wall_clock(await pool.set_priority(name, asked.priority, who)))
+    return json_response(pool.on_wall_clock(await pool.set_priority(name, asked.priority, who)))
 
 
 # Output
