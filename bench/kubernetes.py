@@ -44,6 +44,7 @@ from tools.controlplane.work import job, pod
 import weir as weir_package
 from bench.kube_made import Bare, Count
 from bench.tables import show
+from weir.model.policy import Policy
 
 Row = dict[str, object]
 GPUS = 8
@@ -288,10 +289,11 @@ def gang(rig: Rig) -> Row:
 
 def reclaim(rig: Rig) -> Row:
     """What one team borrowed goes back to the other, for one gang."""
+    kept = int(rig.gpus * Policy().reserve_fraction)  # that nobody borrows
     with rig.teams(owner=rig.gpus // 2, borrower=rig.gpus // 2), rig.weir() as weir:
         with Measured(rig, weir) as filling:
             rig.bare.create([job("borrower", f"one-{at}") for at in range(rig.gpus)])
-            filling.until_running(rig.gpus)
+            filling.until_running(rig.gpus - kept)
         rig.rest()
         nodes = rig.gpus // 2 // GPUS
         with Measured(rig, weir, "team=owner") as measured:
