@@ -30,8 +30,8 @@ KILL_CHANGES_PER_S = 20
 ROUNDS = 5
 ROUND_S = 6.0
 TOGETHER = 500
-JOBS = 1_000_000
-DAY_S = 86400.0
+JOBS = 100_000
+DAY_S, MINUTE_S = 86400.0, 60.0
 
 
 def compared(
@@ -144,7 +144,7 @@ def _year(store: Any, jobs: int, now_s: float) -> None:
             UsageSample("vision", "lab", f"user-{user}", "train", "node", DAY_S, DAY_S, DAY_S / 2)
             for user in range(50)
         ]
-        store.sample(UsageSamples(at_s, at_s + DAY_S, rows))
+        store.sample(UsageSamples(at_s, at_s + MINUTE_S, rows))  # a longer time is spread over its minutes
     store.probe()
 
 

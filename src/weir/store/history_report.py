@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Float, Numeric, cast, func, literal, select
 
 from weir.api.answers import UsageRow
 from weir.api.history import EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
@@ -49,8 +49,7 @@ class HistoryReports:
 
         def read(connection: Connection) -> _Facts:
             return _Facts(
-                _waits(connection, first, end, by),
-                _waits(connection, first, end, None).get(_ALL, WaitTimes()),
+                *_waits(connection, first, end, by),
                 _events(connection, QUOTA_MET, first, end, by),
                 _events(connection, STOPPED, first, end, by),
                 _costs(connection, found, by, prices) if prices.currency is not None else {},
@@ -96,37 +95,44 @@ def _rank(count: int, percent: int) -> int:
     return (count * percent + 99) // 100 - 1
 
 
-def _waits(connection: Connection, first: float, end: float, by: By | None) -> dict[str, WaitTimes]:
-    """Return the waits of workloads that first started in a period, ranked by the database."""
-    if by == "node":
-        return {}
-    key: ColumnElement[Any] = literal(_ALL) if by is None else func.coalesce(workloads.c[by], "")
-    wait = workloads.c.first_started_s - workloads.c.submitted_s
-    started = (workloads.c.first_started_s >= first, workloads.c.first_started_s < end)
-    ranked = (
-        select(
-            key.label("key"),
-            wait.label("wait_s"),
-            func.row_number().over(partition_by=key, order_by=wait).label("rank"),
-            func.count().over(partition_by=key).label("count"),
-        )
-        .where(*started)
-        .subquery()
+def _waits(
+    connection: Connection, first: float, end: float, by: By
+) -> tuple[dict[str, WaitTimes], WaitTimes]:
+    """Return the waits of workloads that first started in a period, by key and of all together.
+
+    The database counts equal tenths of a second, which are far fewer than workloads.
+    """
+    key: ColumnElement[Any] = literal("") if by == "node" else func.coalesce(workloads.c[by], "")
+    seconds = cast(
+        workloads.c.first_started_s - workloads.c.submitted_s, Numeric
+    )  # PostgreSQL rounds no floats
+    wait = func.round(seconds, 1, type_=Float())
+    query = (
+        select(wait, key, func.count())
+        .where(workloads.c.first_started_s >= first, workloads.c.first_started_s < end)
+        .group_by(wait, key)
     )
-    c = ranked.c
-    at_50, at_90 = (c.count * 50 + 99) // 100, (c.count * 90 + 99) // 100
-    found: dict[str, WaitTimes] = {}
-    for name, wait_s, rank, count in connection.execute(
-        select(c.key, c.wait_s, c.rank, c.count).where((c.rank == at_50) | (c.rank == at_90))
-    ):
-        here = found.setdefault(name, WaitTimes(count=count))
-        update = {}
-        if rank == _rank(count, 50) + 1:
-            update["p50_s"] = max(0.0, wait_s)
-        if rank == _rank(count, 90) + 1:
-            update["p90_s"] = max(0.0, wait_s)
-        found[name] = here.model_copy(update=update)
-    return found
+    counts: defaultdict[str, Counter[float]] = defaultdict(Counter)
+    together: Counter[float] = Counter()
+    for wait_s, name, count in connection.execute(query):
+        counts[name][max(0.0, float(wait_s))] += count
+        together[max(0.0, float(wait_s))] += count
+    by_key = {name: _counted_percentiles(own) for name, own in counts.items()}
+    return {} if by == "node" else by_key, _counted_percentiles(together)
+
+
+def _counted_percentiles(counts: Mapping[float, int]) -> WaitTimes:
+    """Return the nearest-rank percentiles of times, each with its number."""
+    total = sum(counts.values())
+    if not total:
+        return WaitTimes()
+    found: list[float] = []
+    passed = 0
+    for time_s in sorted(counts):
+        passed += counts[time_s]
+        while len(found) < 2 and passed > _rank(total, (50, 90)[len(found)]):
+            found.append(time_s)
+    return WaitTimes(count=total, p50_s=found[0], p90_s=found[1])
 
 
 def _events(
