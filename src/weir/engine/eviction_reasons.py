@@ -15,6 +15,8 @@ from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
 
 _HOUR_S = 3600.0
+_SAME_S = 18.0
+"""Difference in device seconds below which two choices cost the same: half a hundredth of a GPU-hour."""
 _ROUND_FROM = 10.0
 """GPU-hours from which they are shown without decimals."""
 _RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)
@@ -90,6 +92,8 @@ def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy,
     node = cluster.node_names[following.node]
     if following.dearer is None:
         return f"{cost} The next choice, on {node}, comes later by quota, fair share or priority."
+    if following.dearer < _SAME_S:
+        return f"{cost} The next choice, on {node}, costs the same."
     return f"{cost} The next choice, on {node}, costs at least {_gpu_hours(following.dearer)} more."
 
 

@@ -12,15 +12,15 @@ policy: {{preset: throughput, price: {{restart: 0}}}}
 projects: [{{name: owner, quota: {{gpu: 8}}}}, {{name: lender, quota: {{gpu: 0}}}}]
 workloads:
 - {{name: long, project: lender, submitted: -5h, started: -5h, priority: {priority}, pods: [{{gpus: 4, placed: [{{node: n0}}]}}]}}
-- {{name: short, project: lender, submitted: -2h, started: -2h, pods: [{{gpus: 4, placed: [{{node: n1}}]}}]}}
+- {{name: short, project: lender, submitted: -5h, started: {short}, pods: [{{gpus: 4, placed: [{{node: n1}}]}}]}}
 - {{name: asks, project: owner, pods: [{asks}]}}
 """
 ONE_POD = "{gpus: 4}"
 TWO_PODS = "{gpus: 4, count: 2}"
 
 
-def planned(asks: str, priority: int = 50) -> Plan:
-    scenario = parse_scenario(WORLD.format(asks=asks, priority=priority), "world")
+def planned(asks: str, priority: int = 50, short: str = "-2h") -> Plan:
+    scenario = parse_scenario(WORLD.format(asks=asks, priority=priority, short=short), "world")
     return decide(build_cluster(scenario), scenario.policy, 0.0, EngineCache())
 
 
@@ -46,3 +46,8 @@ def test_evictions_for_a_gang_say_what_they_cost_together() -> None:
     assert {each.cause.choice for each in evictions} == {
         "The 2 evictions cost 28 GPU-hours of work and restarts."
     }
+
+
+def test_next_node_of_the_same_price_is_said_to_cost_the_same() -> None:
+    (eviction,) = planned(ONE_POD, short="-5h").evictions
+    assert eviction.cause.choice.endswith("costs the same.")
