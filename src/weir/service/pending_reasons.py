@@ -88,9 +88,14 @@ class PendingReasons:
     def _keep(self, members: list[Job], why: Explanation | None) -> list[str]:
         changed = []
         alike: dict[int, bool] = {}  # equivalent workloads share reasons: each is compared once
+        first = self.reasons.get(members[0].spec.name)
+        if first == why:
+            why = first  # the object that most of them have
         for job in members:
             name = job.spec.name
             before = self.reasons.get(name)
+            if before is why:
+                continue
             same = alike.get(id(before))
             if same is None:
                 same = alike[id(before)] = before == why
