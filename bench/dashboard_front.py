@@ -16,7 +16,7 @@ _HEARTBEAT_S = 5.0
 class Front(ThreadingHTTPServer):
     """Everything of a pool but its live stream."""
 
-    daemon_threads = True
+    daemon_threads = False  # each ends with its connection
 
     def __init__(self, url: str, line: bytes) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -51,6 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked.request(method, self.path, given or None, headers)
         answer = asked.getresponse()
         said = answer.read()
+        asked.close()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("transfer-encoding", "content-length", "connection"):
