@@ -96,8 +96,11 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
         120,
         "why it waits",
     )
-    code, out, _ = run("why", "lent")
+    code, out, _ = run("why", "lent", "--explain")
     assert code == 0
+    assert "No node has the capacity for its next pod now" in out
+    assert "team-b has no claim" not in out, "victims are judged for the requester"
+    assert "protected: " in out
     assert "team-a/job-lent waits in team-a, alone." in out
     assert "What would let it start" in out
     assert "If team-a/job-two ended, it starts now." in out
