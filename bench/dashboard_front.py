@@ -50,15 +50,15 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
         asked.request(method, self.path, given or None, headers)
         answer = asked.getresponse()
-        said = answer.read()
+        reply = answer.read()
         asked.close()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("transfer-encoding", "content-length", "connection"):
                 self.send_header(name, value)
-        self.send_header("Content-Length", str(len(said)))
+        self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(reply)
 
     def stream(self) -> None:
         self.send_response(200)

@@ -190,7 +190,7 @@ def _painted(server: Any) -> int:
 def kills(quick: bool) -> Iterator[Measured]:
     """Yield how soon a page says that a killed server is gone, and is right again after its restart."""
     count = 5 if quick else 50
-    said, right = [], []
+    answer, right = [], []
     with tempfile.TemporaryDirectory() as name, sync_playwright() as here:
         server = ServingOnPort(Path(name) / "home", 4)
         browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
@@ -206,7 +206,7 @@ def kills(quick: bool) -> Iterator[Measured]:
                     began = time.monotonic()
                     server.kill()
                     page.get_by_text("No connection to the server").wait_for()
-                    said.append(time.monotonic() - began)
+                    answer.append(time.monotonic() - began)
                     server.begin()
                     began = time.monotonic()
                     until_equal(page, server)
@@ -216,7 +216,7 @@ def kills(quick: bool) -> Iterator[Measured]:
             browser.close()
             if server.process.poll() is None:
                 server.end()
-    yield Measured(f"killed {count} times under load: page says so, longest", max(said), 2, "s")
+    yield Measured(f"killed {count} times under load: page says so, longest", max(answer), 2, "s")
     yield Measured(f"killed {count} times: every row equals REST, longest", max(right), 3, "s")
 
 

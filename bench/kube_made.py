@@ -64,8 +64,8 @@ class Bare:
         async def work() -> None:
             while left:
                 path, body = left.pop()
-                said = await lines.ask(lines.request("POST", path, _HEADERS, body))
-                assert said.status < 300, said.body.decode()
+                reply = await lines.ask(lines.request("POST", path, _HEADERS, body))
+                assert reply.status < 300, reply.body.decode()
 
         try:
             await asyncio.gather(*(work() for _ in range(self._at_once)))

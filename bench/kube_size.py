@@ -51,8 +51,8 @@ def measure(nodes: int, pods: int) -> Row:
             weir.terminate()
             weir.wait(30)
         log.seek(0)
-        told = log.read()
-        (synced,), (started,) = log_lines(told, "synced"), log_lines(told, "started")
+        reported = log.read()
+        (synced,), (started,) = log_lines(reported, "synced"), log_lines(reported, "started")
         return {
             "nodes": nodes,
             "pods": pods,

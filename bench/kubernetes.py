@@ -148,10 +148,10 @@ class Rig:
         count: Counter[str] = Counter()
         for line in self.plane.api.text("/metrics").splitlines():
             if line.startswith("apiserver_request_total{"):
-                said = dict(_LABEL.findall(line))
-                if said["verb"] not in {"GET", "LIST", "WATCH"}:
-                    to = "/".join(filter(None, (said["resource"], said["subresource"])))
-                    count[f"{said['verb']} {to} {said['code']}"] += int(float(line.rpartition(" ")[2]))
+                answer = dict(_LABEL.findall(line))
+                if answer["verb"] not in {"GET", "LIST", "WATCH"}:
+                    to = "/".join(filter(None, (answer["resource"], answer["subresource"])))
+                    count[f"{answer['verb']} {to} {answer['code']}"] += int(float(line.rpartition(" ")[2]))
         return count
 
 
@@ -177,7 +177,7 @@ class Measured:
         self._running.__enter__()
         self._requests = self._rig.requests()
         self._before = self._rig.spent(self._weir)
-        self._said = len(self._weir.said()) if self._weir else 0
+        self._said = len(self._weir.log_text()) if self._weir else 0
         self.began = time.perf_counter()
         return self
 
@@ -210,7 +210,7 @@ class Measured:
             row["per_second"] = round((count - 1) / max(1e-9, bound[-1] - bound[0]))
         if watched is not None:
             row["weir_mib"] = round(watched.memory_mib())
-            took_s = [line["took_s"] for line in log_lines(watched.said()[self._said :], "planned")]
+            took_s = [line["took_s"] for line in log_lines(watched.log_text()[self._said :], "planned")]
             row["plans"], row["plan_ms_most"] = len(took_s), round(1000 * max(took_s, default=0.0))
         return row
 
@@ -313,12 +313,12 @@ def reason(rig: Rig) -> Row:
         rig.cluster.api.create(_gang("reason", "late", pods, GPUS))
         path = "/apis/weir.dev/v1alpha1/namespaces/reason/workloads/job-late"
 
-        def said() -> object:
+        def answer() -> object:
             there = rig.cluster.api.maybe(path) or {}
             why = (there.get("status") or {}).get("reason") or {}
             return why if why.get("why") not in {None, "gated", "not_ready"} else None
 
-        why = rig.cluster.until(said, 60, "the reason")
+        why = rig.cluster.until(answer, 60, "the reason")
         seconds = time.perf_counter() - began
         spent = _difference(rig.spent(weir), before)
         return {"pods": pods, "seconds": round(seconds, 2), "said": why, "cpu_s": spent}

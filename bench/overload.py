@@ -250,12 +250,12 @@ class Pool:
             headers = {"Authorization": f"Bearer {self.admin if token is None else token}"}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
-            said = answer.read()
+            reply = answer.read()
         finally:
             connection.close()
         if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {said.decode()[:400]}")
-        return json.loads(said) if said else {}
+            raise RuntimeError(f"{method} {path}: {answer.status} {reply.decode()[:400]}")
+        return json.loads(reply) if reply else {}
 
     def submit_waiting(self) -> None:
         body = {"project": "attack", "name": "waits", "command": ["true"], "pods": [{"gpus": 8}]}
@@ -349,11 +349,11 @@ def measure(found: Pool, name: str, size: int, seconds: float) -> dict[str, obje
     while process.poll() is None:
         worker.turn()
         time.sleep(0.05)
-    said, _ = process.communicate()
+    reply, _ = process.communicate()
     return {
         "load": name,
         "size": size,
-        "answers": json.loads(said),
+        "answers": json.loads(reply),
         "turns": len(worker.submits_s),
         "submit_ms": median(worker.submits_s) * 1000,
         "submit_ms_max": max(worker.submits_s) * 1000,

@@ -38,8 +38,8 @@ class Server:
         until = time.monotonic() + 30
         while not (home / "server.json").exists() and time.monotonic() < until:
             time.sleep(0.05)
-        said = json.loads((home / "server.json").read_text())
-        self.port = int(said["url"].rsplit(":", 1)[1])
+        reply = json.loads((home / "server.json").read_text())
+        self.port = int(reply["url"].rsplit(":", 1)[1])
         self.token = (home / "token").read_text().strip()
 
     def client(self) -> "Client":
@@ -72,10 +72,10 @@ class Client:
         text = None if body is None else json.dumps(body)
         self._connection.request(method, path, text, self._headers)
         answer = self._connection.getresponse()
-        said = answer.read()
+        reply = answer.read()
         if answer.status >= 300:
-            raise SystemExit(f"{method} {path}: {answer.status} {said.decode()[:400]}")
-        return json.loads(said)
+            raise SystemExit(f"{method} {path}: {answer.status} {reply.decode()[:400]}")
+        return json.loads(reply)
 
 
 def throughput(server: Server, jobs: int) -> dict[str, float]:

@@ -74,11 +74,11 @@ def submissions(store: Store) -> list[Row]:
     def live(at: int) -> None:
         name = f"life-{at}"
         kept = store.submit(asked(name, at))
-        told = [
+        reported = [
             HistoryEvent(NOW_S, kind, f"{name} {kind}", kept.launch.uid, name)
             for kind in ("queued", "started")
         ]
-        store.record(told)
+        store.record(reported)
         store.journal.keep([SaveProgress(name, WorkloadProgress(1, 1))], {})
         store.journal.keep([EndWorkload(name, WorkloadOutcome.SUCCEEDED, NOW_S + at + 10)], {})
 

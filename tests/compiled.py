@@ -68,7 +68,7 @@ def replayed(preset: str) -> str:
     """The digest of all plans of a replay."""
     digest = sha256()
 
-    def told(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
+    def reported(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         plan = decide(cluster, policy, now_s, cache)
         if plan.acts:
             digest.update(repr((now_s, plan.binds, plan.evictions, plan.nominations, plan.drops)).encode())
@@ -80,7 +80,7 @@ def replayed(preset: str) -> str:
         job_traces,
         Policy.model_validate({"preset": preset}),
         seed=1,
-        decide=told,
+        decide=reported,
     )
     return digest.hexdigest()
 

@@ -31,10 +31,10 @@ def run(*words: object, code: int = 0, env: dict[str, str] | None = None) -> str
     """Run a program and return its output; end with that output if its exit code is another one."""
     shown = [str(word) for word in words]
     done = subprocess.run(shown, cwd=ROOT, env=env, capture_output=True, text=True, check=False)  # noqa: S603
-    said = done.stdout + done.stderr
+    answer = done.stdout + done.stderr
     if done.returncode != code:
-        raise SystemExit(f"package: {' '.join(shown)} ended with {done.returncode}, not {code}:\n{said}")
-    return said
+        raise SystemExit(f"package: {' '.join(shown)} ended with {done.returncode}, not {code}:\n{answer}")
+    return answer
 
 
 def requirements(extra: str, folder: Path) -> Path:

@@ -31,7 +31,7 @@ CHROMIUM = (
 
 def missing() -> str | None:
     """Return what browser tests lack here."""
-    return next((said for is_there, said in NEEDS if not is_there()), None)
+    return next((answer for is_there, answer in NEEDS if not is_there()), None)
 
 
 class ServingOnPort(Serving):
@@ -45,28 +45,28 @@ class ServingOnPort(Serving):
         self.end(signal.SIGKILL)
 
     def put(self, kind: str, name: str, **words: Any) -> None:
-        status, said = self.ask("PUT", f"/api/v1/{kind}/{name}", {"name": name, **words})
-        assert status in (200, 201), said
+        status, answer = self.ask("PUT", f"/api/v1/{kind}/{name}", {"name": name, **words})
+        assert status in (200, 201), answer
 
     def link(self, token: str | None = None) -> str:
-        status, said = self.ask("POST", "/api/v1/dashboard/links", {}, token)
-        assert status == 201, said
-        return f"{self.url}{said['path']}"
+        status, answer = self.ask("POST", "/api/v1/dashboard/links", {}, token)
+        assert status == 201, answer
+        return f"{self.url}{answer['path']}"
 
     def member(self, user: str, *projects: str) -> str:
-        status, said = self.ask("POST", "/api/v1/tokens", {"user": user, "projects": list(projects)})
-        assert status == 201, said
-        token: str = said["token"]
+        status, answer = self.ask("POST", "/api/v1/tokens", {"user": user, "projects": list(projects)})
+        assert status == 201, answer
+        token: str = answer["token"]
         return token
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingOnPort]:
     """A pool of four virtual GPUs with two projects, where one borrows."""
-    if (said := missing()) is not None:
+    if (answer := missing()) is not None:
         if os.environ.get("WEIR_BROWSER") == "required":
-            pytest.fail(said)
-        pytest.skip(said)
+            pytest.fail(answer)
+        pytest.skip(answer)
     os.environ.setdefault("PYTHONPATH", "src")
     home = tmp_path_factory.mktemp("browser") / "home"
     with opened_store(home) as store:

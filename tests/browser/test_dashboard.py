@@ -42,7 +42,7 @@ def opened(browser: Any, server: ServingOnPort) -> Iterator[Callable[..., Any]]:
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda said: wrong.append(said.text) if is_wrong(said) else None)
+        page.on("console", lambda answer: wrong.append(answer.text) if is_wrong(answer) else None)
         page.on("request", lambda sent: wrong.append(sent.url) if not is_own(sent.url) else None)
         page.on("dialog", lambda dialog: wrong.append(dialog.message))
         page.goto(server.link(token))
@@ -50,8 +50,8 @@ def opened(browser: Any, server: ServingOnPort) -> Iterator[Callable[..., Any]]:
         go(page, server, screen)
         return page
 
-    def is_wrong(said: Any) -> bool:
-        return said.type in ("error", "warning") and "Failed to load resource" not in said.text
+    def is_wrong(answer: Any) -> bool:
+        return answer.type in ("error", "warning") and "Failed to load resource" not in answer.text
 
     def is_own(url: str) -> bool:
         return url.startswith((server.url, "blob:", "data:"))
@@ -292,8 +292,8 @@ def test_history_shows_what_rest_and_the_command_line_say(
                 assert of_rest[name] == of_cli[name]
             assert float(row["lost_gpu_s"]) == of_rest["lost_gpu_s"]
             for name in ("waits", "to_quota"):
-                said = [row[f"{name}_{part}"] for part in ("count", "p50_s", "p90_s")]
-                assert [float(each) if each else None for each in said] == list(of_rest[name].values())
+                answer = [row[f"{name}_{part}"] for part in ("count", "p50_s", "p90_s")]
+                assert [float(each) if each else None for each in answer] == list(of_rest[name].values())
 
 
 def test_history_is_replayed_with_more_nodes(opened: Callable[..., Any], server: ServingOnPort) -> None:

@@ -45,17 +45,17 @@ def left_in(tmp: Path) -> list[str]:
 def test_all_of_it_comes_true_and_nothing_is_left(tmp_path: Path) -> None:
     process = start(tmp_path)
     try:
-        said, _ = process.communicate(timeout=LIMIT_S)
+        answer, _ = process.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         process.terminate()
         raise
-    assert process.returncode == 0, said
-    assert "All of it came true" in said
-    assert "✗" not in said
-    assert "are stopped for big-run (reclaim_quota): vision holds 8 GPUs with a quota of 2" in said
-    assert "4 pods of big-run start on" in said
-    assert said.count("the same") >= 4
-    assert "Traceback" not in said
+    assert process.returncode == 0, answer
+    assert "All of it came true" in answer
+    assert "✗" not in answer
+    assert "are stopped for big-run (reclaim_quota): vision holds 8 GPUs with a quota of 2" in answer
+    assert "4 pods of big-run start on" in answer
+    assert answer.count("the same") >= 4
+    assert "Traceback" not in answer
     assert left_in(tmp_path) == []
 
 
@@ -67,7 +67,7 @@ def test_ended_in_the_middle_nothing_is_left(tmp_path: Path) -> None:
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
+    answer, _ = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130, answer
+    assert "Traceback" not in answer
     assert left_in(tmp_path) == []

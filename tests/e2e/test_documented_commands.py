@@ -56,10 +56,10 @@ class Shell:
             to, words = self.directory / words[-1], words[:-2]
         command = [sys.executable, "-m", *words]
         done = prefork.run(command, env=self._environment, cwd=self.directory, timeout=WITHIN_S)
-        said = done.stdout + done.stderr
+        answer = done.stdout + done.stderr
         if to is not None:
-            to.write_text(said, "utf-8")
-        return done.returncode, said
+            to.write_text(answer, "utf-8")
+        return done.returncode, answer
 
     def make_new(self) -> None:
         """Make the pool what it was when it was new."""
@@ -67,10 +67,10 @@ class Shell:
         for kind in ("projects", "departments"):
             for row in self.server.get(f"/api/v1/{kind}")["items"]:
                 self.server.ask("DELETE", f"/api/v1/{kind}/{row['name']}")
-        status, said = self.server.ask(
+        status, answer = self.server.ask(
             "PUT", "/api/v1/projects/default", {"name": "default", "quota": {"gpu": 8}}
         )
-        assert status in (200, 201), said
+        assert status in (200, 201), answer
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +104,11 @@ def _check(shell: Shell, page: str, command: Command) -> None:
     where, wanted = f"{page}:{command.line}: {command.text}", shape(command.output)
     until = time.monotonic() + WITHIN_S
     while True:
-        code, said = shell.run(command.text)
-        if code == 0 and wanted.search(" ".join(said.split())):
+        code, answer = shell.run(command.text)
+        if code == 0 and wanted.search(" ".join(answer.split())):
             return
         may_ask_again = command.text.split()[1] in READS and time.monotonic() < until
-        assert may_ask_again, f"{where}\n{said}\nends with {code}, and should print\n{command.output}"
+        assert may_ask_again, f"{where}\n{answer}\nends with {code}, and should print\n{command.output}"
         time.sleep(0.5)
 
 

@@ -45,14 +45,14 @@ def test_plain_python_goes_on_where_it_was(tmp_path: Path) -> None:
     words = ("--steps", "80", "--save-every", "10")
     undisturbed = alone(PLAIN, tmp_path / "alone", *words, "--pause", "0")
     command = [sys.executable, str(PLAIN), *words]
-    said, row = stopped_once(tmp_path / "home", command, {"PYTHONPATH": str(ROOT / "src")})
+    answer, row = stopped_once(tmp_path / "home", command, {"PYTHONPATH": str(ROOT / "src")})
     assert (row["status"], row["restarts"]) == ("succeeded", 1)
-    stops, begins = re.search(r"stops at step (\d+)", said), re.search(r"goes on at step (\d+)", said)
+    stops, begins = re.search(r"stops at step (\d+)", answer), re.search(r"goes on at step (\d+)", answer)
     assert stops is not None
     assert begins is not None
     assert stops[1] == begins[1]
     assert 10 <= int(stops[1]) < 80
-    assert said.splitlines()[-1] == undisturbed.strip()
+    assert answer.splitlines()[-1] == undisturbed.strip()
 
 
 def test_torch_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_torch_goes_on_where_it_was(tmp_path: Path) -> None:
     words = ("--steps", "400", "--save-every", "20")
     alone(TORCH, tmp_path / "alone", *words, path=tmp_path / "path")
     paths = f"{tmp_path / 'path'}{os.pathsep}{ROOT / 'src'}"
-    said, row = stopped_once(tmp_path / "home", [sys.executable, str(TORCH), *words], {"PYTHONPATH": paths})
+    answer, row = stopped_once(tmp_path / "home", [sys.executable, str(TORCH), *words], {"PYTHONPATH": paths})
     assert (row["status"], row["restarts"]) == ("succeeded", 1)
-    stops, begins = re.search(r"stops at step (\d+)", said), re.search(r"goes on at step (\d+)", said)
+    stops, begins = re.search(r"stops at step (\d+)", answer), re.search(r"goes on at step (\d+)", answer)
     assert stops is not None
     assert begins is not None
     assert stops[1] == begins[1]

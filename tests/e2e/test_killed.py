@@ -64,9 +64,11 @@ def test_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
     done = Counter((marks / "done").read_text().split())
     assert set(done) == {row["name"] for row in ended}
     with sqlite3.connect(server.home / "weir.db") as database:
-        told = Counter(row[0] for row in database.execute("SELECT workload FROM events WHERE kind = 'ended'"))
+        reported = Counter(
+            row[0] for row in database.execute("SELECT workload FROM events WHERE kind = 'ended'")
+        )
     database.close()
-    assert told == dict.fromkeys(done, 1)
+    assert reported == dict.fromkeys(done, 1)
 
 
 def _submit(server: Serving, name: str, project: str, marks: Path, dice: random.Random) -> None:

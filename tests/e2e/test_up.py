@@ -52,11 +52,11 @@ def test_what_is_asked_wrongly_is_refused(tmp_path: Path) -> None:
         *(f"Path({str(home)!r}), host={host!r}, port=0" for host in hosts),
         f"Path({str(home)!r}), port=0, policy_file=Path({str(policy)!r})",
     )
-    for host, said in zip(hosts, refused, strict=True):
-        assert (said.returncode, said.stdout) == (2, ""), host
-        assert len(said.stderr.splitlines()) == 1
-        assert host in said.stderr
-        assert "no authentication" in said.stderr
+    for host, answer in zip(hosts, refused, strict=True):
+        assert (answer.returncode, answer.stdout) == (2, ""), host
+        assert len(answer.stderr.splitlines()) == 1
+        assert host in answer.stderr
+        assert "no authentication" in answer.stderr
     assert unread.returncode == 2
     assert "policy.yaml:1" in unread.stderr
     assert not home.exists()
@@ -74,10 +74,10 @@ def test_what_keeps_it_from_beginning_is_one_sentence(tmp_path: Path, pool: Serv
         (pool.home, "port=0, virtual_gpus=2", "stop it first"),
     )
     tried = up(*(f"Path({str(home)!r}), {words}" for home, words, _ in cases))
-    for (home, _, hint), said in zip(cases, tried, strict=True):
-        assert (said.returncode, said.stdout) == (1, ""), home
-        assert len(said.stderr.splitlines()) == 1, said.stderr
-        assert hint in said.stderr, said.stderr
+    for (home, _, hint), answer in zip(cases, tried, strict=True):
+        assert (answer.returncode, answer.stdout) == (1, ""), home
+        assert len(answer.stderr.splitlines()) == 1, answer.stderr
+        assert hint in answer.stderr, answer.stderr
     assert pool.get("/readyz") == {"status": "ok"}
 
 
@@ -181,9 +181,9 @@ def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
         server._connection.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
-    said = (tmp_path / "log").read_text()
-    assert "hunter2" not in said
-    assert server.token not in said
+    answer = (tmp_path / "log").read_text()
+    assert "hunter2" not in answer
+    assert server.token not in answer
 
 
 def test_what_a_job_reported_last_can_be_read_when_it_is_over(server: Serving) -> None:
@@ -203,10 +203,10 @@ def test_exec_runs_beside_a_pod_and_counts_for_its_limits(server: Serving) -> No
     words = ["exec", "beside", "--", "sh", "-c", "echo $SEEN; cat /proc/self/cgroup"]
     environment = {**os.environ, "WEIR_HOME": str(server.home)}
     command = [sys.executable, "-m", "weir", *words]
-    said = prefork.run(command, env=environment, check=True).stdout.splitlines()
+    answer = prefork.run(command, env=environment, check=True).stdout.splitlines()
     (log,) = server.home.glob(f"jobs/{uid}/*/log")
-    assert said[0] == "yes"
-    assert sorted(said[1:]) == sorted(log.read_text().splitlines())
+    assert answer[0] == "yes"
+    assert sorted(answer[1:]) == sorted(log.read_text().splitlines())
 
 
 def test_jobs_have_the_umask_the_server_was_started_with(tmp_path: Path, server: Serving) -> None:

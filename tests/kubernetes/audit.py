@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.kubernetes.told import Told
+from tests.kubernetes.watch_progress import WatchProgress
 from tools.controlplane.api import Object
 from tools.controlplane.plane import ControlPlane
 
@@ -65,10 +65,10 @@ class Partial:
 class Audit:
     """Begun before anything happens; `wrong` is what must not have been."""
 
-    def __init__(self, plane: ControlPlane, capacity: dict[str, int], told: Told) -> None:
+    def __init__(self, plane: ControlPlane, capacity: dict[str, int], reported: WatchProgress) -> None:
         self.plane = plane
         self.capacity = capacity
-        self.told_of = told
+        self.progress = reported
         self.wrong: list[str] = []
         self.pods: dict[str, Seen] = {}
         self.gangs: dict[str, Partial] = defaultdict(Partial)
@@ -104,7 +104,7 @@ class Audit:
             ]
         return max(spans, default=0.0)
 
-    def told(self, about: str, last: int = 30) -> str:
+    def reported(self, about: str, last: int = 30) -> str:
         """What happened to something, for whoever reads a failure."""
         return "\n".join([line for line in self.story if about in line][-last:])
 
@@ -179,7 +179,7 @@ class Audit:
 
     def _check_node(self, new: Seen) -> None:
         there = [pod for pod in self.pods.values() if pod.node == new.node and pod.holds]
-        knew = self.told_of.before_binding(new.name_there)
+        knew = self.progress.before_binding(new.name_there)
         if knew is None:
             self._complain(f"{new.name} was bound, and Weir never asked for it", new.name)
             return
@@ -191,7 +191,7 @@ class Audit:
         taken = sum(pod.gpus for pod in known)
         if taken > has:
             others = ", ".join(
-                f"{pod.name}, known for {self.told_of.known_for_s(new.name_there, pod.bound_at):.1f} s"
+                f"{pod.name}, known for {self.progress.known_for_s(new.name_there, pod.bound_at):.1f} s"
                 for pod in known
                 if not pod.ours
             )
@@ -227,7 +227,7 @@ class Audit:
             partial.since_s = None
 
     def _complain(self, sentence: str, about: str) -> None:
-        self.wrong.append(f"{sentence}\n{self.told(about)}")
+        self.wrong.append(f"{sentence}\n{self.reported(about)}")
 
 
 def _seen(pod: Object) -> Seen:

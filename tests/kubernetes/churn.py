@@ -137,7 +137,7 @@ class Churn:
         return [
             name
             for one in self.jobs()
-            if not any(said["type"] == "Complete" for said in one["status"].get("conditions", []))
+            if not any(answer["type"] == "Complete" for answer in one["status"].get("conditions", []))
             and (
                 pods[name := f"{one['metadata']['namespace']}/{one['metadata']['name']}"]
                 >= one["spec"]["completions"]

@@ -73,13 +73,13 @@ class Team:
 
     def why(self, *names: str) -> str:
         """What the workloads of bare pods say."""
-        said = []
+        answer = []
         for name in names:
             path = f"/apis/weir.dev/v1alpha1/namespaces/{self.namespace}/workloads/pod-{name}"
             found = self.cluster.api.maybe(path) or {}
             reason = found.get("status", {}).get("reason") or {}
-            said.append(str(reason.get("sentence", "")))
-        return " ".join(filter(None, said))
+            answer.append(str(reason.get("sentence", "")))
+        return " ".join(filter(None, answer))
 
     def pod(self, name: str) -> Object:
         """A pod as it is."""
@@ -113,13 +113,13 @@ def a_team(weir: Weir, cluster: Cluster) -> Iterator[Team]:
 
 def node_affinity(*terms: Object, rather: tuple[tuple[int, Object], ...] = ()) -> Object:
     """Node affinity: terms of which one has to hold, and wishes with weights."""
-    said: Object = {}
+    answer: Object = {}
     if terms:
-        said["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": list(terms)}
+        answer["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": list(terms)}
     if rather:
         wishes = [{"weight": weight, "preference": each} for weight, each in rather]
-        said["preferredDuringSchedulingIgnoredDuringExecution"] = wishes
-    return {"nodeAffinity": said}
+        answer["preferredDuringSchedulingIgnoredDuringExecution"] = wishes
+    return {"nodeAffinity": answer}
 
 
 def expressions(*each: tuple[str, ...], kind: str = "matchExpressions") -> Object:
@@ -137,16 +137,16 @@ def pod_affinity(
     rather_apart: tuple[tuple[int, Object], ...] = (),
 ) -> Object:
     """Pod affinity and anti-affinity: terms that have to hold, and wishes with weights."""
-    said: Object = {}
+    answer: Object = {}
     for kind, must, rather in (("podAffinity", near, rather_near), ("podAntiAffinity", apart, rather_apart)):
         if must or rather:
-            said[kind] = {
+            answer[kind] = {
                 "requiredDuringSchedulingIgnoredDuringExecution": list(must),
                 "preferredDuringSchedulingIgnoredDuringExecution": [
                     {"weight": weight, "podAffinityTerm": each} for weight, each in rather
                 ],
             }
-    return said
+    return answer
 
 
 def to(key: str = HOST, /, *, everywhere: bool = False, **labels: str) -> Object:

@@ -39,7 +39,7 @@ QUICK = Pace(first_s=0.02, most_s=0.2)
 BRISK = ClientLimits(write_s=1.0)
 
 
-class Told:
+class WatchProgress:
     """Outcomes as they come."""
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ class Switch:
 @asynccontextmanager
 async def acting_on(
     kubeconfig: Path, *, fence: Leadership | None = None, pace: Pace = QUICK, **more: Any
-) -> AsyncIterator[tuple[ApiWriter, Told]]:
-    told = Told()
+) -> AsyncIterator[tuple[ApiWriter, WatchProgress]]:
+    reported = WatchProgress()
     async with ApiClient(Kubeconfig(kubeconfig), BRISK) as api:
-        writer = ApiWriter(api, fence or AlwaysLeader(), told, pace=pace, **more)
+        writer = ApiWriter(api, fence or AlwaysLeader(), reported, pace=pace, **more)
         running = asyncio.create_task(writer.run())
         try:
-            yield writer, told
+            yield writer, reported
             assert not running.done(), running
         finally:
             running.cancel()
@@ -108,14 +108,14 @@ async def test_a_binding_brings_its_annotations_along(cluster: Cluster, weir_kub
     binds = make(cluster, within, 3)
     other = Bind(within, "p1", "another-uid", "x", about="other")
     nobody = Bind(within, "nobody", "u", "x", about="nobody")
-    async with acting_on(weir_kubeconfig) as (writer, told):
+    async with acting_on(weir_kubeconfig) as (writer, reported):
         writer.submit([other, nobody, binds[0]])
-        await until(lambda: len(told.final) == 3)
+        await until(lambda: len(reported.final) == 3)
         writer.submit([Bind(within, "p0", binds[0].uid, "elsewhere", about="again")])
-        await until(lambda: len(told.final) == 4)
-        assert told.of("p0") == [WriteDone()]
+        await until(lambda: len(reported.final) == 4)
+        assert reported.of("p0") == [WriteDone()]
         for about, status in (("other", 409), ("nobody", 404), ("again", 409)):
-            (refused,) = told.of(about)
+            (refused,) = reported.of(about)
             assert isinstance(refused, WriteRefused)
             assert refused.status == status
             assert refused.sentence
@@ -129,14 +129,14 @@ async def test_a_binding_brings_its_annotations_along(cluster: Cluster, weir_kub
 async def test_every_fault_is_outlasted(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     binds = make(cluster, within, 150)
-    async with acting_on(proxy.kubeconfig) as (writer, told):
+    async with acting_on(proxy.kubeconfig) as (writer, reported):
         proxy.faults = Faults(
             throttled=0.1, retry_after_s=0, broken=0.1, refused=0.1, dropped=0.2, delayed=0.05, delay_s=3.0
         )
         writer.submit(binds)
-        await until(lambda: len(told.final) == len(binds), 60)
+        await until(lambda: len(reported.final) == len(binds), 60)
         proxy.calm()
-        assert {type(outcome) for outcome in told.final} == {WriteDone}
+        assert {type(outcome) for outcome in reported.final} == {WriteDone}
         assert nodes_of(cluster, within) == {bind.name: bind.node for bind in binds}
         assert proxy.injected["dropped"] > 5
         assert writer.retries > 20
@@ -147,11 +147,11 @@ async def test_an_answer_that_was_lost_is_looked_up(cluster: Cluster, proxy: Fau
     within = cluster.namespace()
     bind, taken, gone = make(cluster, within, 3)
     lost = Faults(dropped=1.0, where=lambda asked: asked.verb == "POST" and "binding" in asked.path)
-    async with acting_on(proxy.kubeconfig) as (writer, told):
+    async with acting_on(proxy.kubeconfig) as (writer, reported):
         proxy.faults = lost
         writer.submit([bind])
-        await until(lambda: bool(told.final))
-        assert told.of("p0") == [WriteDone()]
+        await until(lambda: bool(reported.final))
+        assert reported.of("p0") == [WriteDone()]
         assert proxy.injected["dropped"] == 1, "it wasn't sent twice"
         proxy.faults = Faults(broken=1.0)
         writer.submit([taken, gone])
@@ -162,8 +162,8 @@ async def test_an_answer_that_was_lost_is_looked_up(cluster: Cluster, proxy: Fau
         )
         cluster.api.delete(path_of("v1", "pods", within, "p2"), grace_s=0)
         proxy.calm()
-        await until(lambda: len(told.final) == 3)
-        (taken_out,), (gone_out,) = told.of("p1"), told.of("p2")
+        await until(lambda: len(reported.final) == 3)
+        (taken_out,), (gone_out,) = reported.of("p1"), reported.of("p2")
         assert isinstance(taken_out, WriteRefused)
         assert "elsewhere" in taken_out.sentence
         assert isinstance(gone_out, WriteRefused)
@@ -174,14 +174,14 @@ async def test_a_try_that_is_carried_out_late_is_reckoned_with(cluster: Cluster,
     """Its connection is gone, the next try is refused, and only then the first one comes through."""
     within = cluster.namespace()
     (bind,) = make(cluster, within, 1)
-    async with acting_on(proxy.kubeconfig) as (writer, told):
+    async with acting_on(proxy.kubeconfig) as (writer, reported):
         proxy.faults = Faults(delayed=1.0, delay_s=4.0, where=lambda asked: "binding" in asked.path)
         writer.submit([bind])
         await until(lambda: proxy.injected["delayed"] == 1)
         proxy.faults = Faults(conflict=1.0)
         proxy.cut()
-        await until(lambda: bool(told.final))
-        assert told.of("p0") == [WriteDone()]
+        await until(lambda: bool(reported.final))
+        assert reported.of("p0") == [WriteDone()]
         assert nodes_of(cluster, within) == {"p0": bind.node}
 
 
@@ -192,12 +192,12 @@ async def test_no_binding_waits_for_one_that_fails(cluster: Cluster, proxy: Faul
     proxy.faults = Faults(
         throttled=1.0, retry_after_s=2, where=lambda asked: any(name in asked.path for name in stuck)
     )
-    async with acting_on(proxy.kubeconfig, pace=Pace(in_flight=2)) as (writer, told):
+    async with acting_on(proxy.kubeconfig, pace=Pace(in_flight=2)) as (writer, reported):
         began_s = time.monotonic()
         writer.submit(binds)
-        await until(lambda: len(told.final) == 38)
+        await until(lambda: len(reported.final) == 38)
         proxy.calm()
-        await until(lambda: len(told.final) == 40)
+        await until(lambda: len(reported.final) == 40)
         assert time.monotonic() - began_s >= 2.0, "Retry-After was heeded"
         assert writer.throttled >= 2
 
@@ -207,14 +207,14 @@ async def test_a_binding_is_given_up_in_the_end(cluster: Cluster, proxy: FaultPr
     binds = make(cluster, within, 2)
     proxy.faults = Faults(throttled=1.0, retry_after_s=0, where=lambda asked: "/p0/" in asked.path)
     pace = Pace(first_s=0.02, most_s=0.1, give_up_s=0.5)
-    async with acting_on(proxy.kubeconfig, pace=pace) as (writer, told):
+    async with acting_on(proxy.kubeconfig, pace=pace) as (writer, reported):
         writer.submit(binds[:1])
-        await until(lambda: bool(told.final))
-        assert isinstance(told.final[0], WriteRefused)
+        await until(lambda: bool(reported.final))
+        assert isinstance(reported.final[0], WriteRefused)
         proxy.faults = Faults(broken=1.0)
         writer.submit(binds[1:])
-        await until(lambda: len(told.final) == 2)
-        assert isinstance(told.final[1], WriteUnknown)
+        await until(lambda: len(reported.final) == 2)
+        assert isinstance(reported.final[1], WriteUnknown)
 
 
 # Who may write
@@ -224,11 +224,11 @@ async def test_nothing_is_sent_by_one_who_does_not_lead(cluster: Cluster, proxy:
     within = cluster.namespace()
     binds = make(cluster, within, 4)
     fence = Switch()
-    async with acting_on(proxy.kubeconfig, fence=fence) as (writer, told):
+    async with acting_on(proxy.kubeconfig, fence=fence) as (writer, reported):
         fence.open = False
         writer.submit(binds[:1])
-        await until(lambda: bool(told.final))
-        assert isinstance(told.final[0], WriteNotSent)
+        await until(lambda: bool(reported.final))
+        assert isinstance(reported.final[0], WriteNotSent)
         assert proxy.passed["POST"] == 0
         fence.open = True
         proxy.faults = Faults(throttled=1.0, retry_after_s=30)
@@ -237,9 +237,9 @@ async def test_nothing_is_sent_by_one_who_does_not_lead(cluster: Cluster, proxy:
         fence.term = 2
         proxy.calm()
         writer.submit(binds[2:])
-        await until(lambda: len(told.final) == 4)
-        assert isinstance(told.of("p1")[0], WriteNotSent), "it was meant in another term"
-        assert told.of("p2") == told.of("p3") == [WriteDone()]
+        await until(lambda: len(reported.final) == 4)
+        assert isinstance(reported.of("p1")[0], WriteNotSent), "it was meant in another term"
+        assert reported.of("p2") == reported.of("p3") == [WriteDone()]
 
 
 async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProxy) -> None:
@@ -250,15 +250,15 @@ async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProx
     def check(write: Bind | Evict) -> str:
         return f"{write.name} has no capacity any more." if write.name in full else ""
 
-    async with acting_on(proxy.kubeconfig, check=check) as (writer, told):
+    async with acting_on(proxy.kubeconfig, check=check) as (writer, reported):
         full.add("p0")
         proxy.faults = Faults(throttled=1.0, retry_after_s=0)
         writer.submit(binds)
         await until(lambda: writer.retries > 2)
         full.add("p1")
-        await until(lambda: len(told.final) == 2)
-        assert told.of("p0") == [WriteNotSent("p0 has no capacity any more.")]
-        assert told.of("p1") == [WriteNotSent("p1 has no capacity any more.")]
+        await until(lambda: len(reported.final) == 2)
+        assert reported.of("p0") == [WriteNotSent("p0 has no capacity any more.")]
+        assert reported.of("p1") == [WriteNotSent("p1 has no capacity any more.")]
         assert proxy.passed["POST"] == 0
 
 
@@ -283,27 +283,27 @@ async def test_a_disruption_budget_holds_an_eviction_up(cluster: Cluster, weir_k
     because = EmitEvent(
         EventSubject("v1", "Pod", "p0", within, bind.uid), "Reclaimed", "Team B is owed its GPU.", "Evicting"
     )
-    async with acting_on(weir_kubeconfig) as (writer, told):
+    async with acting_on(weir_kubeconfig) as (writer, reported):
         writer.submit([Bind(one.namespace, one.name, one.uid, node) for one in (bind, free)])
         await until(lambda: len(cluster.running(within)) == 2)
         await until(lambda: cluster.api.get(f"{pdb}/one")["status"].get("currentHealthy") == 1)
         writer.submit([evict(bind, because=because, insists=True), evict(free)])
-        await until(lambda: bool(told.of("p0")) and bool(told.of("p1")))
-        (held,) = told.of("p0")
+        await until(lambda: bool(reported.of("p0")) and bool(reported.of("p1")))
+        (held,) = reported.of("p0")
         assert isinstance(held, WriteDelayed)
         assert "disruption budget" in held.sentence
-        assert told.of("p1") == [WriteDone()]
+        assert reported.of("p1") == [WriteDone()]
         await asyncio.sleep(0.5)
-        assert len(told.of("p0")) == 1, "it is said once"
+        assert len(reported.of("p0")) == 1, "it is said once"
         assert (
             cluster.api.get(path_of("v1", "pods", within, "p0"))["metadata"].get("deletionTimestamp") is None
         )
         cluster.api.delete(f"{pdb}/one")
-        await until(lambda: told.of("p0")[-1] == WriteDone())
+        await until(lambda: reported.of("p0")[-1] == WriteDone())
         await until(lambda: nodes_of(cluster, within) == {})
         events = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
-        (said,) = [one for one in events if one["reason"] == "Reclaimed"]
-        assert said["note"] == "Team B is owed its GPU."
+        (answer,) = [one for one in events if one["reason"] == "Reclaimed"]
+        assert answer["note"] == "Team B is owed its GPU."
         assert "Team B is owed" in cluster.plane.kubectl("get", "events", "-n", within)
 
 
@@ -313,11 +313,11 @@ async def test_who_is_gone_needs_no_eviction(cluster: Cluster, proxy: FaultProxy
     cluster.api.delete(path_of("v1", "pods", within, "p0"), grace_s=0)
     cluster.api.delete(path_of("v1", "pods", within, "p1"), grace_s=0)
     cluster.api.create(pod(within, "p1"))
-    async with acting_on(proxy.kubeconfig) as (writer, told):
+    async with acting_on(proxy.kubeconfig) as (writer, reported):
         proxy.faults = Faults(dropped=1.0, where=lambda asked: asked.verb == "POST" and "p2" in asked.path)
         writer.submit([evict(gone), evict(replaced), evict(lost)])
-        await until(lambda: len(told.final) == 3)
-        assert told.final == [WriteDone()] * 3
+        await until(lambda: len(reported.final) == 3)
+        assert reported.final == [WriteDone()] * 3
         (left,) = cluster.pods(within)
         assert left["metadata"]["name"] == "p1"
         assert left["metadata"]["uid"] != replaced.uid
@@ -339,20 +339,20 @@ async def test_an_object_is_made_or_changed(cluster: Cluster, proxy: FaultProxy)
         }
         return UpsertWorkload(path, "c", body, about=value)
 
-    async with acting_on(proxy.kubeconfig) as (writer, told):
+    async with acting_on(proxy.kubeconfig) as (writer, reported):
         proxy.faults = Faults(dropped=0.3, broken=0.3, conflict=0.3)
         writer.submit([upsert("1"), upsert("2"), upsert("3")])
-        await until(lambda: len(told.final) == 3)
+        await until(lambda: len(reported.final) == 3)
         proxy.calm()
-        outcomes = {str(write.about): outcome for write, outcome in told.all}
+        outcomes = {str(write.about): outcome for write, outcome in reported.all}
         assert outcomes.pop("3") == WriteDone()
         assert all(isinstance(outcome, WriteDone | WriteSuperseded) for outcome in outcomes.values())
         assert cluster.api.get(f"{path}/c")["data"] == {"k": "3"}
         writer.submit(
             [UpsertWorkload(path_of("v1", "configmaps", "nowhere"), "c", upsert("1").body, about="no")]
         )
-        await until(lambda: len(told.final) == 4)
-        (no,) = told.of("no")
+        await until(lambda: len(reported.final) == 4)
+        (no,) = reported.of("no")
         assert isinstance(no, WriteRefused)
         assert no.status == 404
 
@@ -365,11 +365,11 @@ async def test_statuses_that_wait_become_one(cluster: Cluster, proxy: FaultProxy
     def status(about: str, **fields: str | None) -> PatchStatus:
         return PatchStatus(path, {"status": fields}, Patch.STRATEGIC, about=about)
 
-    async with acting_on(proxy.kubeconfig) as (writer, told):
+    async with acting_on(proxy.kubeconfig) as (writer, reported):
         writer.submit([status("1", message="one", reason="R"), status("2", message="two")])
-        await until(lambda: len(told.final) == 2)
-        assert told.of("1") == [WriteSuperseded()]
-        assert told.of("2") == [WriteDone()]
+        await until(lambda: len(reported.final) == 2)
+        assert reported.of("1") == [WriteSuperseded()]
+        assert reported.of("2") == [WriteDone()]
         now = cluster.api.get(path)["status"]
         assert (now["message"], now["reason"]) == ("two", "R")
         proxy.faults = Faults(throttled=1.0, retry_after_s=0)
@@ -378,16 +378,16 @@ async def test_statuses_that_wait_become_one(cluster: Cluster, proxy: FaultProxy
         writer.submit([status("4", message="four", reason=None)])
         writer.submit([bind])
         proxy.calm()
-        await until(lambda: len(told.final) == 5)
-        assert told.of("3") == [WriteSuperseded()]
-        assert told.of("p0") == [WriteDone()], "a binding waits for no status"
-        assert told.of("4") == [WriteDone()]
+        await until(lambda: len(reported.final) == 5)
+        assert reported.of("3") == [WriteSuperseded()]
+        assert reported.of("p0") == [WriteDone()], "a binding waits for no status"
+        assert reported.of("4") == [WriteDone()]
         now = cluster.api.get(path)["status"]
         assert now["message"] == "four"
         assert "reason" not in now
         writer.submit([PatchStatus(path_of("v1", "pods", within, "no"), {"status": {}}, about="no")])
-        await until(lambda: bool(told.of("no")))
-        assert isinstance(told.of("no")[0], WriteRefused)
+        await until(lambda: bool(reported.of("no")))
+        assert isinstance(reported.of("no")[0], WriteRefused)
 
 
 async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconfig: Path) -> None:
@@ -399,10 +399,10 @@ async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconf
         writer.submit(EmitEvent(about, "Waits", f"For {number}. " + "x" * 2000) for number in range(40))
         assert writer.recorder.dropped == 25
         await until(lambda: writer.recorder.emitted == 15)
-        said = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
-        notes = {one["note"][:7] for one in said if one["reason"] == "Waits"}
+        answer = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
+        notes = {one["note"][:7] for one in answer if one["reason"] == "Waits"}
         assert notes == {f"For {number}." for number in range(25, 40)}
-        reporters = {(one["reportingController"], one["reportingInstance"]) for one in said}
+        reporters = {(one["reportingController"], one["reportingInstance"]) for one in answer}
         assert reporters == {("weir.dev/weir", socket.gethostname())}
 
 
@@ -412,8 +412,8 @@ async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconf
 async def test_a_rate_is_kept(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     binds = make(cluster, within, 60)
-    async with acting_on(weir_kubeconfig, pace=Pace(per_s=40)) as (writer, told):
+    async with acting_on(weir_kubeconfig, pace=Pace(per_s=40)) as (writer, reported):
         began_s = time.monotonic()
         writer.submit(binds)
-        await until(lambda: len(told.final) == 60)
+        await until(lambda: len(reported.final) == 60)
         assert time.monotonic() - began_s > 1.3

@@ -84,13 +84,13 @@ def test_a_gang_that_finds_no_capacity_binds_nothing_and_says_why(place: Place) 
     place.until(lambda: why() == "no_node_matches", "it says why it waits, once it has heard of the nodes")
     assert place.status("job-big")["phase"] == "Pending"
 
-    said = ("Unschedulable", "OverQuota")
+    answer = ("Unschedulable", "OverQuota")
 
-    def told() -> bool:
+    def reported() -> bool:
         conditions = [c for each in place.pods().values() for c in each["status"].get("conditions", [])]
-        return any(c["type"] == "PodScheduled" and c["reason"] in said for c in conditions)
+        return any(c["type"] == "PodScheduled" and c["reason"] in answer for c in conditions)
 
-    place.until(told, "its pods say so")
+    place.until(reported, "its pods say so")
     place.until(lambda: place.events("Waiting"), "an event says so")
     assert not place.running()
 
@@ -201,12 +201,12 @@ def test_a_standby_takes_over(cluster: Cluster, weir_kubeconfig) -> None:
         with Weir(cluster.plane, weir_kubeconfig, name="weir-two", arguments=words) as two:
             cluster.api.create(job(team, "before", 1))
             cluster.until(lambda: len(cluster.running(team)) == 1, SOON_S, "the first schedules")
-            cluster.until(lambda: "synced" in two.said(), SOON_S, "the second is ready")
+            cluster.until(lambda: "synced" in two.log_text(), SOON_S, "the second is ready")
             one.stop()  # in order: the lease is free at once
             cluster.until(lambda: holder() not in {"", first}, SOON_S, "the second leads")
             cluster.api.create(job(team, "after", 1))
             cluster.until(lambda: len(cluster.running(team)) == 2, SOON_S, "the second schedules")
-            assert "leading" in two.said()
+            assert "leading" in two.log_text()
 
 
 def test_what_runs_counts_for_its_deleted_project_after_a_restart_too(place: Place) -> None:

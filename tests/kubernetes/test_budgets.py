@@ -48,7 +48,7 @@ class Teams:
         """Return True if a pod of this owner runs."""
         return any(pod.startswith(f"{name}-") for pod in self.cluster.running(team))
 
-    def said(self, team: str, name: str) -> str:
+    def reason_of(self, team: str, name: str) -> str:
         """Return why a workload waits."""
         path = f"/apis/weir.dev/v1alpha1/namespaces/{team}/workloads/{name}"
         reason = (self.cluster.api.maybe(path) or {}).get("status", {}).get("reason") or {}
@@ -115,8 +115,10 @@ def test_owner_gets_what_no_budget_protects_and_is_told_of_the_rest(cluster: Clu
 
     cluster.api.create(job(teams.owner, "more", 8))
     words = "GPUs are held by workloads that PodDisruptionBudgets"
-    cluster.until(lambda: words in teams.said(teams.owner, "job-more"), WAIT_S, "a reason that names budgets")
-    assert f"{teams.borrower}/e" in teams.said(teams.owner, "job-more")
+    cluster.until(
+        lambda: words in teams.reason_of(teams.owner, "job-more"), WAIT_S, "a reason that names budgets"
+    )
+    assert f"{teams.borrower}/e" in teams.reason_of(teams.owner, "job-more")
     assert all(teams.runs(teams.borrower, name) for name in protected)
 
     cluster.api.delete(f"{BUDGETS.format(teams.borrower)}/e3")
@@ -132,13 +134,13 @@ def test_work_that_no_budget_lets_go_does_not_borrow(cluster: Cluster, weir: Wei
     cluster.api.post(BUDGETS.format(team), budget("never", app="kept"))
     path = f"/apis/weir.dev/v1alpha1/namespaces/{team}/workloads/deployment-kept"
 
-    def said() -> str:
+    def answer() -> str:
         reason = (cluster.api.maybe(path) or {}).get("status", {}).get("reason") or {}
         return str(reason.get("sentence", ""))
 
     cluster.api.create(deployment(team, "kept", 8))
     words = f"PodDisruptionBudget {team}/never protects it from eviction, so it may not go over quota"
-    cluster.until(lambda: words in said(), WAIT_S, "the reason to name the budget")
+    cluster.until(lambda: words in answer(), WAIT_S, "the reason to name the budget")
     assert not cluster.running(team)
     cluster.api.delete(f"{BUDGETS.format(team)}/never")
     cluster.until(lambda: cluster.running(team), WAIT_S, "it to borrow once the budget is gone")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from tests.kubernetes.audit import Audit
 from tests.kubernetes.churn import GPUS, NODES, Churn
-from tests.kubernetes.told import Told
+from tests.kubernetes.watch_progress import WatchProgress
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy
 from tools.controlplane.weir import Weir, install_kinds
@@ -30,15 +30,15 @@ MEMORY_MORE_MIB = 24  # in the second half of a life than in the first
 
 
 @pytest.fixture
-def told(proxy: FaultProxy) -> Told:
-    found = proxy.tap = Told()
+def reported(proxy: FaultProxy) -> WatchProgress:
+    found = proxy.tap = WatchProgress()
     return found
 
 
 @pytest.fixture
-def audit(cluster: Cluster, told: Told) -> Iterator[Audit]:
+def audit(cluster: Cluster, reported: WatchProgress) -> Iterator[Audit]:
     cluster.plane.start_scheduler()
-    watching = Audit(cluster.plane, {f"gpu-{at:04d}": GPUS for at in range(NODES)}, told)
+    watching = Audit(cluster.plane, {f"gpu-{at:04d}": GPUS for at in range(NODES)}, reported)
     yield watching
     watching.close()
     cluster.plane.kill("kube-scheduler")
@@ -81,24 +81,24 @@ def _go_through(churn: Churn, weir: Weir, audit: Audit) -> None:
     """Weir is killed and started again, early or when it has worked for a while."""
     end_s = time.monotonic() + CHURN_S
     while time.monotonic() < end_s and not audit.wrong:
-        begun = weir.said().count("synced")
+        begun = weir.log_text().count("synced")
         early = churn.chance.random() < KILLED_AT_ONCE
         dies_s = time.monotonic() + churn.chance.uniform(0.0, 3.0) if early else end_s + SETTLED_S
         lives_s = churn.chance.uniform(*LIVES_S)
         while time.monotonic() < dies_s:
             _turn(churn, weir)
-            if not early and weir.said().count("synced") > begun:
+            if not early and weir.log_text().count("synced") > begun:
                 early, dies_s = True, time.monotonic() + lives_s
         weir.kill()
         churn.proxy.forget()
-        audit.told_of.begin_anew()
+        audit.progress.restart()
         weir.start()
 
 
 def _go_on(churn: Churn, weir: Weir, audit: Audit) -> list[int]:
     """The same without an end of Weir, until there were faults of every kind; its memory once a second of work."""
-    synced, ready_s = weir.said().count("synced"), time.monotonic() + SETTLED_S
-    while weir.said().count("synced") == synced and not audit.wrong:
+    synced, ready_s = weir.log_text().count("synced"), time.monotonic() + SETTLED_S
+    while weir.log_text().count("synced") == synced and not audit.wrong:
         assert time.monotonic() < ready_s, "it doesn't come to work"
         _turn(churn, weir)
     memory: list[int] = []
@@ -120,7 +120,7 @@ def _turn(churn: Churn, weir: Weir) -> None:
 
 def stuck(cluster: Cluster, churn: Churn) -> str:
     """What keeps Jobs from completing, as far as anybody says."""
-    said = [f"the Jobs of seed {SEED} to complete"]
+    answer = [f"the Jobs of seed {SEED} to complete"]
     for name in churn.unfinished():
         within, _, job_name = name.partition("/")
         path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-{job_name}"
@@ -134,8 +134,8 @@ def stuck(cluster: Cluster, churn: Churn) -> str:
             )
             for pod in cluster.pods(within, f"job-name={job_name}")
         ]
-        said.append(f"{name}: {pods} {status}")
-    return "\n".join(said)
+        answer.append(f"{name}: {pods} {status}")
+    return "\n".join(answer)
 
 
 def left_behind(cluster: Cluster) -> list[str]:

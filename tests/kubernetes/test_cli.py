@@ -28,8 +28,8 @@ def run(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         capsys.readouterr()
         code = main(list(words))
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        answer = capsys.readouterr()
+        return code, answer.out, answer.err
 
     return run
 
@@ -106,8 +106,8 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
     assert "If team-a/job-two ended, it starts now." in out
     code, out, _ = run("describe", "team-a/lent")
     assert code == 0
-    said = " ".join(out.split())  # however wide the terminal is
-    assert "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2" in said
+    answer = " ".join(out.split())  # however wide the terminal is
+    assert "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2" in answer
     code, out, _ = run("nodes", "-o", "json")
     assert [device["allocated"] for node in json.loads(out) for device in node["devices"]] == [1.0] * 4
     code, out, _ = run("status", "-o", "json")
@@ -154,8 +154,8 @@ def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
 
     path = f"/api/v1/namespaces/{home}/configmaps/weir-installation"
     cluster.api.patch(path, {"data": {"devices": "card"}})
-    told = f"The ConfigMap weir-installation of {home} has a mistake: devices: 'card' is no resource"
-    assert told in run("nodes")[2]
+    reported = f"The ConfigMap weir-installation of {home} has a mistake: devices: 'card' is no resource"
+    assert reported in run("nodes")[2]
 
 
 def test_a_snapshot_replays_the_next_decision(
@@ -207,10 +207,10 @@ WRONG = [
 
 
 def test_what_is_wrong_is_said_in_a_sentence(run: Run, teams: Cluster, tmp_path: Path) -> None:
-    for words, said in WRONG:
+    for words, answer in WRONG:
         code, _, err = run(*words)
         assert code == 2, words
-        assert said in err, words
+        assert answer in err, words
         assert len(err.strip().splitlines()) == 1, err
     code, _, err = run("list", kubeconfig=tmp_path / "none")
     assert (code, "can't be used" in err) == (3, True)
@@ -240,7 +240,7 @@ def test_somebody_of_one_namespace_sees_that(
     try:
         teams.until(is_now(teams, run, "team-b/job-b", "running"), 120)
     except AssertionError:
-        print(weir.said(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
+        print(weir.log_text(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
         raise
     teams.until(lambda: listed(run)["team-a/job-large"]["reason"], 120)
     code, out, _ = run("list", kubeconfig=ann)

@@ -191,8 +191,8 @@ async def test_a_token_that_ran_out_is_read_again(
     (tmp_path / "token").write_text(token(plane))
     async with ApiClient(access) as api:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        told = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, Review)
-        assert told.status["userInfo"]["username"] == "system:serviceaccount:default:default"
+        reported = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, Review)
+        assert reported.status["userInfo"]["username"] == "system:serviceaccount:default:default"
     assert "Bearer" not in repr(access)
 
 
@@ -206,7 +206,7 @@ async def test_plugins_are_asked_again(cluster: Cluster, plane: ControlPlane, tm
     plugin.write_text(
         f"#!{sys.executable}\n"
         "import json, pathlib\n"
-        f"told = pathlib.Path({str(tmp_path / 'told')!r})\n"
+        f"told = pathlib.Path({str(tmp_path / 'reported')!r})\n"
         f"status = dict(token={token(plane)!r} if told.exists() else 'an old one')\n"
         "status['expirationTimestamp'] = '2020-01-01T00:00:00Z'\n"
         "told.touch()\n"
@@ -221,8 +221,8 @@ async def test_plugins_are_asked_again(cluster: Cluster, plane: ControlPlane, tm
     path = kubeconfig(tmp_path, plane.url, {"exec": run}, plane.authority.certificate)
     async with ApiClient(Kubeconfig(path)) as api:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        told = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, Review)
-        assert told.status["userInfo"]["username"] == "system:serviceaccount:default:default"
+        reported = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, Review)
+        assert reported.status["userInfo"]["username"] == "system:serviceaccount:default:default"
 
 
 def test_a_wrong_kubeconfig_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(running: We
     cluster.until(lambda: phase(cluster, within, "job-short") == "Stopped", 120, "the workload to end")
     assert "3s" in sentence(cluster, within, "job-short")
     # Without pods the gang waits for those that the Job controller makes after its pause.
-    told = "The Job controller pauses after an eviction, until about"
-    cluster.until(lambda: told in sentence(cluster, within, "job-gang"), 120, "the pause to be told")
+    reported = "The Job controller pauses after an eviction, until about"
+    cluster.until(lambda: reported in sentence(cluster, within, "job-gang"), 120, "the pause to be told")
     assert phase(cluster, within, "job-gang") == "Pending"
     cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 120, "the gang to be back")
     # A Job with a policy of its own makes new pods: they aren't placed, and say so.
@@ -97,8 +97,8 @@ def test_a_job_in_its_pause_is_known_to_a_weir_that_starts_meanwhile(running: We
     cluster.api.create(slow)
     cluster.until(lambda: len(cluster.running(within)) == 4, 120, "all to run")
     evict_all(cluster, within, "slow")
-    told = "The Job controller pauses after an eviction, until about"
-    cluster.until(lambda: told in sentence(cluster, within, "job-slow"), 120, "the pause to be told")
+    reported = "The Job controller pauses after an eviction, until about"
+    cluster.until(lambda: reported in sentence(cluster, within, "job-slow"), 120, "the pause to be told")
     paused = sentence(cluster, within, "job-slow")
     running.kill()
     project_path = "/apis/weir.dev/v1alpha1/projects/team"

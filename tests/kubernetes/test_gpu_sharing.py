@@ -33,7 +33,7 @@ def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
         with Installed(plane, namespace=cluster.namespace(), name="sharing") as running:
             running.wait_ready()
             yield running
-            assert "forbidden" not in running.said().lower()
+            assert "forbidden" not in running.log_text().lower()
     finally:
         plane.kill("kube-scheduler")
 
@@ -50,7 +50,7 @@ def refusal(cluster: Cluster, one: Object) -> str:
     try:
         cluster.api.post(f"/api/v1/namespaces/{one['metadata']['namespace']}/pods?dryRun=All", one)
     except ApiError as why:
-        return why.said
+        return why.message
     return ""
 
 
@@ -67,8 +67,8 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     first = pod(team, "first", 0, annotations=HALF, **PLAIN)
     first["spec"]["containers"][0]["env"] = env
     cluster.api.create(first)
-    told = f"kubectl label node NAME {SHARING}=true"
-    cluster.until(lambda: told in sentence(cluster, team, "first"), 120, "what to do")
+    reported = f"kubectl label node NAME {SHARING}=true"
+    cluster.until(lambda: reported in sentence(cluster, team, "first"), 120, "what to do")
 
     label(cluster, shared, "true")
     cluster.until(lambda: cluster.running(team) == {"first": shared}, 120, "the share to run")
@@ -117,7 +117,7 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
 
     label(cluster, shared, None)
     cluster.api.create(pod(team, "third", 0, annotations=HALF, **PLAIN))
-    cluster.until(lambda: told in sentence(cluster, team, "third"), 120, "the third to hear of no node")
+    cluster.until(lambda: reported in sentence(cluster, team, "third"), 120, "the third to hear of no node")
     assert SHARING in taints(cluster, shared), "shares run on it still"
     for name in ("first", "second"):
         cluster.api.delete(f"/api/v1/namespaces/{team}/pods/{name}", grace_s=0)

@@ -51,7 +51,7 @@ class Crowd:
         self.cluster.until(
             lambda: set(names) <= self.cluster.running(self.good).keys(),
             SOON_S,
-            lambda: f"{names} to run\n{self.weir.said()[-3000:]}",
+            lambda: f"{names} to run\n{self.weir.log_text()[-3000:]}",
         )
         self.weir.check()
 
@@ -137,13 +137,13 @@ def test_every_other_pod_is_scheduled_whatever_is_accepted(crowd: Crowd) -> None
     crowd.weir.kill()
     crowd.weir.start()
     crowd.runs("good-after")
-    said = crowd.weir.said()
+    answer = crowd.weir.log_text()
     crowd.clean()
     print(
         f"seed {SEED}: accepted {dict(crowd.accepted)} and {crowd.statuses} statuses, refused {dict(crowd.refused)}"
     )
     for fault in ("control_broken", "watch_broken", "not_taken_in", "reason_not_found"):
-        assert fault not in said, f"{fault}:\n{said[said.index(fault) :][:6000]}"
+        assert fault not in answer, f"{fault}:\n{answer[answer.index(fault) :][:6000]}"
 
 
 def _pod(crowd: Crowd, name: str, gpus: int, gives: dict[str, str], **spec: Any) -> dict[str, Any]:

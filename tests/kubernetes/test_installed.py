@@ -46,7 +46,7 @@ def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
         with Installed(plane, namespace=cluster.namespace(), name="installed") as running:
             running.wait_ready()
             yield running
-            assert "forbidden" not in running.said().lower()
+            assert "forbidden" not in running.log_text().lower()
     finally:
         plane.kill("kube-scheduler")
 

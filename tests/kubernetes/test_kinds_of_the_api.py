@@ -38,7 +38,7 @@ def tried(cluster: Cluster, kind: str, spec: dict[str, Any]) -> str:
     try:
         cluster.api.post(f"/apis/{API_VERSION}/{plural}{STRICT}&dryRun=All", written)
     except ApiError as refused:
-        return refused.said
+        return refused.message
     return ""
 
 
@@ -82,8 +82,8 @@ BAD = [
 def test_what_the_server_takes_and_what_it_refuses(kinds: Cluster) -> None:
     for kind, spec in GOOD:
         assert tried(kinds, kind, spec) == "", spec
-    for kind, spec, said in BAD:
-        assert said in tried(kinds, kind, spec), spec
+    for kind, spec, answer in BAD:
+        assert answer in tried(kinds, kind, spec), spec
 
 
 def stated(value: Any) -> Any:
@@ -144,8 +144,8 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
     after = stated(msgspec.to_builtins(WorkloadStatus(phase="Running", reason=why)))
     patched(kinds, f"{path}/job-a", {"status": change(status, after)})
     assert kinds.api.get(f"{path}/job-a")["status"] == after
-    told = plane.kubectl("get", "wl", "-n", within)
-    assert told.split("\n")[0].split() == [
+    reported = plane.kubectl("get", "wl", "-n", within)
+    assert reported.split("\n")[0].split() == [
         "NAME",
         "PROJECT",
         "GPUS",
@@ -155,8 +155,8 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
         "WHY",
         "AGE",
     ]
-    assert "vision" in told
-    assert "no node has 2 free GPUs" in told
+    assert "vision" in reported
+    assert "no node has 2 free GPUs" in reported
 
 
 def patched(cluster: Cluster, path: str, change: dict[str, Any]) -> dict[str, Any]:

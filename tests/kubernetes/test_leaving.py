@@ -50,9 +50,11 @@ def test_a_project_stays_until_its_work_is_over(running: Weir, cluster: Cluster,
     cluster.until(lambda: cluster.pods(within, "job-name=late"), 120, "its pod")
     (late,) = cluster.pods(within, "job-name=late")
     assert late["spec"]["schedulerName"] == "weir"
-    told = "Project team is being deleted and takes no new work"
+    reported = "Project team is being deleted and takes no new work"
     for name in ("late", "large"):
-        cluster.until(lambda n=name: told in reason(cluster, within, f"job-{n}"), 120, f"{name} to be told")
+        cluster.until(
+            lambda n=name: reported in reason(cluster, within, f"job-{n}"), 120, f"{name} to be told"
+        )
     assert set(cluster.running(within)) == {
         each["metadata"]["name"] for each in cluster.pods(within, "job-name=first")
     }
@@ -60,7 +62,7 @@ def test_a_project_stays_until_its_work_is_over(running: Weir, cluster: Cluster,
         cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/{name}", grace_s=0)
     cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, 120, "it to be gone")
     running.check()
-    assert "control_broken" not in running.said()
+    assert "control_broken" not in running.log_text()
     cluster.api.create(project("team", 4, [within]))
     cluster.api.create(one(within, "held", 1))
     cluster.until(lambda: finalizers(cluster, "projects/team") == [FINALIZER], 120, "it to be held again")

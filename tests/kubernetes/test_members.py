@@ -312,7 +312,7 @@ def _is_served(plane: ControlPlane, group: str, version: str, _kind: str, plural
     return False
 
 
-def told(it: Makers) -> dict[str, Any]:
+def reported(it: Makers) -> dict[str, Any]:
     """The status of each workload of a namespace, by its name."""
     found = it.cluster.api.items(WORKLOADS.format(it.namespace))
     return {each["metadata"]["name"]: each.get("status") or {} for each in found}
@@ -326,7 +326,7 @@ def runs(it: Makers, pods: int) -> Callable[[], str]:
             (each["metadata"]["name"], each["spec"]["schedulerName"], each["status"].get("phase"))
             for each in it.cluster.pods(it.namespace)
         ]
-        return f"{pods} pods to run; pods: {states}; workloads: {told(it)}"
+        return f"{pods} pods to run; pods: {states}; workloads: {reported(it)}"
 
     return say
 
@@ -341,15 +341,15 @@ def test_a_gang_with_pods_without_gpus_runs_whole(
     )
     assert {each["spec"]["schedulerName"] for each in it.cluster.pods(it.namespace)} == {"weir"}
     it.cluster.until(
-        lambda: {name: status.get("gpus") for name, status in told(it).items()} == case.gpus,
+        lambda: {name: status.get("gpus") for name, status in reported(it).items()} == case.gpus,
         _LANDS_S,
-        lambda: f"{case.gpus}: {told(it)}",
+        lambda: f"{case.gpus}: {reported(it)}",
     )
     weir.check()
     it.cluster.until(
-        lambda: all(len(set(each["running"].split("/"))) == 1 for each in told(it).values()),
+        lambda: all(len(set(each["running"].split("/"))) == 1 for each in reported(it).values()),
         _LANDS_S,
-        lambda: f"as many to run as there are: {told(it)}",
+        lambda: f"as many to run as there are: {reported(it)}",
     )
 
 
@@ -389,16 +389,16 @@ def test_a_member_that_another_scheduler_placed_is_there(
     owner = it.make("MPIJob", "mixed", {"mpiReplicaSpecs": specs})
     for at in range(2):
         it.pod(f"mixed-worker-{at}", 1, {MPI_ROLE: "worker"}, owner)
-    said = "2 of 3 pods"
+    answer = "2 of 3 pods"
 
     def reason() -> str:
-        return str((told(it).get("mpijob-mixed", {}).get("reason") or {}).get("sentence", ""))
+        return str((reported(it).get("mpijob-mixed", {}).get("reason") or {}).get("sentence", ""))
 
-    it.cluster.until(lambda: said in reason(), 120, lambda: f"{said!r}, not {reason()!r}")
+    it.cluster.until(lambda: answer in reason(), 120, lambda: f"{answer!r}, not {reason()!r}")
     it.pod("mixed-launcher", 0, {MPI_ROLE: "launcher"}, owner, schedulerName="another")
     waits = "mixed-launcher: It waits for the scheduler another."
     it.cluster.until(lambda: waits in reason(), 120, lambda: f"{waits!r}, not {reason()!r}")
-    assert told(it)["mpijob-mixed"]["gpus"] == "2"
+    assert reported(it)["mpijob-mixed"]["gpus"] == "2"
     bind = {
         "target": {
             "apiVersion": "v1",

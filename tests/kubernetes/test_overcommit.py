@@ -28,7 +28,7 @@ def weir(cluster: Cluster, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch)
     ) as running:
         running.wait_ready()
         yield running
-        assert "forbidden" not in running.said().lower()
+        assert "forbidden" not in running.log_text().lower()
 
 
 def workload(cluster: Cluster, within: str, name: str) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Clus
     cluster.api.create(
         pod(other, "six", 6, nodeName=node, **THEIRS), pod(other, "one", 1, nodeName=node, **THEIRS)
     )
-    told = in_use(node, 9, 8, 2, 7)
-    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 120, "a condition")
+    reported = in_use(node, 9, 8, 2, 7)
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{reported}.", 120, "a condition")
     cluster.until(lambda: events(cluster, "GPUOvercommitStays"), 120, "an event that nothing may be stopped")
     assert set(cluster.running(a)) == {"fixed"}
     (row,) = answered(run, "nodes")
@@ -84,16 +84,16 @@ def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Clus
     cluster.until(lambda: cluster.running(b), 120, "a loan to run")
     cluster.api.create(pod(other, "back", 6, nodeName=node, **THEIRS))
     cluster.until(lambda: not cluster.running(b), 120, "the loan to be stopped")
-    told = in_use(node, 11, 8, 5, 6)
-    assert f"{told} ({other}/back)." in events(cluster, "GPUOvercommitted")
+    reported = in_use(node, 11, 8, 5, 6)
+    assert f"{reported} ({other}/back)." in events(cluster, "GPUOvercommitted")
     preempted = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{b}/events")
-    assert f"{told}." in [each["note"] for each in preempted if each["reason"] == "Preempted"]
+    assert f"{reported}." in [each["note"] for each in preempted if each["reason"] == "Preempted"]
     assert set(cluster.running(a)) == {"fixed"}
 
     cluster.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": {"nvidia.com/gpu": "7"}}})
     cluster.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
-    told = in_use(node, 8, 7, 2, 6)
-    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 120, "a condition again")
+    reported = in_use(node, 8, 7, 2, 6)
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{reported}.", 120, "a condition again")
     (row,) = answered(run, "nodes")
     assert (row["allocated"]["gpu"], len(row["devices"])) == (8, 7)
     assert row["state"] == ["overcommitted by 1", "cordoned"]

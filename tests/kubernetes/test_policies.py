@@ -83,7 +83,7 @@ class Site:
         namespace, kind = one["metadata"]["namespace"], one["kind"].lower() + "s"
         root = {"pods": "/api/v1", "jobs": "/apis/batch/v1"}[kind]
         path = f"{root}/namespaces/{namespace}/{kind}" + ("?dryRun=All" if dry else "")
-        return said(lambda: self.tenant.post(path, one))
+        return answer(lambda: self.tenant.post(path, one))
 
     def bind(self, client: Api, name: str, node: str, words: dict[str, str]) -> None:
         body = binding(name, node, annotations=words)
@@ -95,11 +95,11 @@ def binding(name: str, node: str, **metadata: Any) -> Object:
     return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **metadata}, "target": target}
 
 
-def said(act: Callable[[], object]) -> str:
+def answer(act: Callable[[], object]) -> str:
     try:
         act()
     except ApiError as why:
-        return why.said.partition("denied request: ")[2] or why.said
+        return why.message.partition("denied request: ")[2] or why.message
     return ""
 
 
@@ -116,9 +116,9 @@ def test_no_tenant_creates_a_pod_with_the_keys_that_weir_writes(site: Site) -> N
     who = f"system:serviceaccount:{site.within}:default"
     for words in ({GPUS: "99"}, {GPUS: ""}, {START: "9" * 5000}, {GPUS: "0,1,2,3", START: "1"}):
         key = next(iter(words))
-        told = f"{key} is written by Weir alone, not by {who}: leave it out"
-        assert site.refusal(pod(site.within, "a", 0, annotations=words, **FREE)) == told
-        assert site.refusal(pod(site.within, "a", 1, annotations=words, nodeName="n")) == told
+        reported = f"{key} is written by Weir alone, not by {who}: leave it out"
+        assert site.refusal(pod(site.within, "a", 0, annotations=words, **FREE)) == reported
+        assert site.refusal(pod(site.within, "a", 1, annotations=words, nodeName="n")) == reported
     assert "by Weir alone" in site.refusal(pod(site.within, "a", 0, labels={GPUS: "0"}, **FREE))
     assert site.refusal(pod(site.within, "a", 0, annotations={"weir.dev/min-pods": "1"}, **FREE)) == ""
 
@@ -129,13 +129,13 @@ def test_no_tenant_writes_the_keys_of_a_pod_by_any_path(site: Site) -> None:
     site.cluster.api.create(pod(site.within, "a", 0))
     for sub in ("", "status"):
         for words in (annotations(gpus="99"), annotations(start="1"), {"metadata": {"labels": {START: "1"}}}):
-            assert refused in said(lambda w=words, s=sub: tenant.patch(site.path("a", s), w))
-            assert refused in said(lambda w=words, s=sub: tenant.patch(site.path("a", s), w, STRATEGIC))
-    assert refused in said(lambda: site.bind(tenant, "a", node, {GPUS: "0"}))
+            assert refused in answer(lambda w=words, s=sub: tenant.patch(site.path("a", s), w))
+            assert refused in answer(lambda w=words, s=sub: tenant.patch(site.path("a", s), w, STRATEGIC))
+    assert refused in answer(lambda: site.bind(tenant, "a", node, {GPUS: "0"}))
     body = binding("a", node, annotations={START: "4"})
-    assert refused in said(lambda: tenant.post(f"/api/v1/namespaces/{site.within}/bindings", body))
+    assert refused in answer(lambda: tenant.post(f"/api/v1/namespaces/{site.within}/bindings", body))
     body = binding("a", node, labels={GPUS: "0"})
-    assert refused in said(lambda: tenant.post(site.path("a", "binding"), body))
+    assert refused in answer(lambda: tenant.post(site.path("a", "binding"), body))
     tracked = site.cluster.api.get(site.path("a"))
     assert "nodeName" not in tracked["spec"]
     assert not {GPUS, START} & {
@@ -154,13 +154,13 @@ def test_what_weir_wrote_stays_while_everything_else_can_change(site: Site) -> N
     # KWOK plays the kubelet: it writes the status.
     site.cluster.until(lambda: api.get(site.path("a"))["status"].get("phase") == "Running")
     for change in (annotations(gpus="99"), annotations(gpus=None), annotations(start=None, gpus="0,1")):
-        assert refused in said(lambda c=change: tenant.patch(site.path("a"), c))
-        assert refused in said(lambda c=change: tenant.patch(site.path("a", "status"), c))
+        assert refused in answer(lambda c=change: tenant.patch(site.path("a"), c))
+        assert refused in answer(lambda c=change: tenant.patch(site.path("a", "status"), c))
     whole = tenant.get(site.path("a"))
     del whole["metadata"]["annotations"][GPUS]
-    told = said(lambda: tenant.put(site.path("a"), whole))
-    assert told.startswith(f"{GPUS} is written by Weir alone, not by system:serviceaccount:")
-    assert told.endswith(": leave it as it is")
+    reported = answer(lambda: tenant.put(site.path("a"), whole))
+    assert reported.startswith(f"{GPUS} is written by Weir alone, not by system:serviceaccount:")
+    assert reported.endswith(": leave it as it is")
     tenant.patch(site.path("a"), {"metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}}})
     tenant.patch(site.path("a"), annotations(gpus="0,1", start="3", type="build"))
     tenant.put(site.path("a"), tenant.get(site.path("a")))
@@ -195,13 +195,15 @@ def test_the_share_of_a_placed_pod_stays(site: Site) -> None:
     tenant.patch(site.path("a"), {"metadata": {"annotations": {"weir.dev/gpu-fraction": "0.9"}}})
     site.bind(site.weir, "a", node, {GPUS: "0", START: "1"})
     site.bind(site.weir, "b", node, {START: "1"})
-    told = "weir.dev/gpu-fraction can't be changed once the pod has a node: delete the pod and make a new one"
+    reported = (
+        "weir.dev/gpu-fraction can't be changed once the pod has a node: delete the pod and make a new one"
+    )
     for value in ("0.1", None):
         change = {"metadata": {"annotations": {"weir.dev/gpu-fraction": value}}}
-        assert said(lambda c=change: tenant.patch(site.path("a"), c)) == told
-        assert said(lambda c=change: tenant.patch(site.path("a", "status"), c)) == told
+        assert answer(lambda c=change: tenant.patch(site.path("a"), c)) == reported
+        assert answer(lambda c=change: tenant.patch(site.path("a", "status"), c)) == reported
     late = {"metadata": {"labels": {"gpu-memory": "2000"}}}
-    assert "gpu-memory can't be changed" in said(lambda: tenant.patch(site.path("b"), late))
+    assert "gpu-memory can't be changed" in answer(lambda: tenant.patch(site.path("b"), late))
 
 
 def test_workloads_are_written_by_weir_alone_and_may_lose_their_owner(site: Site) -> None:
@@ -218,16 +220,16 @@ def test_workloads_are_written_by_weir_alone_and_may_lose_their_owner(site: Site
         "status": {"phase": "Running"},
     }
     site.cluster.until(
-        lambda: "written by Weir alone" in said(lambda: admin.post(f"{path}?dryRun=All", workload)), SOON_S
+        lambda: "written by Weir alone" in answer(lambda: admin.post(f"{path}?dryRun=All", workload)), SOON_S
     )
     assert site.weir.post(path, workload)["status"] == {"phase": "Running"}
     at = f"{path}/job-owner"
     for change in ({"status": {"phase": "Failed"}}, {"spec": {"project": "other"}}, {"status": None}):
-        assert "written by Weir alone" in said(lambda c=change: admin.patch(at, c))
-        assert said(lambda c=change: site.weir.patch(f"{at}?dryRun=All", c)) == ""
+        assert "written by Weir alone" in answer(lambda c=change: admin.patch(at, c))
+        assert answer(lambda c=change: site.weir.patch(f"{at}?dryRun=All", c)) == ""
     collector = site.act_as("system:serviceaccount:kube-system:generic-garbage-collector", "system:masters")
-    assert said(lambda: collector.patch(at, {"metadata": {"ownerReferences": None}})) == ""
-    assert said(lambda: admin.delete(at)) == ""
+    assert answer(lambda: collector.patch(at, {"metadata": {"ownerReferences": None}})) == ""
+    assert answer(lambda: admin.delete(at)) == ""
 
 
 def test_the_account_of_weir_has_no_reach_into_system_namespaces(site: Site) -> None:
@@ -239,11 +241,11 @@ def test_the_account_of_weir_has_no_reach_into_system_namespaces(site: Site) -> 
             "kind": "Eviction",
             "metadata": {"name": "none", "namespace": namespace},
         }
-        told = f"Weir neither binds nor evicts pods of the namespace {namespace}"
+        reported = f"Weir neither binds nor evicts pods of the namespace {namespace}"
         site.cluster.until(
-            lambda p=path, e=eviction, t=told: said(lambda: site.weir.post(f"{p}/eviction", e)) == t
+            lambda p=path, e=eviction, t=reported: answer(lambda: site.weir.post(f"{p}/eviction", e)) == t
         )
-        assert said(lambda p=path: site.weir.post(f"{p}/binding", binding("none", node))) == told
+        assert answer(lambda p=path: site.weir.post(f"{p}/binding", binding("none", node))) == reported
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -253,8 +255,8 @@ def test_the_account_of_weir_has_no_reach_into_system_namespaces(site: Site) -> 
     site.cluster.api.create(claim)
     at = f"/api/v1/namespaces/{site.within}/persistentvolumeclaims/c"
     selected = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}}
-    assert said(lambda: site.weir.patch(at, selected)) == ""
-    assert "changes no spec of a claim" in said(lambda: site.weir.patch(at, {"spec": {"volumeName": "v"}}))
+    assert answer(lambda: site.weir.patch(at, selected)) == ""
+    assert "changes no spec of a claim" in answer(lambda: site.weir.patch(at, {"spec": {"volumeName": "v"}}))
 
 
 def test_the_account_of_weir_writes_the_fields_that_a_scheduler_writes(site: Site) -> None:
@@ -272,21 +274,21 @@ def test_the_account_of_weir_writes_the_fields_that_a_scheduler_writes(site: Sit
     site.cluster.api.create(volume)
     at = "/api/v1/persistentvolumes/v"
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "c", "namespace": site.within}
-    told = "Weir gives volumes without a claim to one"
+    reported = "Weir gives volumes without a claim to one"
     deleted = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
-    site.cluster.until(lambda: told in said(lambda: site.weir.patch(f"{at}?dryRun=All", deleted)))
-    assert told in said(lambda: site.weir.patch(at, {"spec": {"storageClassName": "x"}}))
-    assert said(lambda: site.weir.patch(at, {"spec": {"claimRef": claim}})) == ""
-    assert told in said(lambda: site.weir.patch(at, {"spec": {"claimRef": {**claim, "name": "d"}}}))
-    assert told in said(lambda: site.weir.patch(at, {"spec": {"claimRef": None}}))
+    site.cluster.until(lambda: reported in answer(lambda: site.weir.patch(f"{at}?dryRun=All", deleted)))
+    assert reported in answer(lambda: site.weir.patch(at, {"spec": {"storageClassName": "x"}}))
+    assert answer(lambda: site.weir.patch(at, {"spec": {"claimRef": claim}})) == ""
+    assert reported in answer(lambda: site.weir.patch(at, {"spec": {"claimRef": {**claim, "name": "d"}}}))
+    assert reported in answer(lambda: site.weir.patch(at, {"spec": {"claimRef": None}}))
 
     site.cluster.api.create(pod(site.within, "a", 1))
     status = site.path("a", "status")
-    ended, told = {"status": {"phase": "Failed"}}, "nothing else of its status"
-    site.cluster.until(lambda: told in said(lambda: site.weir.patch(f"{status}?dryRun=All", ended)))
+    ended, reported = {"status": {"phase": "Failed"}}, "nothing else of its status"
+    site.cluster.until(lambda: reported in answer(lambda: site.weir.patch(f"{status}?dryRun=All", ended)))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
     waits = {"status": {"conditions": [condition], "nominatedNodeName": "n"}}
-    assert said(lambda: site.weir.patch(status, waits, STRATEGIC)) == ""
+    assert answer(lambda: site.weir.patch(status, waits, STRATEGIC)) == ""
 
 
 @ON_DEMAND
@@ -308,8 +310,8 @@ def test_the_account_of_weir_changes_nothing_of_a_node_but_label_and_taint_for_s
         {"spec": {"taints": [own]}},
         {"spec": {"taints": [{**other, "effect": "NoExecute"}]}},
     ):
-        told = said(lambda change=refused: site.weir.patch(path, change))
-        assert told == f"Weir changes the label and the taint {key} of a node, and nothing else of it."
+        reported = answer(lambda change=refused: site.weir.patch(path, change))
+        assert reported == f"Weir changes the label and the taint {key} of a node, and nothing else of it."
 
 
 def test_the_api_server_finds_no_fault_with_any_expression(
@@ -374,15 +376,15 @@ def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Ca
     written = "but Weir places pods that ask for GPUs: write schedulerName: weir"
     assert site.refusal(ways["other"]) == f"spec.schedulerName is other-scheduler, {written}"
     assert site.refusal(ways["default"]) == f"spec.schedulerName is default-scheduler, {written}"
-    told = f"the namespace {site.within} can't have GPU pods of DaemonSets, only {operator} can"
-    assert site.refusal(forged) == f"{told}: use a Deployment or a Job"
+    reported = f"the namespace {site.within} can't have GPU pods of DaemonSets, only {operator} can"
+    assert site.refusal(forged) == f"{reported}: use a Deployment or a Job"
 
     assert site.refusal(pod(site.within, "good", 8)) == ""
     assert site.refusal(pod(site.within, "plain", 0, nodeName="gpu-0", **FREE)) == ""
     late = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
-    told = "a pod that exists can't begin to ask for GPUs this way: make a new pod"
-    assert said(lambda: site.tenant.patch(site.path("plain"), late)) == told
-    assert said(lambda: site.tenant.patch(site.path("plain", "status"), late)) == told
+    reported = "a pod that exists can't begin to ask for GPUs this way: make a new pod"
+    assert answer(lambda: site.tenant.patch(site.path("plain"), late)) == reported
+    assert answer(lambda: site.tenant.patch(site.path("plain", "status"), late)) == reported
 
     # Pods that Weir placed have a node; their updates pass.
     name = cluster.add_nodes(1)[0]
@@ -406,7 +408,7 @@ def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Calla
     cluster.until(lambda: site.refusal(named, dry=True), SOON_S, "the options")
     kubelet = act_as("system:node:gpu-0", "system:nodes", "system:masters")
     path = f"/api/v1/namespaces/{site.within}/pods?dryRun=All"
-    assert said(lambda: kubelet.post(path, named)) == ""
+    assert answer(lambda: kubelet.post(path, named)) == ""
 
 
 def test_weir_changes_nothing_of_a_project_but_its_finalizers(
@@ -418,11 +420,11 @@ def test_weir_changes_nothing_of_a_project_but_its_finalizers(
     path = "/apis/weir.dev/v1alpha1/projects/team"
 
     def refusal(change: Object) -> str:
-        return said(lambda: site.weir.patch(f"{path}?dryRun=All", change))
+        return answer(lambda: site.weir.patch(f"{path}?dryRun=All", change))
 
-    told = "changes the finalizers of a project or a department, and nothing else"
-    cluster.until(lambda: told in refusal({"spec": {"quota": {"gpu": 9}}}), SOON_S, "the policy in force")
-    assert told in refusal({"metadata": {"labels": {"a": "b"}}})
-    assert told in refusal({"metadata": {"annotations": {"a": "b"}, "finalizers": []}})
+    reported = "changes the finalizers of a project or a department, and nothing else"
+    cluster.until(lambda: reported in refusal({"spec": {"quota": {"gpu": 9}}}), SOON_S, "the policy in force")
+    assert reported in refusal({"metadata": {"labels": {"a": "b"}}})
+    assert reported in refusal({"metadata": {"annotations": {"a": "b"}, "finalizers": []}})
     site.weir.patch(path, {"metadata": {"finalizers": ["weir.dev/in-use"]}})
     assert cluster.api.get(path)["metadata"]["finalizers"] == ["weir.dev/in-use"]

@@ -84,7 +84,7 @@ def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
         with Installed(shared.plane, name="real") as running:
             running.wait_ready()
             yield running
-            assert "forbidden" not in running.said().lower()
+            assert "forbidden" not in running.log_text().lower()
     finally:
         shared.api.delete(f"{DEFINITIONS}/mpijobs.kubeflow.org")
 

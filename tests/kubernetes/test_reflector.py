@@ -162,9 +162,9 @@ async def test_what_was_deleted_while_nobody_watched_is_told(cluster: Cluster, p
         await until(lambda: bool(cluster_state.batches))
         proxy.calm()
         (batch,) = cluster_state.batches
-        told = [(type(change).__name__, change.key.rpartition("/")[2]) for change in batch]
-        assert told[0] == ("ObjectRemoved", "goes"), "what is gone comes first"
-        assert sorted(told) == [
+        reported = [(type(change).__name__, change.key.rpartition("/")[2]) for change in batch]
+        assert reported[0] == ("ObjectRemoved", "goes"), "what is gone comes first"
+        assert sorted(reported) == [
             ("ObjectRemoved", "goes"),
             ("ObjectRemoved", "returns"),
             ("ObjectSet", "changes"),

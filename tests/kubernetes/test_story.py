@@ -87,5 +87,5 @@ def test_who_lost_its_place_is_told_why(story: Story) -> None:
     story.asks("team-b", "second", 1)
     story.until(story.runs, "team-b", "second")
     events = story.cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{story.teams['team-a']}/events")
-    told = [one["note"] for one in events if story.teams["team-b"] in (one.get("note") or "")]
-    assert told, [one.get("note") for one in events]
+    reported = [one["note"] for one in events if story.teams["team-b"] in (one.get("note") or "")]
+    assert reported, [one.get("note") for one in events]

@@ -152,7 +152,7 @@ def refused(cluster: Cluster, one: Object) -> str:
     try:
         cluster.api.create(one)
     except ApiError as why:
-        return why.said.partition("denied the request: ")[2] or why.said
+        return why.message.partition("denied the request: ")[2] or why.message
     return ""
 
 
@@ -176,8 +176,8 @@ def test_pods_that_ask_for_gpus_come_to_weir(hooked: tuple[Cluster, Replica]) ->
     ours = made(cluster, pod(within, "a", 1, **plain))
     assert ours["spec"]["schedulerName"] == "weir"
     assert ours["metadata"]["labels"]["weir.dev/project"] == "vision"
-    said = made(cluster, pod(within, "b", 0, annotations={"weir.dev/gpu-fraction": "0.5"}, **plain))
-    assert said["spec"]["schedulerName"] == "weir"
+    reply = made(cluster, pod(within, "b", 0, annotations={"weir.dev/gpu-fraction": "0.5"}, **plain))
+    assert reply["spec"]["schedulerName"] == "weir"
 
     for name, one in {
         "no-gpus": pod(within, "c", 0, **plain),
@@ -212,25 +212,28 @@ def test_what_cannot_be_right_is_refused_with_what_to_write(hooked: tuple[Cluste
     cluster, _ = hooked
     within, both, nowhere = bound(cluster, "vision"), bound(cluster, "a1", "a2"), cluster.namespace()
 
-    def said(namespace: str, gpus: int = 1, *, on: Callable[..., Object] = pod, **words: str) -> str:
+    def reply(namespace: str, gpus: int = 1, *, on: Callable[..., Object] = pod, **words: str) -> str:
         keys = {f"weir.dev/{word.replace('_', '-')}": value for word, value in words.items()}
         return refused(cluster, on(namespace, "x", gpus, annotations=keys))
 
-    assert "weir.dev/gpu-fracton isn't known: did you mean weir.dev/gpu-fraction?" in said(
+    assert "weir.dev/gpu-fracton isn't known: did you mean weir.dev/gpu-fraction?" in reply(
         within, gpu_fracton="1"
     )
-    assert "'1.5' is more than one device: write a fraction up to 1" in said(within, 0, gpu_fraction="1.5")
-    assert "there is no project vison; did you mean vision?" in said(within, project="vison")
-    told = said(within, project="a1")
+    assert "'1.5' is more than one device: write a fraction up to 1" in reply(within, 0, gpu_fraction="1.5")
+    assert "there is no project vison; did you mean vision?" in reply(within, project="vison")
+    reported = reply(within, project="a1")
     assert (
-        f"the namespace {within} may not use the project a1; write weir.dev/project: vision, or have" in told
+        f"the namespace {within} may not use the project a1; write weir.dev/project: vision, or have"
+        in reported
     )
-    assert "may use several projects: write the label weir.dev/project: one of a1, a2" in said(both)
-    assert said(both, project="a2") == ""
-    assert f"the namespace {nowhere} belongs to no project: have it added to spec.namespaces" in said(nowhere)
-    assert "there is no topology net; there is none to name" in said(within, topology="net:required=rack")
-    assert "there is no project vison" in said(within, on=job, project="vison")
-    assert "may use several projects" in said(both, on=job)
+    assert "may use several projects: write the label weir.dev/project: one of a1, a2" in reply(both)
+    assert reply(both, project="a2") == ""
+    assert f"the namespace {nowhere} belongs to no project: have it added to spec.namespaces" in reply(
+        nowhere
+    )
+    assert "there is no topology net; there is none to name" in reply(within, topology="net:required=rack")
+    assert "there is no project vison" in reply(within, on=job, project="vison")
+    assert "may use several projects" in reply(both, on=job)
 
 
 def test_queues_go_together(hooked: tuple[Cluster, Replica]) -> None:
@@ -238,8 +241,8 @@ def test_queues_go_together(hooked: tuple[Cluster, Replica]) -> None:
     made(cluster, thing("Department", "research", {}))
     made(cluster, thing("Department", "below", {"parent": "research"}))
     made(cluster, thing("Project", "vision", {"department": "below"}))
-    told = refused(cluster, thing("Project", "p", {"department": "reserch"}))
-    assert told == "there is no department reserch; did you mean research?"
+    reported = refused(cluster, thing("Project", "p", {"department": "reserch"}))
+    assert reported == "there is no department reserch; did you mean research?"
     assert "research is the name of a department already" in refused(
         cluster, thing("Project", "research", {})
     )

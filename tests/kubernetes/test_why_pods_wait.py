@@ -58,11 +58,11 @@ class Namespace:
     def wait_with(self, name: str, reason: str, words: str = "", pods: int = 1) -> None:
         """Wait until all pods that wait have this condition, and an event that describe shows."""
 
-        def said() -> bool:
+        def answer() -> bool:
             found = self.conditions(name)
-            return len(found) == pods and all(why == reason and words in said for why, said in found)
+            return len(found) == pods and all(why == reason and words in answer for why, answer in found)
 
-        self.cluster.until(said, SOON_S, f"{reason} of {name}, with {words!r}")
+        self.cluster.until(answer, SOON_S, f"{reason} of {name}, with {words!r}")
         for one in self.pending(name):
             self.cluster.until(
                 lambda uid=one["metadata"]["uid"]: reason in self.events(uid), SOON_S, f"events of {name}"
@@ -218,22 +218,22 @@ def test_advice_is_possible_on_this_cluster_and_in_its_words(
     team.runs("full")
     team.submit("late", 8)
     team.wait_with("late", "OverQuota")
-    said = why(f"{team.name}/late")
-    assert "With 4 devices instead of 8 it starts now." in said
+    answer = why(f"{team.name}/late")
+    assert "With 4 devices instead of 8 it starts now." in answer
     again = "its pods can't be changed: delete the Job and make it again with"
-    assert f"{again} nvidia.com/gpu: 4 in the limits of its containers" in said
-    assert f"{again} priorityClassName: {urgent}" in said
-    assert "weir submit" not in said
+    assert f"{again} nvidia.com/gpu: 4 in the limits of its containers" in answer
+    assert f"{again} priorityClassName: {urgent}" in answer
+    assert "weir submit" not in answer
     cluster.api.create(pod(team.name, "gated", 1, schedulingGates=[{"name": "example.com/data"}]))
     team.wait_with("gated", "SchedulingGated")
-    said = why(f"{team.name}/pod-gated")
-    assert "scheduling gate example.com/data" in said
-    assert "weir resume" not in said
-    assert "What would let it start" not in said
+    answer = why(f"{team.name}/pod-gated")
+    assert "scheduling gate example.com/data" in answer
+    assert "weir resume" not in answer
+    assert "What would let it start" not in answer
     node = cluster.running(team.name).popitem()[1]
     cluster.api.create(pod(team.name, "theirs", 1, scheduler="another", nodeName=node))
     cluster.until(lambda: "theirs" in cluster.running(team.name), SOON_S, "the pod of another scheduler")
-    said = why(f"{team.name}/theirs")
-    assert "theirs isn't scheduled by Weir." in said
-    assert "its pods name the scheduler another, and 1 of 1 run" in said
+    answer = why(f"{team.name}/theirs")
+    assert "theirs isn't scheduled by Weir." in answer
+    assert "its pods name the scheduler another, and 1 of 1 run" in answer
     weir.check()

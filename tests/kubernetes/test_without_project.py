@@ -29,7 +29,7 @@ def refusal(cluster: Cluster, one: Object) -> str:
     try:
         cluster.api.create(one)
     except ApiError as why:
-        return why.said
+        return why.message
     return ""
 
 
@@ -57,8 +57,8 @@ def test_pods_without_a_project_are_queued_and_get_past_weir_neither_up_nor_down
     assert cluster.pods(free)[0]["spec"]["schedulerName"] == "default-scheduler"
 
     weir.kill()
-    told = f"add the namespace {research} to spec.namespaces of one"
-    assert told in refusal(cluster, own(research, "late"))
+    reported = f"add the namespace {research} to spec.namespaces of one"
+    assert reported in refusal(cluster, own(research, "late"))
     assert refusal(cluster, own(research, "no-gpus", 0)) == ""
     assert refusal(cluster, pod(research, "waits", 1)) == ""
     assert refusal(cluster, own(free, "free-too")) == ""

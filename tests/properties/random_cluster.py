@@ -82,7 +82,7 @@ class World:
 def _told(of: Any, *without: str) -> str:
     """A noun by what differs from the usual."""
     usual = {"cpu_milli": 1000, "memory": GI, "share_milli": WHOLE_MILLI}
-    told = []
+    reported = []
     for each in fields(of):
         value = getattr(of, each.name)
         if (
@@ -90,8 +90,8 @@ def _told(of: Any, *without: str) -> str:
             and value != usual.get(each.name, each.default)
             and value not in ((), {}, "")
         ):
-            told.append(f"{each.name}={value}")
-    return f"{type(of).__name__}({', '.join(told)})"
+            reported.append(f"{each.name}={value}")
+    return f"{type(of).__name__}({', '.join(reported)})"
 
 
 def node(name: str, gpus: int, **more: object) -> Node:

@@ -12,7 +12,7 @@ from .budget import examples
 from .cluster_view import differs
 from .random_cluster import POLICIES, ROUGH, World, weighted_worlds, worlds
 from .running import Running
-from .test_policies import said
+from .test_policies import answer
 
 CHEAP_TO_MOVE = tuple(
     Policy.model_validate({**policy.model_dump(), "price": {"restart": 200}})
@@ -36,7 +36,7 @@ def test_plans_are_the_same_without_bounds(world: World) -> None:
 
     def look(plan: Plan) -> None:
         searched = decide(running.cluster, world.policy, running.now_s, EngineCache(bounds=False))
-        assert not differs(said(plan), said(searched))
+        assert not differs(answer(plan), answer(searched))
 
     running.before(look)
     for _ in running.run():

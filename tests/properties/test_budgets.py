@@ -123,8 +123,8 @@ class Refusing(Running):
                         Placement(PodKey(workload.name, 0, index), f"n{at}", devices), workload.submitted_s
                     )
                 )
-        for name, (_, told) in case.budgets.items():
-            self.tell(BudgetSet(DisruptionBudget(name, told)))
+        for name, (_, reported) in case.budgets.items():
+            self.tell(BudgetSet(DisruptionBudget(name, reported)))
         for key, names in case.members.items():
             self.tell(PodProtected(key, names))
 

@@ -53,7 +53,7 @@ def submit(running: Running, name: str, project: str = "team", devices: int = 1,
     )  # type: ignore[arg-type]
 
 
-def told(running: Running, name: str) -> Reason | None:
+def reported(running: Running, name: str) -> Reason | None:
     """Why a workload waits."""
     return pending_reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
 
@@ -226,7 +226,7 @@ def test_a_pair_that_would_alternate_is_left_as_it_is_and_told_why() -> None:
     running = turned()
     for _ in range(10):
         assert not running.cycle().acts
-    why = told(running, "a-2")
+    why = reported(running, "a-2")
     assert why is not None
     assert why.why is ReasonCode.PREEMPTION_CYCLE
 
@@ -245,7 +245,7 @@ def test_a_held_workload_waits_and_is_told_why() -> None:
     submit(running, "w")
     running.tell(WorkloadSuspended("w", True, "its owner suspended it"))
     assert not running.cycle().acts
-    why = told(running, "w")
+    why = reported(running, "w")
     assert why is not None
     assert why.why is ReasonCode.SUSPENDED
     assert "its owner suspended it" in why.sentence

@@ -91,8 +91,8 @@ class Scene:
                 "0", Request(devices=asks, share_milli=victim.milli), len(victim.places), len(victim.places)
             )
             project = "owner" if same_project else "borrower"
-            told = Workload(victim.name, project, (group,), group.count, -1e6 + number)
-            reduce(cluster, WorkloadSubmitted(told, told.submitted_s))
+            reported = Workload(victim.name, project, (group,), group.count, -1e6 + number)
+            reduce(cluster, WorkloadSubmitted(reported, reported.submitted_s))
             for index, (at, devices) in enumerate(victim.places):
                 place = Placement(PodKey(victim.name, 0, index), f"n{at}", devices)
                 reduce(cluster, PodAssigned(place, -5e5))

@@ -21,7 +21,7 @@ TURNS = (
 PARTS = ("binds", "evictions", "nominations", "drops", "wake_s")
 
 
-def said(plan: Plan) -> dict[str, object]:
+def answer(plan: Plan) -> dict[str, object]:
     """Return what a plan says, by name."""
     return {name: getattr(plan, name) for name in PARTS}
 
@@ -33,7 +33,7 @@ def test_deciding_writes_nothing_into_the_cluster(world: World) -> None:
 
     def look(plan: Plan) -> None:
         before = facts(running.cluster)
-        assert said(decide(running.cluster, world.policy, running.now_s, EngineCache())) == said(plan)
+        assert answer(decide(running.cluster, world.policy, running.now_s, EngineCache())) == answer(plan)
         assert facts(running.cluster) == before
 
     running.before(look)
@@ -55,7 +55,7 @@ def test_a_policy_decided_under_before_changes_nothing(world: World) -> None:
             with_history = decide(running.cluster, policy, running.now_s, shared)
             fresh = replayed(running.journal) if at % 2 else running.cluster
             alone = decide(fresh, policy, running.now_s, EngineCache())
-            assert not differs(said(with_history), said(alone))
+            assert not differs(answer(with_history), answer(alone))
 
     running.before(look)
     for _ in running.run():

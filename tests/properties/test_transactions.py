@@ -22,7 +22,7 @@ from .budget import examples
 from .cluster_view import differs
 from .random_cluster import POLICIES, ROUGH, World, worlds
 from .running import Running
-from .test_policies import said
+from .test_policies import answer
 
 ENDINGS = {"commit", "rollback", "rollback_to", "__exit__"}
 """Functions that end a trial: what fails in them isn't inside of it."""
@@ -132,7 +132,7 @@ def test_an_exception_inside_a_trial_leaves_no_trace(world: World, points: list[
             assert not failing.differences
             assert not failing.open
             again = decide(running.cluster, world.policy, running.now_s, cache)
-            assert not differs(said(plan), said(again)), "a failed decision leaves nothing in the cache"
+            assert not differs(answer(plan), answer(again)), "a failed decision leaves nothing in the cache"
 
     running.before(look)
     for _ in running.run():

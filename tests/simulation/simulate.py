@@ -32,7 +32,7 @@ class Story:
 
     def __init__(self, tell: Callable[[str], None] | None) -> None:
         self.ended: Counter[str] = Counter()
-        self.told: Counter[tuple[str, str]] = Counter()
+        self.reported: Counter[tuple[str, str]] = Counter()
         self.log: list[str] = []
         self._tell = tell
 
@@ -54,9 +54,9 @@ class Story:
         """Nobody is ended for idling, or for the age of a session, who wasn't warned."""
         invariants.hold(bool(event.sentence), f"{event.kind} of {event.workload} without a sentence")
         if event.kind in ("idle", "lifetime"):
-            warned = (event.workload, f"{event.kind}_warning") in self.told
+            warned = (event.workload, f"{event.kind}_warning") in self.reported
             invariants.hold(warned, f"{event.workload} is ended by {event.kind} without a warning")
-        self.told[event.workload, event.kind] += 1
+        self.reported[event.workload, event.kind] += 1
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
         """The engine answered."""
@@ -175,8 +175,8 @@ def endure(seed: int, decide: Decide = engine, tell: Callable[[str], None] | Non
     try:
         simulation.run()
     except Exception as error:  # whatever it was, it says how to replay it
-        said = f"{type(error).__name__}: {error}\nreplay it: python -m tests.simulation.simulate {seed}"
-        raise AssertionError(said) from error
+        answer = f"{type(error).__name__}: {error}\nreplay it: python -m tests.simulation.simulate {seed}"
+        raise AssertionError(answer) from error
     return simulation.story
 
 

@@ -28,10 +28,10 @@ _IDLE_S = 20.0
 class ApiError(Exception):
     """The API server said no; `code` is the status, `said` its sentence."""
 
-    def __init__(self, code: int, said: str, asked: str) -> None:
-        super().__init__(f"{asked}: {code} {said}")
+    def __init__(self, code: int, message: str, asked: str) -> None:
+        super().__init__(f"{asked}: {code} {message}")
         self.code = code
-        self.said = said
+        self.message = message
 
 
 class Api:

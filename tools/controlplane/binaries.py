@@ -194,14 +194,14 @@ def build_one(go: str, program: Program, into: Path) -> None:
     flags = _STRIPPED
     if program.module in ("kubernetes", "kubelet"):
         major, minor, _ = VERSION.removeprefix("v").split(".")
-        told = {"gitVersion": VERSION, "gitMajor": major, "gitMinor": minor}
+        reported = {"gitVersion": VERSION, "gitMajor": major, "gitMinor": minor}
         flags = " ".join(
             [
                 flags,
                 *(
                     f"-X {place}.{name}={value}"
                     for place in _VERSION_PACKAGES
-                    for name, value in told.items()
+                    for name, value in reported.items()
                 ),
             ]
         )
@@ -210,14 +210,16 @@ def build_one(go: str, program: Program, into: Path) -> None:
         command, cwd=TOOLS / program.module, env=_environment(), check=False, capture_output=True, text=True
     )
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()[-8:]
-        raise NoBinaries("\n".join([f"{program.name} couldn't be built from tools/{program.module}:", *said]))
+        answer = done.stderr.strip().splitlines()[-8:]
+        raise NoBinaries(
+            "\n".join([f"{program.name} couldn't be built from tools/{program.module}:", *answer])
+        )
 
 
 def must_run() -> bool:
     """Whether tests without a control plane are a failure rather than left out."""
-    said = os.environ.get("WEIR_KUBERNETES")
-    return said == "required" or (said != "skip" and os.environ.get("CI", "").lower() in {"1", "true"})
+    answer = os.environ.get("WEIR_KUBERNETES")
+    return answer == "required" or (answer != "skip" and os.environ.get("CI", "").lower() in {"1", "true"})
 
 
 def main() -> int:

@@ -105,8 +105,8 @@ class Cluster:
         end = begun + seconds
         while not (seen := see()):
             if time.monotonic() > end:
-                said = what if isinstance(what, str) else what()
-                raise AssertionError(f"waited {seconds:g} s for {said}; last seen: {seen!r}")
+                answer = what if isinstance(what, str) else what()
+                raise AssertionError(f"waited {seconds:g} s for {answer}; last seen: {seen!r}")
             time.sleep(min(0.4, 0.05 + (time.monotonic() - begun) / 6))
         return seen
 

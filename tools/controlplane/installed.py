@@ -82,7 +82,7 @@ class Installed(Weir):
         try:
             self._plane.api.post("/apis/weir.dev/v1alpha1/projects?dryRun=All", probe)
         except ApiError as why:
-            return "admission webhook" in why.said
+            return "admission webhook" in why.message
         return False
 
     def objects(self) -> list[Object]:

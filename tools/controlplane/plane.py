@@ -89,7 +89,7 @@ class ControlPlane:
                 self._start()
             except Ended as why:
                 self.stop()
-                if left == 0 or "address already in use" not in why.said:
+                if left == 0 or "address already in use" not in why.message:
                     raise  # somebody else may take a free port before we do; nothing else gets better
             except BaseException:
                 self.stop()

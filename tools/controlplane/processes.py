@@ -107,18 +107,18 @@ class Processes:
 class Ended(Exception):
     """One of the processes ended by itself."""
 
-    def __init__(self, name: str, code: int, said: str) -> None:
-        super().__init__(f"{name} ended with {code}; the last it said:\n{said}")
-        self.said = said
+    def __init__(self, name: str, code: int, message: str) -> None:
+        super().__init__(f"{name} ended with {code}; the last it said:\n{message}")
+        self.message = message
 
 
-def watch(told: BinaryIO | None = None) -> None:
+def watch(reported: BinaryIO | None = None) -> None:
     """Until the parent is gone, remember what it started; then end it all."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     held: list[int] = []
     directory = ""
-    for line in told or sys.stdin.buffer:
+    for line in reported or sys.stdin.buffer:
         word, _, value = line.decode().rstrip("\n").partition(" ")
         if word == "directory":
             directory = value

@@ -46,8 +46,8 @@ def _versions(api: Api) -> dict[str, str]:
 
 
 def _is_served(api: Api, name: str) -> bool:
-    said = api.get(f"{_KINDS}/{name}").get("status", {}).get("conditions") or []
-    if not any(one["type"] == "Established" and one["status"] == "True" for one in said):
+    answer = api.get(f"{_KINDS}/{name}").get("status", {}).get("conditions") or []
+    if not any(one["type"] == "Established" and one["status"] == "True" for one in answer):
         return False
     return api.maybe(f"/apis/{_GROUP}/v1alpha1/{name.partition('.')[0]}?limit=1") is not None
 
@@ -125,15 +125,15 @@ class Weir:
         """Raise if it has ended by itself."""
         assert self._process is not None
         code = self._process.poll()
-        assert code is None, f"Weir ended with {code}; the last it said:\n{self.said()[-3000:]}"
+        assert code is None, f"Weir ended with {code}; the last it said:\n{self.log_text()[-3000:]}"
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         """All of its log."""
         return self.log.read_text(errors="replace")
 
     def lines(self, event: str) -> Iterator[dict[str, Any]]:
         """Yield its log lines of one event, oldest first."""
-        return log_lines(self.said(), event)
+        return log_lines(self.log_text(), event)
 
     def engine(self) -> str:
         """Return the engine that the running process said it runs: compiled, or the sources."""

@@ -169,10 +169,10 @@ class RealNode:
 
     def last_words(self, lines: int = 12) -> str:
         """Return the ends of the logs of all programs."""
-        said = []
+        reply = []
         for log in sorted(self.directory.glob("*.log")):
-            said += [f"-- {log.name}", *log.read_text(errors="replace").splitlines()[-lines:]]
-        return "\n".join(said)
+            reply += [f"-- {log.name}", *log.read_text(errors="replace").splitlines()[-lines:]]
+        return "\n".join(reply)
 
     def _is_ready(self) -> bool:
         self.check()

@@ -122,9 +122,9 @@ def _unpack(above: Path, made: Path) -> None:
     (lists / "partial").mkdir(parents=True)
     (state / "archives" / "partial").mkdir(parents=True)
     if _apt(packages, "download", *_PACKAGES):
-        said = _apt(packages, *own, "update") or _apt(packages, *own, "download", *_PACKAGES)
-        if said:
-            raise NoBinaries(f"apt-get can't fetch {', '.join(_PACKAGES)}: {said}")
+        answer = _apt(packages, *own, "update") or _apt(packages, *own, "download", *_PACKAGES)
+        if answer:
+            raise NoBinaries(f"apt-get can't fetch {', '.join(_PACKAGES)}: {answer}")
     for package in packages.glob("*.deb"):
         subprocess.run(["dpkg-deb", "-x", str(package), str(unpacked)], check=True)
     for name in _FROM_PACKAGES:

@@ -143,8 +143,8 @@ def _words(pod: PodView) -> str:
     asks = f"{pod.gpus} GPUs" if not pod.devices_shared else f"{pod.devices_shared} x {pod.part_milli}m"
     deleting = " deleting" if pod.deleting else ""
     over = " over" if pod.phase in OVER else ""
-    told = f" ({pod.condition}: {pod.message[:120]})" if pod.condition else ""
-    return f"[{pod.scheduler}, {asks}] {pod.phase}{deleting}{over} on {pod.node or 'nothing'} {pod.index} start {pod.start or '-'}{told}"
+    reported = f" ({pod.condition}: {pod.message[:120]})" if pod.condition else ""
+    return f"[{pod.scheduler}, {asks}] {pod.phase}{deleting}{over} on {pod.node or 'nothing'} {pod.index} start {pod.start or '-'}{reported}"
 
 
 def _owner(pod: PodView) -> str | None:

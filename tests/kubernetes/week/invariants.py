@@ -72,8 +72,8 @@ def _told(snapshot: Snapshot, gang: Gang) -> Iterator[Violation]:
             continue
         notes = snapshot.mirror.events_of(pod.uid)
         if pod.condition not in notes:
-            said = f"{pod.full_name} has the condition {pod.condition}, and events {sorted(notes)}"
-            yield Violation("event", pod.uid, said)
+            answer = f"{pod.full_name} has the condition {pod.condition}, and events {sorted(notes)}"
+            yield Violation("event", pod.uid, answer)
 
 
 def _workload_statuses(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
@@ -88,8 +88,8 @@ def _workload_statuses(snapshot: Snapshot, _held: Holdings) -> Iterator[Violatio
             [] if gang is None else [pod for pod in gang.pods if pod.phase == "Running" and not pod.deleting]
         )
         if status.get("podsRunning", 0) != len(running):
-            said = f"{about} says podsRunning {status.get('podsRunning')}; {len(running)} run"
-            yield Violation("status podsRunning", about, said)
+            answer = f"{about} says podsRunning {status.get('podsRunning')}; {len(running)} run"
+            yield Violation("status podsRunning", about, answer)
         holding = [] if gang is None else [pod for pod in gang.holding if pod.is_weirs]
         nodes = sorted({pod.node for pod in holding})
         if sorted(status.get("nodes") or []) != nodes:
@@ -141,15 +141,15 @@ def _queue_statuses(snapshot: Snapshot, held: Holdings) -> Iterator[Violation]:
                 running[queue["metadata"]["name"]] = running.get(queue["metadata"]["name"], 0) + 1
     for name, queue in {**snapshot.projects, **snapshot.departments}.items():
         status = queue.get("status") or {}
-        told = float((status.get("allocated") or {}).get("gpu", 0))
+        reported = float((status.get("allocated") or {}).get("gpu", 0))
         counted = held.allocated.get(name, 0) / 1000
-        if abs(told - counted) > NEAR:
+        if abs(reported - counted) > NEAR:
             yield Violation(
-                "queue allocated", name, f"{name} says {told} GPUs allocated; its pods hold {counted}"
+                "queue allocated", name, f"{name} says {reported} GPUs allocated; its pods hold {counted}"
             )
         if status.get("running", 0) != running.get(name, 0):
-            said = f"{name} says {status.get('running')} workloads run; {running.get(name, 0)} do"
-            yield Violation("queue running", f"{name}: {status.get('running')}", said)
+            answer = f"{name} says {status.get('running')} workloads run; {running.get(name, 0)} do"
+            yield Violation("queue running", f"{name}: {status.get('running')}", answer)
         quota = (queue["spec"].get("quota") or {}).get("gpu")
         shown = (status.get("quota") or {}).get("gpu")
         if quota is not None and quota != "unlimited" and size(str(quota)) != size(str(shown or 0)):
@@ -174,13 +174,15 @@ def _metrics(snapshot: Snapshot, held: Holdings, metrics: Metrics) -> Iterator[V
     in_projects = [pod for pod in own if snapshot.project_of(snapshot.by_pod[pod.uid]) in snapshot.projects]
     if len(own) == len(in_projects):
         counted["weir_allocated_gpus"] = total_milli(own, snapshot.nodes) / 1000
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for (name, _), value in metrics.items():
-        told[name] = told.get(name, 0.0) + value
+        reported[name] = reported.get(name, 0.0) + value
     for name, value in counted.items():
-        if abs(told.get(name, 0.0) - value) > NEAR:
+        if abs(reported.get(name, 0.0) - value) > NEAR:
             yield Violation(
-                "metrics", f"{name}: {told.get(name)}", f"{name} is {told.get(name)}; counted: {value}"
+                "metrics",
+                f"{name}: {reported.get(name)}",
+                f"{name} is {reported.get(name)}; counted: {value}",
             )
     for name in (*snapshot.projects, *snapshot.departments):
         kind = "project" if name in snapshot.projects else "department"
@@ -188,8 +190,8 @@ def _metrics(snapshot: Snapshot, held: Holdings, metrics: Metrics) -> Iterator[V
         value = held.allocated.get(name, 0) / 1000
         shown = metrics.get(("weir_queue_allocated_gpus", labels))
         if shown is None or abs(shown - value) > NEAR:
-            said = f"weir_queue_allocated_gpus of {name} is {shown}; counted: {value}"
-            yield Violation("metrics of queues", f"{name}: {shown}", said)
+            answer = f"weir_queue_allocated_gpus of {name} is {shown}; counted: {value}"
+            yield Violation("metrics of queues", f"{name}: {shown}", answer)
 
 
 def _pending_counts(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
@@ -206,10 +208,12 @@ def _pending_counts(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
             least[project] = least.get(project, 0) + 1
     for name, queue in snapshot.projects.items():
         status = queue.get("status") or {}
-        told = status.get("pending", 0) + status.get("unschedulable", 0)
-        if not least.get(name, 0) <= told <= most.get(name, 0):
-            said = f"{name} counts {told} pending workloads, not {least.get(name, 0)} to {most.get(name, 0)}"
-            yield Violation("queue pending", f"{name}: {told}", said)
+        reported = status.get("pending", 0) + status.get("unschedulable", 0)
+        if not least.get(name, 0) <= reported <= most.get(name, 0):
+            answer = (
+                f"{name} counts {reported} pending workloads, not {least.get(name, 0)} to {most.get(name, 0)}"
+            )
+            yield Violation("queue pending", f"{name}: {reported}", answer)
 
 
 def _left_behind(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:

@@ -111,8 +111,8 @@ def view(pod: Object) -> PodView:
     """Read a pod."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     gpus, shared, part_milli, part_mib = _devices(metadata, spec)
-    told = next((each for each in status.get("conditions") or [] if each["type"] == "PodScheduled"), {})
-    waits = told.get("status") == "False"
+    reported = next((each for each in status.get("conditions") or [] if each["type"] == "PodScheduled"), {})
+    waits = reported.get("status") == "False"
     marks = metadata.get("annotations") or {}
     return PodView(
         namespace=metadata["namespace"],
@@ -138,8 +138,8 @@ def view(pod: Object) -> PodView:
         created_s=datetime.fromisoformat(metadata["creationTimestamp"]).timestamp(),
         index=tuple(int(each) for each in re.split(r"[, ]+", marks.get("weir.dev/gpus", "")) if each),
         start=marks.get("weir.dev/start", ""),
-        condition=str(told.get("reason", "")) if waits else "",
-        message=str(told.get("message", "")) if waits else "",
+        condition=str(reported.get("reason", "")) if waits else "",
+        message=str(reported.get("message", "")) if waits else "",
         spec=spec,
         metadata=metadata,
     )

@@ -107,5 +107,5 @@ class Replicas:
 
 
 def _leads(weir: Weir) -> bool:
-    said = weir.said().rpartition('"event": "started"')[2]
-    return said.count('"event": "leading"') > said.count("not_leading_any_more")
+    answer = weir.log_text().rpartition('"event": "started"')[2]
+    return answer.count('"event": "leading"') > answer.count("not_leading_any_more")

@@ -204,7 +204,7 @@ class Week:
     def _do(self, name: str, act: Callable[[], Any]) -> bool:
         """Do something; what the API server refuses, because things have moved on, is only noted."""
         try:
-            said = act()
+            answer = act()
         except ApiError as why:
             self.report.refused[name] += 1
             self._note(f"{name}: refused: {why}")
@@ -213,8 +213,8 @@ class Week:
             if why.code >= 500:
                 self._fail(Violation("no server error", name, str(why)))
             return False
-        self._note(f"{name}: {said}" if said not in (None, "") else f"{name}: -")
-        return said not in (None, "")
+        self._note(f"{name}: {answer}" if answer not in (None, "") else f"{name}: -")
+        return answer not in (None, "")
 
     # Checks
 

@@ -64,7 +64,7 @@ class Gang:
 
     def word(self, key: str) -> str:
         """Return what the owner says, or else the first pod that says something."""
-        return self.owner.word(key) or next((said for pod in self.pods if (said := pod.word(key))), "")
+        return self.owner.word(key) or next((answer for pod in self.pods if (answer := pod.word(key))), "")
 
     @property
     def succeeded(self) -> int:
@@ -76,22 +76,22 @@ class Gang:
     def needs(self) -> int:
         """Return how many pods it can't do without."""
         spec = (self.owner.found or {}).get("spec") or {}
-        said = self.word("min-pods")
+        answer = self.word("min-pods")
         if self.owner.kind == "Job":
             completions = spec.get("completions")
             left = (completions or 10**6) - self.succeeded
             whole = spec.get("parallelism", 1) if spec.get("completionMode") == "Indexed" else 1
-            return max(0, min(int(said or whole), left))
-        if said:
-            return max(0, int(said))
+            return max(0, min(int(answer or whole), left))
+        if answer:
+            return max(0, int(answer))
         marks = ((self.owner.found or {}).get("metadata") or {}).get("annotations") or {}
         return int(marks.get(MIN, 1))
 
     @property
     def preemptible(self) -> bool:
-        said = self.word("preemptible")
-        if said:
-            return said == "true"
+        answer = self.word("preemptible")
+        if answer:
+            return answer == "true"
         classed = next((pod for pod in self.pods if pod.spec.get("priorityClassName")), None)
         if classed is not None:
             return int(classed.spec.get("priority", 0)) < PREEMPTIBLE_BELOW
@@ -131,9 +131,9 @@ class Snapshot:
     def project_of(self, gang: Gang) -> str:
         """Return the project a gang counts for, or nothing if that can't be said."""
         listed = self.projects_of(gang.namespace)
-        said = gang.word("project")
-        if said:
-            return said if said in listed else ""
+        answer = gang.word("project")
+        if answer:
+            return answer if answer in listed else ""
         return listed[0] if len(listed) == 1 else ""
 
     def path(self, project: str) -> list[Object]:

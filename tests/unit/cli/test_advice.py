@@ -10,8 +10,8 @@ CLASSES = {90: "urgent"}
 MADE_AGAIN = "its pods can't be changed: delete the Job and make it again with"
 
 
-def how(change: dict[str, object], kind: str = "Job", version: str = "batch/v1", *said: str) -> str | None:
-    owner = Owner("team", OwnerFields("u1", version, kind, "train"), said)
+def how(change: dict[str, object], kind: str = "Job", version: str = "batch/v1", *answer: str) -> str | None:
+    owner = Owner("team", OwnerFields("u1", version, kind, "train"), answer)
     suggestion = Suggestion(sentence="", change=change)
     return advised(suggestion, "team/job-train", owner, "amd.com/gpu", CLASSES).how
 

@@ -23,8 +23,8 @@ def test_secret_is_read_from_the_input_or_a_file_and_not_printed(
     (tmp_path / "value").write_text(f"{VALUE}\nof two lines\n")
     assert main(["secret", "set", "KEY", "-p", "vision", "--file", str(tmp_path / "value")]) == 0
     assert [asked.body for asked in fake.asked] == [{"value": VALUE}, {"value": f"{VALUE}\nof two lines"}]
-    said = capsys.readouterr()
-    assert VALUE not in said.out + said.err
+    answer = capsys.readouterr()
+    assert VALUE not in answer.out + answer.err
     assert main(["secret", "set", "KEY", VALUE, "-p", "vision"]) == 2  # never on the command line
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert main(["secret", "set", "KEY", "-p", "vision"]) == 2
@@ -101,9 +101,9 @@ def test_backup_and_restore_by_command(
     assert main(["restore", str(tmp_path / "missing")]) == 1
     address = "postgresql+psycopg://weir:geheim@127.0.0.1:1/weir"
     assert main(["backup", str(tmp_path / "other"), "--database", address]) == 1
-    said = capsys.readouterr().err
-    assert "pg_dump" in said
-    assert "geheim" not in said
+    answer = capsys.readouterr().err
+    assert "pg_dump" in answer
+    assert "geheim" not in answer
 
 
 def test_address_of_the_database_comes_from_a_file_or_the_environment(
@@ -116,9 +116,9 @@ def test_address_of_the_database_comes_from_a_file_or_the_environment(
     assert database_url(None, None) == "sqlite:///elsewhere.db"
     assert capsys.readouterr().err == ""
     database_url("postgresql+psycopg://weir:geheim@db/weir", None)
-    said = capsys.readouterr().err
-    assert "--database-file" in said
-    assert "geheim" not in said
+    answer = capsys.readouterr().err
+    assert "--database-file" in answer
+    assert "geheim" not in answer
     for text in ("", "two words"):
         file.write_text(text)
         with pytest.raises(ValueError, match="doesn't hold one address"):

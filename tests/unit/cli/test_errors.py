@@ -10,15 +10,15 @@ from weir.cli.main import main
 
 
 def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("weir: ")
-    assert said.err.count("\n") == 1
-    return said.err.strip()
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.startswith("weir: ")
+    assert answer.err.count("\n") == 1
+    return answer.err.strip()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "answer"),
     [
         ("submit -p vision --gpu 2 -- a", "Unknown option: --gpu. Did you mean --gpus?"),
         ("submit -p vision --prioritty 2 -- a", "Did you mean --priority?"),
@@ -51,9 +51,9 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("project set v", "nothing is to be changed: write what, such as `weir project set v --gpus 4`"),
     ],
 )
-def test_wrong_requests(words: str, said: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_requests(words: str, answer: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 2
-    assert said in _one_sentence(capsys)
+    assert answer in _one_sentence(capsys)
     assert fake.asked == []
 
 

@@ -88,5 +88,5 @@ def test_a_command_without_its_extra_says_what_to_install(
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False
     )
-    said = f"weir: `weir {tokens[0]}` needs packages that aren't installed: pip install 'weir[{extra}]'.\n"
-    assert (done.returncode, done.stderr) == (1, said)
+    answer = f"weir: `weir {tokens[0]}` needs packages that aren't installed: pip install 'weir[{extra}]'.\n"
+    assert (done.returncode, done.stderr) == (1, answer)

@@ -23,9 +23,9 @@ sys.exit(f"imports {heavy}" if heavy else 0)
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
 def test_the_overview_names_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert all(command.name in said and command.does in said for command in COMMANDS)
-    assert all(len(line) <= 100 for line in said.splitlines())
+    answer = capsys.readouterr().out
+    assert all(command.name in answer and command.does in answer for command in COMMANDS)
+    assert all(len(line) <= 100 for line in answer.splitlines())
 
 
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
@@ -46,10 +46,10 @@ def test_what_is_not_understood_is_one_sentence_and_2(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("weir: ")
-    assert said.err.count("\n") == 1
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.startswith("weir: ")
+    assert answer.err.count("\n") == 1
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:

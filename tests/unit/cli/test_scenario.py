@@ -47,10 +47,10 @@ def test_the_exit_code_of_check_is_that_of_the_worst(
 
 def test_check_says_what_differs(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     main(["scenario", "check", files["right"], files["differs"]])
-    said = capsys.readouterr().out
-    assert f"passed   {files['right']}: fits" in said
-    assert "w/0/0: is running on node0 [0], pending expected on node0" in said
-    assert said.endswith("1 passed, 1 failed\n")
+    answer = capsys.readouterr().out
+    assert f"passed   {files['right']}: fits" in answer
+    assert "w/0/0: is running on node0 [0], pending expected on node0" in answer
+    assert answer.endswith("1 passed, 1 failed\n")
 
 
 def test_check_as_json(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,16 +63,16 @@ def test_check_as_json(files: dict[str, str], capsys: pytest.CaptureFixture[str]
 
 def test_run_as_json(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenario", "run", files["right"], "--cycles", "1", "--output", "json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert set(said) == {"file", "name", "cycles", "pods"}
-    assert said["cycles"] == [{"bound": ["w/0/0", "w/0/1"], "evicted": [], "waiting": []}]
-    assert {name: pod["status"] for name, pod in said["pods"].items()} == {
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer) == {"file", "name", "cycles", "pods"}
+    assert answer["cycles"] == [{"bound": ["w/0/0", "w/0/1"], "evicted": [], "waiting": []}]
+    assert {name: pod["status"] for name, pod in answer["pods"].items()} == {
         "w/0/0": "running",
         "w/0/1": "running",
         "x/0/0": "pending",
     }
-    assert {tuple(pod) for pod in said["pods"].values()} == {("status", "node", "gpus", "reason")}
-    assert said["pods"]["x/0/0"]["reason"]
+    assert {tuple(pod) for pod in answer["pods"].values()} == {("status", "node", "gpus", "reason")}
+    assert answer["pods"]["x/0/0"]["reason"]
 
 
 def test_run_as_a_table_that_fits(
@@ -80,17 +80,17 @@ def test_run_as_a_table_that_fits(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     assert main(["scenario", "run", files["right"]]) == 0
-    said = capsys.readouterr().out
-    assert "cycle 1: bound w/0/0, w/0/1" in said
-    table = said[said.index("POD") :]
+    answer = capsys.readouterr().out
+    assert "cycle 1: bound w/0/0, w/0/1" in answer
+    table = answer[answer.index("POD") :]
     assert max(map(len, table.splitlines())) <= 60
 
 
 def test_what_is_wrong_goes_to_stderr(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenario", "run", files["wrong"], "--output", "json"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == f"{files['wrong']}:1: gpus: -1 is negative; write 0 or more\n"
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err == f"{files['wrong']}:1: gpus: -1 is negative; write 0 or more\n"
 
 
 @pytest.mark.parametrize("of", ["scenario", "policy"])

@@ -132,28 +132,28 @@ def test_screens(
     fill(fake)
     monkeypatch.setenv("COLUMNS", str(width))
     assert main(words.split()) == 0
-    said = capsys.readouterr().out
-    assert said == screen
-    assert all(len(line) <= width for line in said.splitlines())
+    answer = capsys.readouterr().out
+    assert answer == screen
+    assert all(len(line) <= width for line in answer.splitlines())
 
 
 def test_a_program_gets_all_of_it(fake: Fake, still: float, capsys: pytest.CaptureFixture[str]) -> None:
     fill(fake)
     assert main(["list"]) == 0
-    said = capsys.readouterr()
-    assert "resnet50-imagenet-baseline-seed42" in said.out
-    assert "No node has 2 free GPUs: 3 have 1, and 5 have none." in said.out
-    assert "\x1b" not in said.out
-    assert said.err == "4 of 12 shown: --limit 0 shows all.\n"
+    answer = capsys.readouterr()
+    assert "resnet50-imagenet-baseline-seed42" in answer.out
+    assert "No node has 2 free GPUs: 3 have 1, and 5 have none." in answer.out
+    assert "\x1b" not in answer.out
+    assert answer.err == "4 of 12 shown: --limit 0 shows all.\n"
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_for_programs(output: str, read, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fill(fake)
     assert main(["list", "--output", output]) == 0
-    said = read(capsys.readouterr().out)
-    assert [each["name"] for each in said] == [each["name"] for each in ROWS]
-    assert said[0]["reason"]["why"] == "insufficient_capacity"
+    answer = read(capsys.readouterr().out)
+    assert [each["name"] for each in answer] == [each["name"] for each in ROWS]
+    assert answer[0]["reason"]["why"] == "insufficient_capacity"
     assert main(["describe", "train-4k2p", "-o", output]) == 0
     assert read(capsys.readouterr().out)["pod_rows"][0]["devices"] == [0, 1]
 
@@ -161,9 +161,9 @@ def test_for_programs(output: str, read, fake: Fake, capsys: pytest.CaptureFixtu
 def test_the_report_for_programs(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fill(fake)
     assert main(["report", "usage", "--since", "1970-01-02", "--by", "user", "--output", "csv"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("project,allocated_gpu_s,used_gpu_s,")
-    assert said[2] == "speech,3600.0,,,0.0,0.0,1,0,0"
+    answer = capsys.readouterr().out.splitlines()
+    assert answer[0].startswith("project,allocated_gpu_s,used_gpu_s,")
+    assert answer[2] == "speech,3600.0,,,0.0,0.0,1,0,0"
     assert fake.asked[-1].query["by"] == "user"
     assert 0 < float(fake.asked[-1].query["since"]) < 2 * 86400
     assert main(["report", "usage", "--output", "json"]) == 0
@@ -175,9 +175,9 @@ def test_nothing_is_said_on_the_error_output_and_that_is_fine(
 ) -> None:
     fake.on("GET", "/workloads", page())
     assert main(["list"]) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == "No workload waits or runs; --all lists those that are over.\n"
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err == "No workload waits or runs; --all lists those that are over.\n"
 
 
 def test_what_is_asked_of_the_pool(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,9 +234,9 @@ def test_submitting_says_the_name_and_what_comes_next(fake: Fake, capsys: pytest
     fill(fake)
     words = "submit -p vision --gpus 2 --workers 4 --max-runtime 2h -e A=1 --no-inherit --directory / -- python train.py --lr 1"
     assert main(words.split()) == 0
-    said = capsys.readouterr()
-    assert said.out == "train-4k2p\n"
-    assert said.err == (
+    answer = capsys.readouterr()
+    assert answer.out == "train-4k2p\n"
+    assert answer.err == (
         "queued in vision: 4 pods, 8 GPUs together, priority 50\n"
         "  weir logs train-4k2p -f  follows its output\n"
         "  weir why train-4k2p      explains why it is pending\n"
@@ -310,10 +310,10 @@ def test_waiting_for_the_end(
     fake.on("GET", "/workloads/train-4k2p", row("train-4k2p", status=status, **ended))
     fake.on("GET", "/workloads/train-4k2p/logs", Said(pieces=("epoch 1\n",), content="text/plain"))
     assert main(["submit", "-p", "vision", "--follow", "--", "true"]) == code
-    said = capsys.readouterr()
-    assert said.out == "train-4k2p\nepoch 1\n"
+    answer = capsys.readouterr()
+    assert answer.out == "train-4k2p\nepoch 1\n"
     why = "." if code == 0 else ". It ended with exit code 3."
-    assert said.err.endswith(f"train-4k2p {status} after running for 1m{why}\n")
+    assert answer.err.endswith(f"train-4k2p {status} after running for 1m{why}\n")
 
 
 @pytest.mark.parametrize("command", ["list", "status"])
@@ -325,8 +325,8 @@ def test_what_the_pool_cant_do_now_stands_beside_what_is_shown(
     fake.on("GET", "/workloads", {**page(*ROWS), "trouble": trouble})
     fake.on("GET", "/status", {**STATUS, "trouble": trouble})
     assert main([command]) == 0
-    said = capsys.readouterr()
-    assert trouble in (said.err if command == "list" else said.out)
+    answer = capsys.readouterr()
+    assert trouble in (answer.err if command == "list" else answer.out)
 
 
 def test_several_are_stopped_and_one_refusal_keeps_nobody(
@@ -336,9 +336,9 @@ def test_several_are_stopped_and_one_refusal_keeps_nobody(
     fake.on("POST", "/workloads/b/stop", problem(409, "b is over already."))
     fake.on("POST", "/workloads/c/stop", row("c", status="stopped", ended_s=1.0))
     assert main(["stop", "a", "b", "c"]) == 2
-    said = capsys.readouterr()
-    assert said.out == "a is being stopped.\nc is over.\n"
-    assert said.err == "weir: b is over already.\n"
+    answer = capsys.readouterr()
+    assert answer.out == "a is being stopped.\nc is over.\n"
+    assert answer.err == "weir: b is over already.\n"
 
 
 def test_projects_are_made_once_and_set_in_part(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -374,9 +374,9 @@ def test_a_token_is_the_output(fake: Fake, capsys: pytest.CaptureFixture[str]) -
     made = {"id": 7, "token": "weir_abc", "user": "ada", "role": "member", "projects": ["vision"]}
     fake.on("POST", "/tokens", Said(made, 201))
     assert main(["token", "create", "ada", "-p", "vision"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "weir_abc\n"
-    assert "weir token revoke 7" in said.err
+    answer = capsys.readouterr()
+    assert answer.out == "weir_abc\n"
+    assert "weir token revoke 7" in answer.err
     assert main(["token", "create", "ada"]) == 2
 
 
@@ -387,7 +387,7 @@ def test_the_snapshot_is_the_output(fake: Fake, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "answer"),
     [
         ({"gpus": 0.5}, "weir submit --gpus 0.5 ..."),
         ({"pods": 3}, "weir submit --workers 3 ..."),
@@ -398,5 +398,5 @@ def test_the_snapshot_is_the_output(fake: Fake, capsys: pytest.CaptureFixture[st
         ({}, ""),
     ],
 )
-def test_a_suggestion_as_a_command(change: dict, said: str) -> None:
-    assert as_command(change, "a") == said
+def test_a_suggestion_as_a_command(change: dict, answer: str) -> None:
+    assert as_command(change, "a") == answer

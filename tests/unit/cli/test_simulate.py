@@ -83,7 +83,7 @@ def test_policies_are_compared_by_name(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "answer"),
     [
         (["--policy", "nowhere.yaml"], "nowhere.yaml"),
         (["--report", "/nowhere/page.html"], "its folder isn't there"),
@@ -93,14 +93,14 @@ def test_policies_are_compared_by_name(
     ],
 )
 def test_what_cant_be_done_is_refused_in_words(
-    words: list[str], change: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], change: list[str], answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With exit code 2, before anything runs."""
     if change[0] in words:
         at = words.index(change[0])
         words = words[:at] + words[at + 2 :]
     assert main([*words, *change]) == 2
-    assert said in capsys.readouterr().err
+    assert answer in capsys.readouterr().err
 
 
 def test_cluster_with_workloads_is_refused(

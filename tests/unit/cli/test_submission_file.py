@@ -40,7 +40,7 @@ def test_a_file_may_be_short(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "answer"),
     [
         ("command: a && b\n", "2: command: 'a && b' needs a shell; write it as run, such as run: 'a && b'"),
         (
@@ -57,13 +57,13 @@ def test_a_file_may_be_short(
     ],
 )
 def test_what_is_wrong_in_a_short_file(
-    text: str, said: str, fake: Fake, tmp_path, capsys: pytest.CaptureFixture[str]
+    text: str, answer: str, fake: Fake, tmp_path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(fake)
     file = tmp_path / "train.yaml"
     file.write_text(f"project: vision\n{text}")
     assert main(["submit", "-f", str(file)]) == 2
-    assert said in capsys.readouterr().err
+    assert answer in capsys.readouterr().err
 
 
 def test_a_submission_comes_from_the_standard_input(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

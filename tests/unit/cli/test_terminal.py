@@ -25,8 +25,8 @@ def test_json_and_yaml_escape_what_does_not_print_and_keep_the_value() -> None:
 @pytest.mark.parametrize("output", ["json", "yaml", "wide", "table"])
 def test_describe_is_clean_in_every_form(output: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fill(fake)
-    told = {**DETAIL, "command": [ODD], "env": {"A": ODD}, "directory": ODD}
-    fake.on("GET", "/workloads/train-4k2p", {**told, "reason": {"why": "suspended", "sentence": ODD}})
+    reported = {**DETAIL, "command": [ODD], "env": {"A": ODD}, "directory": ODD}
+    fake.on("GET", "/workloads/train-4k2p", {**reported, "reason": {"why": "suspended", "sentence": ODD}})
     assert main(["describe", "train-4k2p", "-o", output]) == 0
     assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))
 

@@ -35,8 +35,8 @@ def test_a_frame_is_painted_over_the_one_before(monkeypatch: pytest.MonkeyPatch)
     terminal = _on_terminal(monkeypatch)
     frames = iter([["one", "two"], ["three"]])
     assert watch.repaint(lambda _here: next(frames), every_s=0, times=2) == 0
-    said = terminal.getvalue()
-    assert said == "\x1b[?25lone\x1b[K\ntwo\x1b[K\n\x1b[J\x1b[2Fthree\x1b[K\n\x1b[J\x1b[?25h"
+    answer = terminal.getvalue()
+    assert answer == "\x1b[?25lone\x1b[K\ntwo\x1b[K\n\x1b[J\x1b[2Fthree\x1b[K\n\x1b[J\x1b[?25h"
 
 
 def test_a_frame_is_no_higher_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +100,8 @@ def test_rows_that_come_one_by_one_stay_aligned(still: float) -> None:
     columns = (Column("NAME", lambda each: each[0], least=6), Column("N", lambda each: each[1], right=True))
     lines = Lines(columns)
     here = Screen(None, None, colour=False)
-    said = [line for each in (("a", "1"), ("b", "10"), ("c", "2")) for line in lines.next(each, here)]
-    assert said == ["NAME    N", "a       1", "b       10", "c        2"]
+    answer = [line for each in (("a", "1"), ("b", "10"), ("c", "2")) for line in lines.next(each, here)]
+    assert answer == ["NAME    N", "a       1", "b       10", "c        2"]
 
 
 # Tables
@@ -169,8 +169,8 @@ def test_completion_is_silent_without_a_pool(
 ) -> None:
     monkeypatch.setenv("WEIR_URL", "http://127.0.0.1:1")
     assert main(["__complete", "why", ""]) == 0
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "")
+    answer = capsys.readouterr()
+    assert (answer.out, answer.err) == ("", "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -60,11 +60,11 @@ def served() -> Iterator[Fake]:
             answer = fake.answers.get((asked.method, asked.path))
             if answer is None:
                 answer = problem(404, f"There is nothing at {asked.path}.")
-            said = answer(asked) if callable(answer) else answer
-            self.send_response(said.status)
-            self.send_header("Content-Type", said.content)
+            reply = answer(asked) if callable(answer) else answer
+            self.send_response(reply.status)
+            self.send_header("Content-Type", reply.content)
             self.end_headers()
-            for piece in said.pieces or (() if said.body is None else (json.dumps(said.body),)):
+            for piece in reply.pieces or (() if reply.body is None else (json.dumps(reply.body),)):
                 self.wfile.write(piece.encode())
                 self.wfile.flush()
 

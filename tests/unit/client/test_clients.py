@@ -78,7 +78,7 @@ def test_a_checked_submission_means_the_same_on_the_other_side(fake: Fake) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "answer"),
     [
         ({"command": ["a"]}, "project is missing"),
         ({"project": "p", "command": ["a"], "gpus": 1.5}, "neither whole devices nor a share"),
@@ -88,8 +88,8 @@ def test_a_checked_submission_means_the_same_on_the_other_side(fake: Fake) -> No
         ({"project": "p", "command": ["a"], "max_runtime": "soon"}, "is not a duration"),
     ],
 )
-def test_what_cannot_be_is_refused_before_it_is_sent(fake: Fake, words: dict, said: str) -> None:
-    with Pool() as pool, pytest.raises(Refused, match=said):
+def test_what_cannot_be_is_refused_before_it_is_sent(fake: Fake, words: dict, answer: str) -> None:
+    with Pool() as pool, pytest.raises(Refused, match=answer):
         pool.submit(**words)
     assert fake.asked == []
 

@@ -50,9 +50,9 @@ def stranger(
     command = [sys.executable, "-c", _LISTENS, str(uid), kind, path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = process.stdout.readline().strip()
+        reply = process.stdout.readline().strip()
         try:
-            yield (int(said) if kind == "inet" else 0), heard
+            yield (int(reply) if kind == "inet" else 0), heard
         finally:
             process.kill()
             heard += process.stdout.read().splitlines()
@@ -210,9 +210,9 @@ def test_the_socket_of_a_long_home_is_asked(home: Path, monkeypatch: pytest.Monk
             while not heard:
                 connection, _ = listening.accept()
                 with connection:
-                    if not (said := connection.recv(4096)):
+                    if not (reply := connection.recv(4096)):
                         continue
-                    heard.append(said)
+                    heard.append(reply)
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnoth")
 
         thread = threading.Thread(target=answer)
@@ -273,10 +273,10 @@ def test_who_has_no_token_is_told_how_to_get_one(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("WEIR_HOME", str(tmp_path / "none"))
     with pytest.raises(Unreachable) as refused:
         find()
-    said = str(refused.value)
-    assert "set WEIR_URL and WEIR_TOKEN" in said
-    assert "`weir token create`" in said
-    assert said.index("WEIR_TOKEN") < said.index("weir up")
+    reply = str(refused.value)
+    assert "set WEIR_URL and WEIR_TOKEN" in reply
+    assert "`weir token create`" in reply
+    assert reply.index("WEIR_TOKEN") < reply.index("weir up")
 
 
 def test_a_pool_of_others_is_not_advised_to_be_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -308,8 +308,8 @@ def test_hold_releases_its_nomination() -> None:
 def test_what_would_end_the_same_way_is_not_tried_again() -> None:
     scene = Scene(gang(), rules=LifecyclePolicy(failures_most=5))
     first, second = scene.starts("job", 2).items()
-    said = "It ended with exit code 127."
-    scene.step(PodExited(*first, PodExit.FAILED, 3.0, said, code=127, final=True), at_s=3.0)
+    answer = "It ended with exit code 127."
+    scene.step(PodExited(*first, PodExit.FAILED, 3.0, answer, code=127, final=True), at_s=3.0)
     (end,) = scene.step(PodExited(*second, PodExit.STOPPED, 4.0), at_s=4.0)
     assert isinstance(end, EndWorkload)
     assert (end.how, end.exit_code, end.wall_s) == (WorkloadOutcome.FAILED, 127, 4.0)

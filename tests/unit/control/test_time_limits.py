@@ -225,9 +225,9 @@ def test_a_timer_never_comes_up_for_nothing(
     for _ in range(3):
         next_s = next_check_s(job, limits, watch)
         assert next_s is not None
-        said = check_limits(job, limits, watch, next_s)
-        assert said is not None
-        if isinstance(said, LifecycleCause):
+        answer = check_limits(job, limits, watch, next_s)
+        assert answer is not None
+        if isinstance(answer, LifecycleCause):
             return
     pytest.fail("it never ends")
 

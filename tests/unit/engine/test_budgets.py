@@ -52,12 +52,12 @@ def why(running: Running, name: str = "back") -> Reason:
 def test_reason_names_the_budget() -> None:
     running = scene(("ta/e0", 0, E0), ("ta/e1", 0, E1))
     assert not running.cycle().acts
-    told = why(running)
-    assert told.why is ReasonCode.NO_ELIGIBLE_VICTIMS
-    assert told.sentence.endswith(
+    reported = why(running)
+    assert reported.why is ReasonCode.NO_ELIGIBLE_VICTIMS
+    assert reported.sentence.endswith(
         "16 GPUs are held by workloads that PodDisruptionBudgets ta/e0, ta/e1 protect"
     )
-    assert told.numbers["budgets"] == ["ta/e0", "ta/e1"]
+    assert reported.numbers["budgets"] == ["ta/e0", "ta/e1"]
 
 
 def test_reason_of_protected_work_names_the_budget_that_keeps_it_within_its_quota() -> None:
@@ -66,9 +66,9 @@ def test_reason_of_protected_work_names_the_budget_that_keeps_it_within_its_quot
     running.tell(BudgetSet(DisruptionBudget("ta/more", 0)))
     running.tell(WorkloadSubmitted(more, 0.0))
     running.tell(PodProtected(PodKey("more", 0, 0), ("ta/more",)))
-    told = why(running, "more")
-    assert told.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA
-    assert "PodDisruptionBudget ta/more protects it from eviction" in told.sentence
+    reported = why(running, "more")
+    assert reported.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA
+    assert "PodDisruptionBudget ta/more protects it from eviction" in reported.sentence
 
 
 def test_another_victim_is_chosen_in_the_cycle_after_a_refusal() -> None:

@@ -162,7 +162,7 @@ def pod(
     )
 
 
-class Told:
+class WatchProgress:
     """A picture with a control that hears of it and decides what the test says."""
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ class Told:
 
         return self.facts
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Another control, told everything."""
         self.cluster_state.retell()
         self._new_control()

@@ -8,40 +8,40 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses import StatusWriter
 
-from .small_world import Told, job, maker, node, pod, project, reference
+from .small_world import WatchProgress, job, maker, node, pod, project, reference
 
 NAME = "team/job-train"
 
 
-def node_states() -> Told:
-    told = Told()
-    told.see("nodes", node("n1"))
-    told.see("projects", project("team", "team"))
-    return told
+def node_states() -> WatchProgress:
+    reported = WatchProgress()
+    reported.see("nodes", node("n1"))
+    reported.see("projects", project("team", "team"))
+    return reported
 
 
-def paused() -> tuple[Told, dict[str, Any]]:
+def paused() -> tuple[WatchProgress, dict[str, Any]]:
     """Return a picture after a Job's pods were evicted, and its `Workload` as Weir wrote it."""
-    told = node_states()
-    told.see("owners", job("train", "j1", 2))
+    reported = node_states()
+    reported.see("owners", job("train", "j1", 2))
     for index in range(2):
-        told.see("pods", pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Running"))
-    told.step()
-    statuses = StatusWriter(told.cluster_state, {})
+        reported.see("pods", pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Running"))
+    reported.step()
+    statuses = StatusWriter(reported.cluster_state, {})
     body: dict[str, Any] = {}
-    _write(statuses, told, body)
+    _write(statuses, reported, body)
     for index in range(2):
-        told.see("pods", pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Failed", deleting=True))
-        told.gone("pods", f"team/t-{index}", f"u-t-{index}")
-    told.now_s = 1000.0
-    told.step(after_s=0.0)
-    _write(statuses, told, body)
-    return told, body
+        reported.see("pods", pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Failed", deleting=True))
+        reported.gone("pods", f"team/t-{index}", f"u-t-{index}")
+    reported.now_s = 1000.0
+    reported.step(after_s=0.0)
+    _write(statuses, reported, body)
+    return reported, body
 
 
-def _write(statuses: StatusWriter, told: Told, body: dict[str, Any]) -> None:
+def _write(statuses: StatusWriter, reported: WatchProgress, body: dict[str, Any]) -> None:
     """Bring an object up to what is written now and a while later."""
-    for write in [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]:
+    for write in [*statuses.take(reported.now_s), *statuses.take(reported.now_s + 20.0)]:
         if isinstance(write, UpsertWorkload):
             body.update(write.body)
         elif isinstance(write, PatchStatus):
@@ -55,18 +55,18 @@ def read(body: dict[str, Any]) -> WorkloadObject:
     return msgspec.convert({**body, "status": stated}, WorkloadObject)
 
 
-def restarted(body: dict[str, Any]) -> Told:
-    told = node_states()
-    told.see("owners", job("train", "j1", 2))
-    told.see("workloads", read(body))
-    told.now_s = 1001.0
-    told.step(after_s=0.0)
-    return told
+def restarted(body: dict[str, Any]) -> WatchProgress:
+    reported = node_states()
+    reported.see("owners", job("train", "j1", 2))
+    reported.see("workloads", read(body))
+    reported.now_s = 1001.0
+    reported.step(after_s=0.0)
+    return reported
 
 
-def status_of(told: Told, body: dict[str, Any]) -> dict[str, Any]:
+def status_of(reported: WatchProgress, body: dict[str, Any]) -> dict[str, Any]:
     copy = {**body}
-    _write(StatusWriter(told.cluster_state, {}), told, copy)
+    _write(StatusWriter(reported.cluster_state, {}), reported, copy)
     return dict(copy["status"])
 
 
@@ -74,72 +74,72 @@ def test_a_job_in_its_pause_is_known_after_a_restart_with_the_end_of_the_pause()
     before, body = paused()
     sentence = "0 of 2 pods exist. The Job controller pauses after an eviction, until about 00:00:20 UTC."
     assert before.cluster_state.registry.named[NAME].reported_gate == sentence
-    told = restarted(body)
-    gang = told.cluster_state.registry.named[NAME]
+    reported = restarted(body)
+    gang = reported.cluster_state.registry.named[NAME]
     assert gang.uses == "team", "its project stays while it may come back"
-    assert not told.control.cluster.jobs, "without pods there is nothing to place"
-    status = status_of(told, body)
+    assert not reported.control.cluster.jobs, "without pods there is nothing to place"
+    status = status_of(reported, body)
     assert (status["phase"], status["running"], status["reason"]["sentence"]) == ("Pending", "0/2", sentence)
     assert status["gpus"] == body["status"]["gpus"]
 
 
-def _running() -> tuple[Told, dict[str, Any]]:
+def _running() -> tuple[WatchProgress, dict[str, Any]]:
     """Return a picture of a Job that runs, and its `Workload` as Weir wrote it."""
-    told = node_states()
-    told.see("owners", job("train", "j1", 1))
-    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Running"))
-    told.step()
+    reported = node_states()
+    reported.see("owners", job("train", "j1", 1))
+    reported.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Running"))
+    reported.step()
     body: dict[str, Any] = {}
-    _write(StatusWriter(told.cluster_state, {}), told, body)
+    _write(StatusWriter(reported.cluster_state, {}), reported, body)
     assert (body["status"]["phase"], body["status"]["podsRunning"]) == ("Running", 1)
-    return told, body
+    return reported, body
 
 
 def test_a_workload_whose_last_pod_ended_while_none_led_is_pending() -> None:
     """Its Job's controller keeps the failed pod during the pause, and makes the next one afterwards."""
     _, body = _running()
-    told = node_states()
-    told.see("owners", job("train", "j1", 1))
-    told.see("workloads", read(body))
-    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Failed"))
-    told.step()
-    status = status_of(told, body)
+    reported = node_states()
+    reported.see("owners", job("train", "j1", 1))
+    reported.see("workloads", read(body))
+    reported.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Failed"))
+    reported.step()
+    status = status_of(reported, body)
     assert (status["phase"], status["podsRunning"]) == ("Pending", 0)
     assert (status["nodes"], status["allocations"]) == ([], [])
 
 
 def test_an_instance_that_leads_a_second_time_knows_what_ended_between() -> None:
     _, body = _running()
-    told = node_states()
-    told.step()
-    told.see("owners", job("train", "j1", 1))
-    told.see("workloads", read(body))
-    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Failed"))
-    told.begin_anew()
-    status = status_of(told, body)
+    reported = node_states()
+    reported.step()
+    reported.see("owners", job("train", "j1", 1))
+    reported.see("workloads", read(body))
+    reported.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Failed"))
+    reported.restart()
+    status = status_of(reported, body)
     assert (status["phase"], status["podsRunning"], status["allocations"]) == ("Pending", 0, [])
 
 
 def test_pods_that_come_after_the_pause_are_of_the_same_workload() -> None:
     _, body = paused()
-    told = restarted(body)
-    told.see("pods", pod("t-9", owner=("train", "j1")))
-    told.step()
-    assert set(told.control.cluster.jobs) == {NAME}
-    assert len(told.cluster_state.registry.gangs) == 1
-    assert not told.cluster_state.registry.named[NAME].adopted
+    reported = restarted(body)
+    reported.see("pods", pod("t-9", owner=("train", "j1")))
+    reported.step()
+    assert set(reported.control.cluster.jobs) == {NAME}
+    assert len(reported.cluster_state.registry.gangs) == 1
+    assert not reported.cluster_state.registry.named[NAME].adopted
 
 
 def test_a_workload_whose_owner_is_gone_or_over_is_not_kept() -> None:
     _, body = paused()
-    told = restarted(body)
-    told.gone("owners", "train", "j1")
-    told.step()
-    assert not told.cluster_state.registry.gangs
-    told = node_states()
-    told.see("workloads", read(body))
-    told.step()
-    assert not told.cluster_state.registry.gangs, "an owner that nobody knows"
+    reported = restarted(body)
+    reported.gone("owners", "train", "j1")
+    reported.step()
+    assert not reported.cluster_state.registry.gangs
+    reported = node_states()
+    reported.see("workloads", read(body))
+    reported.step()
+    assert not reported.cluster_state.registry.gangs, "an owner that nobody knows"
     ended = {**body, "status": {**body["status"], "phase": "Succeeded"}}
     assert not restarted(ended).cluster_state.registry.gangs
 
@@ -152,8 +152,8 @@ def test_what_somebody_else_wrote_makes_no_workload() -> None:
     unsigned = {**body, "metadata": {**body["metadata"], "annotations": {}}}
     assert not restarted(unsigned).cluster_state.registry.gangs
     odd = {**body, "spec": {**body["spec"], "type": "?", "minPods": -5}}
-    told = restarted(odd)
-    assert told.cluster_state.registry.named[NAME].whole == 1
+    reported = restarted(odd)
+    assert reported.cluster_state.registry.named[NAME].whole == 1
 
 
 SET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -180,17 +180,17 @@ def _job_set() -> list[dict[str, Any]]:
 
 
 def test_each_gang_of_an_owner_with_several_is_known_after_a_restart() -> None:
-    told = node_states()
+    reported = node_states()
     owner, driver, workers = _job_set()
-    told.see("owners", owner, driver, workers)
+    reported.see("owners", owner, driver, workers)
     runs = pod("js-driver-0", owner=reference(driver), on="n1", phase="Running", labels={SET_ROLE: "driver"})
-    told.see("pods", runs)
+    reported.see("pods", runs)
     gone = [pod(f"w-{at}", owner=reference(workers), labels={SET_ROLE: "Workers"}) for at in range(2)]
-    told.see("pods", *gone)
-    told.step()
+    reported.see("pods", *gone)
+    reported.step()
     bodies: dict[str, dict[str, Any]] = {}
-    statuses = StatusWriter(told.cluster_state, {})
-    for write in [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]:
+    statuses = StatusWriter(reported.cluster_state, {})
+    for write in [*statuses.take(reported.now_s), *statuses.take(reported.now_s + 20.0)]:
         if isinstance(write, UpsertWorkload):
             bodies[write.name] = {"status": {}, **write.body}
     assert set(bodies) == {"jobset-js-driver", "jobset-js-workers"}

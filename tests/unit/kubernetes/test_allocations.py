@@ -156,12 +156,17 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
     for bind in here.step():
         assert isinstance(bind, Bind)
         here.backend.take_outcome(bind, WriteDone())
-        said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
-        said["start"] = int(bind.annotations["weir.dev/start"])
-        here.hear("pods", pod(bind.name, owner=("train", "j1"), gpus=2, **said))
+        answer = {
+            "on": bind.node,
+            "devices": bind.annotations["weir.dev/gpus"],
+            "start": 1,
+            "phase": "Running",
+        }
+        answer["start"] = int(bind.annotations["weir.dev/start"])
+        here.hear("pods", pod(bind.name, owner=("train", "j1"), gpus=2, **answer))
     here.step()
     here.now_s += 2.0
-    writes = [each for each in here.told() if "/workloads/" in getattr(each, "path", "")]
+    writes = [each for each in here.reported() if "/workloads/" in getattr(each, "path", "")]
     assert len(writes) == 1
     kept = status_of(writes)["allocations"]
     assert [(each["pod"], each["node"], each["devices"]) for each in kept] == [
@@ -170,10 +175,10 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
     ]
     after = begun()
     after.hear("owners", job("train", "j1", 2))
-    told = [
+    reported = [
         AllocationStatus(each["uid"], each["node"], each["devices"], start=each["start"]) for each in kept
     ]
-    after.hear("workloads", record("job-train", "j1", *told))
+    after.hear("workloads", record("job-train", "j1", *reported))
     for name in ("train-0", "train-1"):  # both annotations were changed by their user meanwhile
         after.hear(
             "pods", pod(name, owner=("train", "j1"), gpus=2, on="n1", devices="0,3", start=1, phase="Running")
@@ -209,13 +214,13 @@ def test_a_promise_of_devices_that_the_node_no_longer_has_is_not_kept() -> None:
     assert [each.name for each in here.step()] == ["a"]
 
 
-@pytest.mark.parametrize("said", ["9" * 4000, "1e999", "1e300", "9" * 18])
-def test_a_huge_share_of_memory_is_refused_and_others_are_scheduled(said: str) -> None:
+@pytest.mark.parametrize("answer", ["9" * 4000, "1e999", "1e300", "9" * 18])
+def test_a_huge_share_of_memory_is_refused_and_others_are_scheduled(answer: str) -> None:
     here = begun()
     liar = pod("liar", gpus=0)
-    liar.metadata.annotations["weir.dev/gpu-memory"] = said
+    liar.metadata.annotations["weir.dev/gpu-memory"] = answer
     other = pod("other", gpus=0)
-    other.metadata.annotations["gpu-memory"] = said
+    other.metadata.annotations["gpu-memory"] = answer
     here.hear("pods", liar, other, pod("mine", namespace="others", gpus=2))
     assert [each.name for each in here.step()] == ["mine"]
 
@@ -226,11 +231,11 @@ def test_a_huge_number_of_devices_is_refused_and_others_are_scheduled() -> None:
     assert [each.name for each in here.step()] == ["mine"]
 
 
-@pytest.mark.parametrize("said", ["99999999999999", "9999-12-31T23:59:59Z"])
-def test_a_checkpoint_in_the_future_does_not_move_the_time_of_the_cluster(said: str) -> None:
+@pytest.mark.parametrize("answer", ["99999999999999", "9999-12-31T23:59:59Z"])
+def test_a_checkpoint_in_the_future_does_not_move_the_time_of_the_cluster(answer: str) -> None:
     here = begun()
     early = pod("early", on="n1", gpus=1, devices="0", start=1, phase="Running")
-    early.metadata.annotations["weir.dev/checkpointed-at"] = said
+    early.metadata.annotations["weir.dev/checkpointed-at"] = answer
     here.hear("pods", early)
     here.step()
     assert here.control.cluster.now_s <= here.now_s
@@ -290,7 +295,7 @@ def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_wi
         here.hear("pods", other)
         assert here.step() == []
         here.now_s += 2.0
-        (kept,) = status_of(here.told())["allocations"]
+        (kept,) = status_of(here.reported())["allocations"]
         assert (kept["devices"], kept["share"]) == ([0], 600)
         after = begun(node("n1", gpus=1, shared=True))
         allocation = AllocationStatus("u-a", "n1", kept["devices"], kept["share"], start=kept["start"])

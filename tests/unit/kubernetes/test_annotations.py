@@ -60,9 +60,9 @@ def _said(**written):
 )
 def test_every_key_is_read_from_labels_and_from_annotations(key, value, field, means):
     for where in (_on(labels={PREFIX + key: value}), _on(annotations={PREFIX + key: value})):
-        said, mistakes = read_one(where)
+        answer, mistakes = read_one(where)
         assert mistakes == ()
-        assert getattr(said, field) == means
+        assert getattr(answer, field) == means
 
 
 def test_every_key_reads_its_own_example():
@@ -72,7 +72,7 @@ def test_every_key_reads_its_own_example():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "reported"),
     [
         ("project", "", "is empty: write a name"),
         ("type", "gaming", "write train, build or inference"),
@@ -98,12 +98,12 @@ def test_every_key_reads_its_own_example():
         ("gpufraction", "0.5", f"isn't known: did you mean {PREFIX}gpu-fraction?"),
     ],
 )
-def test_a_mistake_names_the_key_and_says_what_to_write(key, value, told):
-    said, mistakes = read_one(_on(annotations={PREFIX + key: value}))
+def test_a_mistake_names_the_key_and_says_what_to_write(key, value, reported):
+    answer, mistakes = read_one(_on(annotations={PREFIX + key: value}))
     assert len(mistakes) == 1
     assert mistakes[0].startswith(PREFIX + key)
-    assert told in mistakes[0]
-    assert said == Annotations()
+    assert reported in mistakes[0]
+    assert answer == Annotations()
 
 
 def test_all_mistakes_come_at_once():
@@ -132,54 +132,54 @@ def test_all_mistakes_come_at_once():
     ],
 )
 def test_the_words_of_others_are_understood(written, field, means):
-    said, mistakes = read_one(_on(labels=written))
+    answer, mistakes = read_one(_on(labels=written))
     assert mistakes == ()
-    assert getattr(said, field) == means
+    assert getattr(answer, field) == means
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "reported"),
     [
         ({"kai.scheduler/preemptibility": "semi-preemptible"}, "write weir.dev/preemptible"),
         ({"kai.scheduler/topology": "net"}, "write kai.scheduler/topology-required-placement or"),
         ({"kai.scheduler/topology-preferred-placement": "rack"}, "write kai.scheduler/topology: NAME too"),
     ],
 )
-def test_words_of_others_that_have_no_like_here_are_told(written, told):
+def test_words_of_others_that_have_no_like_here_are_told(written, reported):
     _, mistakes = read_one(_on(annotations=written))
     assert len(mistakes) == 1
-    assert told in mistakes[0]
+    assert reported in mistakes[0]
 
 
 def test_our_word_holds_against_those_of_others():
-    said, mistakes = read_one(
+    answer, mistakes = read_one(
         _on(
             labels={"kai.scheduler/queue": "b", "weir.dev/project": "a"},
             annotations={"gpu-fraction": "0.5", "weir.dev/gpu-memory": "8Gi"},
         )
     )
     assert mistakes == ()
-    assert (said.project, said.project_from) == ("a", "weir.dev/project")
-    assert (said.fraction_milli, said.gpu_memory) == (None, 8 << 30)
+    assert (answer.project, answer.project_from) == ("a", "weir.dev/project")
+    assert (answer.fraction_milli, answer.gpu_memory) == (None, 8 << 30)
 
 
 def test_the_bare_word_project_counts_least_and_says_where_it_is_from():
-    said, _ = read_one(_on(labels={"project": "website", "runai/queue": "a"}))
-    assert (said.project, said.project_from) == ("a", "runai/queue")
-    said, _ = read_one(_on(labels={"project": "website"}))
-    assert said.project_from == "project"
+    answer, _ = read_one(_on(labels={"project": "website", "runai/queue": "a"}))
+    assert (answer.project, answer.project_from) == ("a", "runai/queue")
+    answer, _ = read_one(_on(labels={"project": "website"}))
+    assert answer.project_from == "project"
 
 
 def test_fraction_and_memory_are_two_words_for_one_thing():
-    said, mistakes = _said(gpu_fraction="0.5", gpu_memory="8Gi")
+    answer, mistakes = _said(gpu_fraction="0.5", gpu_memory="8Gi")
     assert "write one of them" in mistakes[0]
-    assert said.gpu_memory is None
+    assert answer.gpu_memory is None
 
 
 def test_how_many_devices_needs_a_part_of_them():
-    said, mistakes = _said(gpu_devices="2")
+    answer, mistakes = _said(gpu_devices="2")
     assert "goes with weir.dev/gpu-fraction or weir.dev/gpu-memory" in mistakes[0]
-    assert said.devices is None
+    assert answer.devices is None
 
 
 def test_a_label_and_an_annotation_must_not_differ():
@@ -199,9 +199,9 @@ def test_the_owner_says_what_the_work_is_and_the_pod_what_it_takes():
         annotations={"weir.dev/project": "job", "weir.dev/gpu-memory": "8Gi", "weir.dev/gpu-devices": "4"}
     )
     top = _on(annotations={"weir.dev/min-pods": "3"})
-    said, mistakes = read(pod, [job, top])
+    answer, mistakes = read(pod, [job, top])
     assert mistakes == ()
-    assert said == Annotations(
+    assert answer == Annotations(
         project="job",
         project_from="weir.dev/project",
         type=WorkloadType.BUILD,
@@ -217,7 +217,7 @@ def test_a_mistake_that_came_down_from_the_owner_is_told_once():
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "reported"),
     [
         (None, ()),
         (TopologyRequest("net", "block", "rack"), ()),
@@ -231,5 +231,5 @@ def test_a_mistake_that_came_down_from_the_owner_is_told_once():
         ),
     ],
 )
-def test_what_is_not_there_of_a_topology_is_told(asked, told):
-    assert not_there(asked, {"net": Topology("net", ("block", "rack"))}) == told
+def test_what_is_not_there_of_a_topology_is_told(asked, reported):
+    assert not_there(asked, {"net": Topology("net", ("block", "rack"))}) == reported

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.budget import examples
 
-from .small_world import Told, job, node, pod, project
+from .small_world import WatchProgress, job, node, pod, project
 
 NODES = ("n1", "n2", "n3")
 JOBS = ("a", "b", "c")
@@ -76,7 +76,7 @@ class World:
         old = self.there["pods"][key]
         meta, spec = old.metadata, old.spec
         owner = meta.owner_references[0] if meta.owner_references else None
-        said: dict[str, Any] = {
+        answer: dict[str, Any] = {
             "owner": None if owner is None else (owner.name, owner.uid),
             "scheduler": spec.scheduler_name,
             "gpus": int(spec.containers[0].resources.requests["nvidia.com/gpu"]),
@@ -86,19 +86,19 @@ class World:
             "phase": old.status.phase,
             "deleting": meta.deletion_timestamp is not None,
         }
-        if what == "bind" and not spec.node_name and not said["deleting"]:
+        if what == "bind" and not spec.node_name and not answer["deleting"]:
             self.start += 1
-            said.update(on=NODES[two % 3], start=self.start, devices=str(two % 4))
-        elif what == "run" and spec.node_name and said["phase"] == "Pending":
-            said["phase"] = "Running"
-        elif what == "end" and spec.node_name and said["phase"] in {"Pending", "Running"}:
-            said["phase"] = ("Succeeded", "Failed")[two % 2]
+            answer.update(on=NODES[two % 3], start=self.start, devices=str(two % 4))
+        elif what == "run" and spec.node_name and answer["phase"] == "Pending":
+            answer["phase"] = "Running"
+        elif what == "end" and spec.node_name and answer["phase"] in {"Pending", "Running"}:
+            answer["phase"] = ("Succeeded", "Failed")[two % 2]
         elif what == "delete":
-            said["deleting"] = True
+            answer["deleting"] = True
         elif what == "remove":
             self.drop("pods", key)
             return
-        self.put("pods", key, pod(meta.name, **said))
+        self.put("pods", key, pod(meta.name, **answer))
 
 
 def _copy(thing: Any) -> Any:
@@ -108,12 +108,12 @@ def _copy(thing: Any) -> Any:
     return thing if isinstance(thing, dict) else msgspec.convert(msgspec.to_builtins(thing), type(thing))
 
 
-def _tell(told: Told, resource: str, change: tuple[str, Any, str]) -> None:
+def _tell(reported: WatchProgress, resource: str, change: tuple[str, Any, str]) -> None:
     key, thing, uid = change
     if thing is None:
-        told.gone(resource, key, uid)
+        reported.gone(resource, key, uid)
     else:
-        told.see(resource, _copy(thing))
+        reported.see(resource, _copy(thing))
 
 
 def _uid(thing: Any) -> str:
@@ -168,9 +168,9 @@ HEARD = st.tuples(
 """What is heard of next, and how."""
 
 
-def _heard(world: World, heard: list[Any]) -> Told:
+def _heard(world: World, heard: list[Any]) -> WatchProgress:
     """All that happened, heard of in this way."""
-    streamed = Told()
+    streamed = WatchProgress()
     at: dict[str, int] = defaultdict(int)
     for resource, how in heard:
         log = world.log[resource]
@@ -206,7 +206,7 @@ def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: l
     streamed.step()
     streamed.step(after_s=61.0)
     streamed.step()
-    listed = Told()
+    listed = WatchProgress()
     for resource in ("nodes", "projects", "owners", "pods"):
         for thing in world.there[resource].values():
             listed.see(resource, _copy(thing))
@@ -215,5 +215,5 @@ def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: l
     listed.step()
     assert streamed.state() == listed.state()
     before = streamed.state()
-    streamed.begin_anew()
+    streamed.restart()
     assert streamed.state() == before

@@ -58,17 +58,17 @@ class Server:
             raise self.faults.pop(0)
 
 
-class Told(list[tuple[Write, Outcome]]):
+class WatchProgress(list[tuple[Write, Outcome]]):
     def __call__(self, write: Write, outcome: Outcome) -> None:
         self.append((write, outcome))
 
 
 @asynccontextmanager
-async def acting_on(server: Server, pace: Pace) -> AsyncIterator[tuple[ApiWriter, Told]]:
-    told = Told()
-    writer = ApiWriter(cast(ApiClient, server), AlwaysLeader(), told, pace=pace, chance=Random(1))
+async def acting_on(server: Server, pace: Pace) -> AsyncIterator[tuple[ApiWriter, WatchProgress]]:
+    reported = WatchProgress()
+    writer = ApiWriter(cast(ApiClient, server), AlwaysLeader(), reported, pace=pace, chance=Random(1))
     running = asyncio.create_task(writer.run())
-    yield writer, told
+    yield writer, reported
     running.cancel()
 
 
@@ -89,7 +89,7 @@ def status(name: str, value: int, *, urgent: bool = False) -> PatchStatus:
 async def test_places_go_before_objects_before_statuses() -> None:
     server = Server()
     server.lets.clear()
-    async with acting_on(server, Pace(in_flight=1)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=1)) as (writer, reported):
         writer.submit([status("a", 1)])
         await until(lambda: len(server.came) == 1)
         writer.submit(
@@ -97,7 +97,7 @@ async def test_places_go_before_objects_before_statuses() -> None:
         )
         writer.submit([bind("d"), Evict("n", "e", "u")])
         server.lets.set()
-        await until(lambda: len(told) == 6)
+        await until(lambda: len(reported) == 6)
         assert [what.split()[1] for what in server.came] == [
             *("n/pods/a/status", "n/pods/d/binding", "n/pods/e/eviction"),
             *("n/pods/c/status", "n/o", "n/pods/b/status"),
@@ -106,15 +106,15 @@ async def test_places_go_before_objects_before_statuses() -> None:
 
 async def test_of_one_object_one_goes_at_a_time_and_in_order() -> None:
     server = Server()
-    async with acting_on(server, Pace(in_flight=50)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=50)) as (writer, reported):
         server.lets.clear()
         writer.submit([bind("a"), Evict("n", "a", "u"), status("a", 1), bind("b")])
         await until(lambda: len(server.came) == 2)
         await asyncio.sleep(0.02)
         assert sorted(server.came) == ["POST n/pods/a/binding", "POST n/pods/b/binding"]
         server.lets.set()
-        await until(lambda: len(told) == 4)
-        assert [type(write) for write, _ in told if "b" not in write.object_path[-1]] == [
+        await until(lambda: len(reported) == 4)
+        assert [type(write) for write, _ in reported if "b" not in write.object_path[-1]] == [
             *(Bind, Evict, PatchStatus)
         ]
 
@@ -123,7 +123,7 @@ async def test_a_status_of_a_pending_pod_is_dropped_once_the_pod_is_bound() -> N
     """The API refuses a nomination for a bound pod, and takes a condition by which it isn't scheduled."""
     server = Server()
     path = "/api/v1/namespaces/n/pods/a"
-    async with acting_on(server, Pace(in_flight=50)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=50)) as (writer, reported):
         server.lets.clear()
         writer.submit([status("a", 1)])
         await until(lambda: len(server.came) == 1)
@@ -133,8 +133,8 @@ async def test_a_status_of_a_pending_pod_is_dropped_once_the_pod_is_bound() -> N
         ]
         writer.submit([*pending, status("a", 2), bind("a")])
         server.lets.set()
-        await until(lambda: len(told) == 5)
-        assert [write for write, outcome in told if isinstance(outcome, WriteSuperseded)] == pending
+        await until(lambda: len(reported) == 5)
+        assert [write for write, outcome in reported if isinstance(outcome, WriteSuperseded)] == pending
         assert [what.split(" ", 1)[1] for what in server.came] == [
             *("n/pods/a/status {'v': 1}", "n/pods/a/binding", "n/pods/a/status {'v': 2}")
         ]
@@ -143,17 +143,17 @@ async def test_a_status_of_a_pending_pod_is_dropped_once_the_pod_is_bound() -> N
 async def test_a_status_of_a_pending_pod_is_written_if_its_binding_is_refused() -> None:
     server = Server()
     path = "/api/v1/namespaces/n/pods/a"
-    async with acting_on(server, Pace(in_flight=50)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=50)) as (writer, reported):
         server.faults = [NotFound(404, "NotFound", "gone")]
         writer.submit([PatchStatus(path, {"status": {}}, until_bound=True), bind("a")])
-        await until(lambda: len(told) == 2)
+        await until(lambda: len(reported) == 2)
         assert [what.split()[1] for what in server.came] == ["n/pods/a/binding", "n/pods/a/status"]
 
 
 async def test_no_more_go_together_than_they_may() -> None:
     server = Server()
     server.lets.clear()
-    async with acting_on(server, Pace(in_flight=7, others_in_flight=3)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=7, others_in_flight=3)) as (writer, reported):
         writer.submit([status(str(number), 1) for number in range(20)])
         await until(lambda: server.under_way == 3)
         writer.submit([bind(f"p{number}") for number in range(20)])
@@ -161,7 +161,7 @@ async def test_no_more_go_together_than_they_may() -> None:
         await asyncio.sleep(0.02)
         assert writer.in_flight == server.under_way == 7
         server.lets.set()
-        await until(lambda: len(told) == 40)
+        await until(lambda: len(reported) == 40)
         assert server.most == 7
         assert len(writer) == writer.in_flight == 0
 
@@ -169,7 +169,7 @@ async def test_no_more_go_together_than_they_may() -> None:
 async def test_while_pods_are_under_way_little_else_is() -> None:
     server = Server()
     server.lets.clear()
-    async with acting_on(server, Pace(in_flight=50, others_in_flight=9, beside_pods=2)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=50, others_in_flight=9, beside_pods=2)) as (writer, reported):
         writer.submit([bind("p")])
         await until(lambda: server.under_way == 1)
         writer.submit([status(str(number), 1) for number in range(20)])
@@ -177,45 +177,45 @@ async def test_while_pods_are_under_way_little_else_is() -> None:
         await asyncio.sleep(0.02)
         assert server.under_way == 3
         server.lets.set()
-        await until(lambda: len(told) == 21)
+        await until(lambda: len(reported) == 21)
 
 
 async def test_events_wait_while_many_pods_are_under_way() -> None:
     server = Server()
     server.lets.clear()
-    said = EmitEvent(EventSubject("v1", "Pod", "p", "n"), "Waiting", "It waits.")
-    async with acting_on(server, Pace(in_flight=50, beside_pods=2)) as (writer, told):
+    answer = EmitEvent(EventSubject("v1", "Pod", "p", "n"), "Waiting", "It waits.")
+    async with acting_on(server, Pace(in_flight=50, beside_pods=2)) as (writer, reported):
         writer.submit([bind(f"p{number}") for number in range(20)])
         await until(lambda: server.under_way == 20)
-        writer.submit([said])
+        writer.submit([answer])
         await asyncio.sleep(0.3)
         assert server.under_way == 20
         server.lets.set()
         await until(lambda: writer.recorder.emitted == 1)
         assert server.came[20:] == ["POST n/events"]
-        assert len(told) == 20
+        assert len(reported) == 20
 
 
 async def test_why_a_pod_is_evicted_is_said_before_it_is_and_once() -> None:
     server = Server()
     server.faults = [ApiUnreachable("gone", may_have_happened=False)] * 2
     why = EmitEvent(EventSubject("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
-    async with acting_on(server, Pace(first_s=0.01)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.01)) as (writer, reported):
         writer.submit([Evict("n", "p", "u", because=why)])
-        await until(lambda: len(told) == 1)
+        await until(lambda: len(reported) == 1)
         assert server.came == ["POST n/events", *["POST n/pods/p/eviction"] * 2]
-        assert [outcome for _, outcome in told] == [WriteDone()]
+        assert [outcome for _, outcome in reported] == [WriteDone()]
 
 
 async def test_why_many_pods_are_evicted_is_said_when_there_is_time() -> None:
     server = Server()
     server.lets.clear()
     why = EmitEvent(EventSubject("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
-    async with acting_on(server, Pace(in_flight=50, few=10)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=50, few=10)) as (writer, reported):
         writer.submit([Evict("n", f"p{number}", "u", because=why) for number in range(20)])
         await until(lambda: server.under_way == 20)
         server.lets.set()
-        await until(lambda: len(told) == writer.recorder.emitted == 20)
+        await until(lambda: len(reported) == writer.recorder.emitted == 20)
         assert all("eviction" in what for what in server.came[:20])
         assert server.came.count("POST n/events") == 20
         assert len(server.came) == 40
@@ -224,11 +224,11 @@ async def test_why_many_pods_are_evicted_is_said_when_there_is_time() -> None:
 async def test_what_is_there_is_changed_and_made_again_only_if_it_is_gone() -> None:
     server = Server()
     server.faults = [NotFound(404, "NotFound", "It is not there.")]
-    async with acting_on(server, Pace()) as (writer, told):
+    async with acting_on(server, Pace()) as (writer, reported):
         writer.submit([UpsertWorkload("/x/namespaces/n/o", "gone", {}, there=True)])
-        await until(lambda: len(told) == 1)
+        await until(lambda: len(reported) == 1)
         writer.submit([UpsertWorkload("/x/namespaces/n/o", "there", {}, there=True)])
-        await until(lambda: len(told) == 2)
+        await until(lambda: len(reported) == 2)
         assert server.came == ["PATCH n/o/gone {}", "POST n/o", "PATCH n/o/there {}"]
 
 
@@ -236,27 +236,27 @@ async def test_a_status_that_failed_goes_with_one_that_came_meanwhile() -> None:
     server = Server()
     server.faults = [ApiUnreachable("gone", may_have_happened=True)]
     server.lets.clear()
-    async with acting_on(server, Pace(first_s=0.01)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.01)) as (writer, reported):
         first, second = status("a", 1), status("a", 2)
         writer.submit([first])
         await until(lambda: server.under_way == 1)
         writer.submit([second])
         server.lets.set()
-        await until(lambda: len(told) == 2)
-        assert told[0] == (first, WriteSuperseded())
-        assert told[1][1] == WriteDone()
+        await until(lambda: len(reported) == 2)
+        assert reported[0] == (first, WriteSuperseded())
+        assert reported[1][1] == WriteDone()
         assert len(server.came) == 2
 
 
 async def test_what_waits_lets_what_is_more_urgent_pass() -> None:
     server = Server()
     server.faults = [TooManyRequests(429, "", "no", retry_after_s=60.0, by_budget=False)]
-    async with acting_on(server, Pace()) as (writer, told):
+    async with acting_on(server, Pace()) as (writer, reported):
         writer.submit([status("a", 1)])
         await until(lambda: writer.throttled == 1)
         writer.submit([bind("a")])
-        await until(lambda: len(told) == 1)
-        assert told[0] == (bind("a"), WriteDone())
+        await until(lambda: len(reported) == 1)
+        assert reported[0] == (bind("a"), WriteDone())
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -274,15 +274,15 @@ async def test_every_write_has_one_outcome(seed: int) -> None:
         name = str(chance.randrange(10))
         kind = chance.random()
         writes.append(bind(name) if kind < 0.4 else status(name, number, urgent=kind < 0.6))
-    async with acting_on(server, Pace(in_flight=5, first_s=0.001, most_s=0.005)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=5, first_s=0.001, most_s=0.005)) as (writer, reported):
         for write in writes:
             writer.submit([write])
             if chance.random() < 0.3:
                 await asyncio.sleep(0)
-        await until(lambda: len(told) == 100)
+        await until(lambda: len(reported) == 100)
         await asyncio.sleep(0.02)
-        assert len(told) == 100
-        binds = [write for write, _ in told if isinstance(write, Bind)]
+        assert len(reported) == 100
+        binds = [write for write, _ in reported if isinstance(write, Bind)]
         assert len(binds) == sum(isinstance(write, Bind) for write in writes)
         for name in map(str, range(10)):
             last = max(
@@ -330,7 +330,7 @@ COLLECTION = "/apis/weir.dev/v1alpha1/namespaces/n/workloads"
 async def test_an_object_goes_with_the_status_inside_it_in_one_write(there: bool) -> None:
     server = Bodies()
     server.lets.clear()
-    async with acting_on(server, Pace(in_flight=1)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=1)) as (writer, reported):
         writer.submit([bind("first")])
         await until(lambda: server.under_way == 1)
         path = f"{COLLECTION}/job-a"
@@ -342,23 +342,23 @@ async def test_an_object_goes_with_the_status_inside_it_in_one_write(there: bool
             ]
         )
         server.lets.set()
-        await until(lambda: len(told) == 4)
+        await until(lambda: len(reported) == 4)
     status = {"phase": "Running", "why": None} if there else {"phase": "Running"}
     verb, at = ("PATCH", path) if there else ("POST", COLLECTION)
     assert server.bodies[1:] == [(verb, at, {"spec": {"count": 2}, "status": status})]
-    assert [type(outcome) for _, outcome in told].count(WriteDone) == 2
+    assert [type(outcome) for _, outcome in reported].count(WriteDone) == 2
 
 
 async def test_a_status_that_is_a_subresource_is_written_apart_from_its_object() -> None:
     server = Bodies()
     server.lets.clear()
-    async with acting_on(server, Pace(in_flight=1)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=1)) as (writer, reported):
         writer.submit([bind("first")])
         await until(lambda: server.under_way == 1)
         path = f"{COLLECTION}/job-a"
         writer.submit([UpsertWorkload(COLLECTION, "job-a", {"spec": {}}), PatchStatus(path, {"status": {}})])
         server.lets.set()
-        await until(lambda: len(told) == 3)
+        await until(lambda: len(reported) == 3)
     assert [path for _, path, _ in server.bodies[1:]] == [COLLECTION, f"{path}/status"]
 
 
@@ -366,24 +366,26 @@ async def test_a_stop_finishes_what_it_can_and_leaves_the_rest() -> None:
     """One write is to be tried again much later, another is under way when the time is over, and fails."""
     server = Server()
     server.faults = [ApiUnreachable("gone", may_have_happened=False)]
-    async with acting_on(server, Pace(in_flight=50, first_s=3600.0, most_s=3600.0)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=50, first_s=3600.0, most_s=3600.0)) as (writer, reported):
         writer.submit([status("later", 1)])
         await until(lambda: not server.faults)
         writer.submit([bind(f"p{at}") for at in range(29)])
-        await until(lambda: len(told) == 29)
+        await until(lambda: len(reported) == 29)
         server.lets.clear()
         writer.submit([status("late", 1)])
         await until(lambda: server.under_way == 1)
         stopping = asyncio.create_task(writer.drain(0.01))
-        await until(lambda: len(told) == 30)
+        await until(lambda: len(reported) == 30)
         assert not stopping.done()
         server.faults = [ApiUnreachable("gone", may_have_happened=False)]
         server.lets.set()
         await stopping
         assert writer.in_flight == len(writer) == 0
         writer.submit([bind("p0")])
-        await until(lambda: len(told) == 32)
-    assert [outcome for _, outcome in told] == [WriteDone()] * 29 + [WriteNotSent("Weir is stopping.")] * 3
+        await until(lambda: len(reported) == 32)
+    assert [outcome for _, outcome in reported] == [WriteDone()] * 29 + [
+        WriteNotSent("Weir is stopping.")
+    ] * 3
 
 
 def test_merge_patches_add_up() -> None:

@@ -77,7 +77,7 @@ class Scene:
         self.control.step()
         return [each for each in self.writes if isinstance(each, Bind | Evict)]
 
-    def told(self) -> list[Any]:
+    def reported(self) -> list[Any]:
         """What people are told."""
         self.writes.clear()
         self.backend.tell_people(self.now_s)
@@ -88,11 +88,11 @@ class Scene:
         return [each.phase.name for job_ in jobs for group in job_.pods for each in group]
 
 
-def scene(pods: int = 1, **said: str) -> Scene:
+def scene(pods: int = 1, **answer: str) -> Scene:
     made = Scene()
     made.hear("nodes", node("n1"))
     made.hear("projects", project("team"))
-    made.hear("owners", job("train", "j1", pods, **said))
+    made.hear("owners", job("train", "j1", pods, **answer))
     made.hear("pods", *(pod(f"train-{at}", owner=("train", "j1")) for at in range(pods)))
     return made
 
@@ -219,7 +219,7 @@ def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
     here.hear("pods", pod("train-b", owner=("train", "j1")))  # the job controller makes another one
     assert here.step() == []
     assert not here.control.cluster.jobs
-    status = status_of(here.told())
+    status = status_of(here.reported())
     assert (status["phase"], status["reason"]["why"]) == ("Stopped", "max_runtime")
     # another Weir reads it back
     after = scene(max_runtime="10s")
@@ -239,11 +239,11 @@ def test_an_eviction_that_cannot_be_is_taken_back() -> None:
     (evict,) = here.step(after_s=11.0)
     here.backend.take_outcome(evict, WriteDelayed("Its disruption budget allows none now."))
     here.step()
-    assert not any(isinstance(each, EmitEvent) for each in here.told())  # its object isn't there yet
+    assert not any(isinstance(each, EmitEvent) for each in here.reported())  # its object isn't there yet
     thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), WorkloadSpec(OwnerFields("j1")))
     here.hear("workloads", thing)
     here.step()
-    (event,) = (each for each in here.told() if isinstance(each, EmitEvent))
+    (event,) = (each for each in here.reported() if isinstance(each, EmitEvent))
     assert (event.reason, event.regarding.kind, event.regarding.uid) == ("HeldUp", "Workload", "w1")
     assert here.phases() == ["STOPPING"]
 
@@ -273,18 +273,18 @@ def test_a_nomination_is_found_again_by_the_names_of_pods() -> None:
 def test_its_object_is_made_before_anything_is_kept_in_it() -> None:
     here = scene()
     here.step()
-    (held,) = here.told()  # its project; it runs in a moment, and one write says it all
+    (held,) = here.reported()  # its project; it runs in a moment, and one write says it all
     assert isinstance(held, PatchMetadata)
     here.now_s += 2.0
     here.backend.cluster_state.registry.changed.update(
         dict.fromkeys(here.backend.cluster_state.registry.named.values())
     )
-    told = here.told()
-    kinds = [type(each) for each in told]
+    reported = here.reported()
+    kinds = [type(each) for each in reported]
     assert kinds[:2] == [UpsertWorkload, PatchStatus]
-    body = told[0].body
+    body = reported[0].body
     assert body["metadata"]["ownerReferences"][0]["uid"] == "j1"
-    assert status_of(told)["phase"] == "Starting"
+    assert status_of(reported)["phase"] == "Starting"
 
 
 def test_memory_of_devices_counts_as_the_part_of_a_device_that_it_is() -> None:
@@ -297,7 +297,7 @@ def test_memory_of_devices_counts_as_the_part_of_a_device_that_it_is() -> None:
     here.hear("pods", pod("train-0", owner=owner, gpus=0, on="n1", start=1, devices="0", phase="Running"))
     here.step()
     here.now_s += 2.0
-    assert status_of(here.told())["gpus"] == "0.75"  # 20 of 80, and of the smallest where it isn't known
+    assert status_of(here.reported())["gpus"] == "0.75"  # 20 of 80, and of the smallest where it isn't known
 
 
 def test_a_new_control_takes_over_what_was_ordered() -> None:
@@ -392,10 +392,10 @@ def test_since_when_a_gang_is_short_of_pods_outlives_the_leader(kept: bool) -> N
     assert here.step() == []
     found = here.control.cluster.jobs["team/job-train"].below_since_s
     assert found == (1767225880.0 if kept else here.now_s)
-    patch = status_of(here.told())
+    patch = status_of(here.reported())
     assert patch["shortSince"] == ("2026-01-01T00:04:40Z" if kept else "2026-01-01T00:05:00Z")
     here.hear("nodes", node("n1", gpus=4))
     (bind,) = here.step()
     here.backend.take_outcome(bind, WriteDone())
     here.step(after_s=10.0)
-    assert status_of(here.told())["shortSince"] is None
+    assert status_of(here.reported())["shortSince"] is None

@@ -41,7 +41,7 @@ def tell(here: Scene, after_s: float) -> dict[str, list[Any]]:
     """What is written of workloads, by their objects."""
     here.now_s += after_s
     found: dict[str, list[Any]] = {}
-    for each in here.told():
+    for each in here.reported():
         if isinstance(each, UpsertWorkload | PatchStatus) and "/workloads" in each.object_path:
             found.setdefault(each.object_path.rpartition("/")[2], []).append(each)
     return found
@@ -53,9 +53,9 @@ def test_a_workload_that_is_placed_at_once_is_written_once_and_said_of_once() ->
     for at in range(MANY):
         run(here, at)
     here.step()
-    told = tell(here, 0.1)
-    assert len(told) == MANY
-    for writes in told.values():
+    reported = tell(here, 0.1)
+    assert len(reported) == MANY
+    for writes in reported.values():
         assert [type(each) for each in writes] == [UpsertWorkload, PatchStatus]
         assert writes[1].patch["status"]["phase"] == "Running"
     assert tell(here, 40.0) == {}
@@ -64,9 +64,9 @@ def test_a_workload_that_is_placed_at_once_is_written_once_and_said_of_once() ->
 def test_what_starts_for_long_is_told_even_in_a_burst() -> None:
     here = crowd(MANY)
     assert tell(here, 0.1) == tell(here, 20.0) == {}
-    told = tell(here, 11.0)
-    assert len(told) == MANY
-    assert {writes[1].patch["status"]["phase"] for writes in told.values()} == {"Starting"}
+    reported = tell(here, 11.0)
+    assert len(reported) == MANY
+    assert {writes[1].patch["status"]["phase"] for writes in reported.values()} == {"Starting"}
 
 
 def test_one_of_many_that_start_is_written_once_it_runs() -> None:
@@ -76,9 +76,9 @@ def test_one_of_many_that_start_is_written_once_it_runs() -> None:
     for at in range(MANY - 1):
         run(here, at)
     here.step()
-    told = tell(here, 8.0)
-    assert len(told) == MANY - 1
-    assert {writes[1].patch["status"]["phase"] for writes in told.values()} == {"Running"}
+    reported = tell(here, 8.0)
+    assert len(reported) == MANY - 1
+    assert {writes[1].patch["status"]["phase"] for writes in reported.values()} == {"Running"}
     (writes,) = tell(here, 5.0).values()
     assert writes[1].patch["status"]["phase"] == "Starting"
 
@@ -122,9 +122,9 @@ def test_new_words_of_a_reason_are_written_a_minute_later_where_many_wait(
     assert len(tell(here, 1.0)) == (waiting if at_once else 0)
     whys(here, 3)
     assert len(tell(here, 1.0)) == (waiting if at_once else 0)
-    told = tell(here, 60.0)
-    assert len(told) == (0 if at_once else waiting)
-    assert {patch.patch["status"]["reason"]["numbers"]["free"] for (patch,) in told.values()} <= {3}
+    reported = tell(here, 60.0)
+    assert len(reported) == (0 if at_once else waiting)
+    assert {patch.patch["status"]["reason"]["numbers"]["free"] for (patch,) in reported.values()} <= {3}
 
 
 def test_another_reason_is_written_at_once_though_many_wait() -> None:
@@ -182,9 +182,9 @@ def test_what_control_remembers_is_told_with_the_rest_of_the_status() -> None:
     here.hear("nodes", node("n1", gpus=MANY, cordoned=True))
     here.step()
     assert tell(here, 0.1) == {}
-    told = tell(here, 1.1)
-    assert len(told) == MANY
-    for (patch,) in told.values():
+    reported = tell(here, 1.1)
+    assert len(reported) == MANY
+    for (patch,) in reported.values():
         assert (patch.patch["status"]["phase"], patch.patch["status"]["life"]["settled"]) == ("Pending", 1)
 
 
@@ -288,8 +288,8 @@ def test_an_object_that_somebody_deletes_is_written_again_unless_its_pods_go_too
         run(here, 0, deleting=True)
     here.step()
     assert not any(isinstance(each, UpsertWorkload) for writes in tell(here, 1.0).values() for each in writes)
-    told = tell(here, 6.0)
-    assert [type(each) for writes in told.values() for each in writes] == (
+    reported = tell(here, 6.0)
+    assert [type(each) for writes in reported.values() for each in writes] == (
         [] if with_pods else [UpsertWorkload, PatchStatus]
     )
     assert not tell(here, 60.0)

@@ -89,7 +89,7 @@ def test_a_most_below_the_least_stays() -> None:
 async def test_after_a_timeout_fewer_writes_go_together() -> None:
     server = Server()
     server.faults = [BUSY]
-    async with acting_on(server, Pace(in_flight=40, first_s=0.001)) as (writer, told):
+    async with acting_on(server, Pace(in_flight=40, first_s=0.001)) as (writer, reported):
         writer.submit([bind("a")])
         await until(lambda: writer.window.limit == 20)
         server.lets.clear()
@@ -97,5 +97,5 @@ async def test_after_a_timeout_fewer_writes_go_together() -> None:
         await until(lambda: server.under_way >= 20)
         assert writer.in_flight == 20
         server.lets.set()
-        await until(lambda: len(told) == 61)
-        assert all(isinstance(outcome, WriteDone) for _, outcome in told)
+        await until(lambda: len(reported) == 61)
+        assert all(isinstance(outcome, WriteDone) for _, outcome in reported)

@@ -37,10 +37,10 @@ async def served(
         await runner.cleanup()
 
 
-async def opened(port: int, count: int, said: bytes = b"") -> list[Streams]:
+async def opened(port: int, count: int, reply: bytes = b"") -> list[Streams]:
     found = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
     for _, writer in found:
-        writer.write(said)
+        writer.write(reply)
         await writer.drain()
     return found
 

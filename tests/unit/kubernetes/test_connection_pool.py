@@ -317,16 +317,16 @@ async def test_a_stream_comes_as_it_comes_and_says_when_it_is_silent() -> None:
 async def test_a_stream_that_is_cut_has_told_what_came() -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n"
     async with asking(Server([chunked], ends=True)) as lines:
-        told = []
+        reported = []
 
         async def hear() -> None:
             async with lines.stream(lines.request("GET", "/watch", "", None), 30) as (_, pieces):
                 async for piece in pieces:
-                    told.append(piece)
+                    reported.append(piece)
 
         with pytest.raises(ConnectionLost):
             await hear()
-        assert told == [b"a\n"]
+        assert reported == [b"a\n"]
 
 
 @pytest.mark.parametrize("says", [b"HTTP/1.1 200 Connection established\r\n\r\n", b"HTTP/1.1 407 No\r\n\r\n"])

@@ -88,9 +88,9 @@ def test_a_workload_that_breaks_the_telling_is_left_out_and_says_so(monkeypatch:
     here.hear("pods", pod("more", namespace="others"))
     assert here.step() == []
     here.now_s += 2.0
-    said = [each for each in here.told() if "pod-bad" in getattr(each, "path", "")]
-    assert status_of(said)["reason"]["why"] == "refused"
-    assert "can't read" in status_of(said)["reason"]["sentence"]
+    answer = [each for each in here.reported() if "pod-bad" in getattr(each, "path", "")]
+    assert status_of(answer)["reason"]["why"] == "refused"
+    assert "can't read" in status_of(answer)["reason"]["sentence"]
 
 
 def test_a_workload_that_breaks_control_is_left_out_when_control_begins_anew(

@@ -58,7 +58,7 @@ def test_a_number_is_read_off_the_object(text, means):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", "breaks off"),
         ("spec.", "has '.', which means nothing here"),
@@ -77,10 +77,10 @@ def test_a_number_is_read_off_the_object(text, means):
         ("a+" * 300 + "a", "is longer than 500 characters"),
     ],
 )
-def test_what_is_no_expression_is_told_why(text, told):
+def test_what_is_no_expression_is_told_why(text, reported):
     with pytest.raises(ValueError, match="write") as refused:
         parse_amount(text)
-    assert told in str(refused.value)
+    assert reported in str(refused.value)
 
 
 @given(st.text(max_size=40))

@@ -14,7 +14,7 @@ from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses import StatusWriter
 
-from .small_world import Told, maker, node, pod, project, reference
+from .small_world import WatchProgress, maker, node, pod, project, reference
 
 MPI_ROLE = "training.kubeflow.org/job-role"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
@@ -28,11 +28,11 @@ MPI = maker(
 LAUNCHER_JOB = maker("Job", "batch/v1", "mpi-launcher", "mj", {}, above=reference(MPI))
 
 
-def node_states() -> Told:
-    told = Told()
-    told.see("nodes", node("n1", 8), node("n2", 8))
-    told.see("projects", project("team", gpus=32))
-    return told
+def node_states() -> WatchProgress:
+    reported = WatchProgress()
+    reported.see("nodes", node("n1", 8), node("n2", 8))
+    reported.see("projects", project("team", gpus=32))
+    return reported
 
 
 def launcher(**more: Any) -> KubePod:
@@ -43,53 +43,53 @@ def worker(at: int, **more: Any) -> KubePod:
     return pod(f"mpi-worker-{at}", owner=reference(MPI), gpus=8, labels={MPI_ROLE: "worker"}, **more)
 
 
-def gang(told: Told, name: str = "mpijob-mpi") -> Gang:
-    return told.cluster_state.registry.named[f"team/{name}"]
+def gang(reported: WatchProgress, name: str = "mpijob-mpi") -> Gang:
+    return reported.cluster_state.registry.named[f"team/{name}"]
 
 
-def why(told: Told, name: str = "mpijob-mpi") -> str | None:
-    return gang(told, name).reported_gate
+def why(reported: WatchProgress, name: str = "mpijob-mpi") -> str | None:
+    return gang(reported, name).reported_gate
 
 
-def numbers(told: Told, name: str = "mpijob-mpi") -> tuple[str, str]:
+def numbers(reported: WatchProgress, name: str = "mpijob-mpi") -> tuple[str, str]:
     """GPUS and RUNNING, as people read them."""
-    statuses, found = StatusWriter(told.cluster_state, {}), gang(told, name)
-    told.cluster_state.registry.changed[found] = None
-    writes = [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]
-    said = [
+    statuses, found = StatusWriter(reported.cluster_state, {}), gang(reported, name)
+    reported.cluster_state.registry.changed[found] = None
+    writes = [*statuses.take(reported.now_s), *statuses.take(reported.now_s + 20.0)]
+    answer = [
         cast("dict[str, Any]", each.patch["status"])
         for each in writes
         if isinstance(each, PatchStatus) and each.about is found
     ]
-    return said[0]["gpus"], said[0]["running"]
+    return answer[0]["gpus"], answer[0]["running"]
 
 
 def test_a_member_that_another_scheduler_placed_counts_as_present() -> None:
-    told = node_states()
-    told.see("owners", MPI, LAUNCHER_JOB)
-    told.see("pods", worker(0), worker(1))
-    told.step()
-    assert why(told) == "2 of 3 pods exist."
-    assert numbers(told) == ("16", "0/3"), "a launcher that nobody knows yet isn't taken for a worker"
-    told.see("pods", launcher(scheduler="default-scheduler"))
-    told.step()
-    assert why(told) == (
+    reported = node_states()
+    reported.see("owners", MPI, LAUNCHER_JOB)
+    reported.see("pods", worker(0), worker(1))
+    reported.step()
+    assert why(reported) == "2 of 3 pods exist."
+    assert numbers(reported) == ("16", "0/3"), "a launcher that nobody knows yet isn't taken for a worker"
+    reported.see("pods", launcher(scheduler="default-scheduler"))
+    reported.step()
+    assert why(reported) == (
         "2 of 3 pods are ready to be placed; mpi-launcher: It waits for the scheduler default-scheduler."
     )
-    told.see("pods", launcher(scheduler="default-scheduler", on="n1", phase="Running"))
-    told.step()
-    assert why(told) is None
-    assert gang(told).needed == 2
-    assert workload_of(gang(told)).min_pods == 2
-    assert numbers(told) == ("16", "1/3")
-    told.gone("pods", "team/mpi-launcher", "u-mpi-launcher")
-    told.step()
-    assert why(told) == "2 of 3 pods exist."
+    reported.see("pods", launcher(scheduler="default-scheduler", on="n1", phase="Running"))
+    reported.step()
+    assert why(reported) is None
+    assert gang(reported).needed == 2
+    assert workload_of(gang(reported)).min_pods == 2
+    assert numbers(reported) == ("16", "1/3")
+    reported.gone("pods", "team/mpi-launcher", "u-mpi-launcher")
+    reported.step()
+    assert why(reported) == "2 of 3 pods exist."
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_the_order_of_owners_and_members_does_not_matter(order: tuple[int, ...]) -> None:
-    told = node_states()
+    reported = node_states()
     placed = launcher(scheduler="default-scheduler", on="n1", phase="Running")
     arrivals: list[tuple[str, list[Any]]] = [
         ("owners", [MPI]),
@@ -98,27 +98,27 @@ def test_the_order_of_owners_and_members_does_not_matter(order: tuple[int, ...])
         ("pods", [worker(0), worker(1)]),
     ]
     for at in order:
-        told.see(arrivals[at][0], *arrivals[at][1])
-        told.step()
-    assert set(told.control.cluster.jobs) == {"team/mpijob-mpi"}
-    assert why(told) is None
-    assert gang(told).members.placed == {"launcher": 1}
-    assert workload_of(gang(told)).min_pods == 2
+        reported.see(arrivals[at][0], *arrivals[at][1])
+        reported.step()
+    assert set(reported.control.cluster.jobs) == {"team/mpijob-mpi"}
+    assert why(reported) is None
+    assert gang(reported).members.placed == {"launcher": 1}
+    assert workload_of(gang(reported)).min_pods == 2
 
 
 def test_members_of_other_schedulers_are_known_after_control_begins_anew() -> None:
-    told = node_states()
-    told.see("owners", MPI, LAUNCHER_JOB)
-    told.see("pods", worker(0), worker(1), launcher(scheduler="other", on="n1", phase="Running"))
-    told.step()
-    before = told.state()
-    told.begin_anew()
-    assert told.state() == before
-    assert why(told) is None
+    reported = node_states()
+    reported.see("owners", MPI, LAUNCHER_JOB)
+    reported.see("pods", worker(0), worker(1), launcher(scheduler="other", on="n1", phase="Running"))
+    reported.step()
+    before = reported.state()
+    reported.restart()
+    assert reported.state() == before
+    assert why(reported) is None
 
 
 def test_a_member_that_has_ended_well_is_not_waited_for() -> None:
-    told = node_states()
+    reported = node_states()
     jobset = maker(
         "JobSet",
         "jobset.x-k8s.io/v1alpha2",
@@ -128,8 +128,8 @@ def test_a_member_that_has_ended_well_is_not_waited_for() -> None:
     )
     jobs = [maker("Job", "batch/v1", f"js-{at}", f"sj{at}", {}, above=reference(jobset)) for at in range(3)]
     role = "jobset.sigs.k8s.io/replicatedjob-name"
-    told.see("owners", jobset, *jobs)
-    told.see(
+    reported.see("owners", jobset, *jobs)
+    reported.see(
         "pods",
         *(pod(f"js-{at}", owner=reference(jobs[at]), labels={role: "workers"}) for at in (1, 2)),
         pod(
@@ -142,18 +142,18 @@ def test_a_member_that_has_ended_well_is_not_waited_for() -> None:
             phase="Succeeded",
         ),
     )
-    told.step()
-    assert why(told, "jobset-js") is None
+    reported.step()
+    assert why(reported, "jobset-js") is None
 
 
 def test_pods_of_another_namespace_are_no_members() -> None:
     """A reference to an owner may name anything: it counts in its own namespace alone."""
-    told = node_states()
-    told.see("owners", MPI, LAUNCHER_JOB)
-    told.see("pods", launcher(namespace="evil", scheduler="other", on="n1", phase="Running"))
-    told.see("pods", worker(0), worker(1))
-    told.step()
-    assert why(told) == "2 of 3 pods exist."
+    reported = node_states()
+    reported.see("owners", MPI, LAUNCHER_JOB)
+    reported.see("pods", launcher(namespace="evil", scheduler="other", on="n1", phase="Running"))
+    reported.see("pods", worker(0), worker(1))
+    reported.step()
+    assert why(reported) == "2 of 3 pods exist."
 
 
 def _group(leader_scheduler: str) -> tuple[list[dict[str, Any]], list[KubePod]]:
@@ -177,7 +177,7 @@ def _group(leader_scheduler: str) -> tuple[list[dict[str, Any]], list[KubePod]]:
 @pytest.mark.parametrize("leader_scheduler", ["weir", "default-scheduler"])
 def test_workers_below_the_pod_of_their_leader_are_of_its_group(leader_scheduler: str) -> None:
     for reverse in (False, True):
-        told = node_states()
+        reported = node_states()
         owners, pods = _group(leader_scheduler)
         for resource, made in (
             (("owners", owners), ("pods", pods))
@@ -185,14 +185,14 @@ def test_workers_below_the_pod_of_their_leader_are_of_its_group(leader_scheduler
             else (("pods", pods[::-1]), ("owners", owners[::-1]))
         ):
             for each in made:
-                told.see(resource, each)
-                told.step()
-        assert set(told.control.cluster.jobs) == {"team/leaderworkerset-serve-0"}
-        assert why(told, "leaderworkerset-serve-0") is None
+                reported.see(resource, each)
+                reported.step()
+        assert set(reported.control.cluster.jobs) == {"team/leaderworkerset-serve-0"}
+        assert why(reported, "leaderworkerset-serve-0") is None
 
 
 def test_executors_are_of_the_driver_that_made_them() -> None:
-    told = node_states()
+    reported = node_states()
     driver = pod(
         "driver",
         gpus=0,
@@ -201,32 +201,32 @@ def test_executors_are_of_the_driver_that_made_them() -> None:
         phase="Running",
         labels={"spark-role": "driver"},
     )
-    told.see("pods", driver)
-    told.see(
+    reported.see("pods", driver)
+    reported.see(
         "pods",
         *(pod(f"exec-{at}", owner=reference(driver), labels={"spark-role": "executor"}) for at in range(2)),
     )
-    told.step()
-    assert set(told.control.cluster.jobs) == {"team/pod-driver"}
-    assert why(told, "pod-driver") is None
-    told.gone("pods", "team/driver", "u-driver")
-    told.step()
-    assert why(told, "pod-driver") == "Its Pod driver isn't there."
+    reported.step()
+    assert set(reported.control.cluster.jobs) == {"team/pod-driver"}
+    assert why(reported, "pod-driver") is None
+    reported.gone("pods", "team/driver", "u-driver")
+    reported.step()
+    assert why(reported, "pod-driver") == "Its Pod driver isn't there."
 
 
 def test_a_circle_and_a_tower_of_owners_end() -> None:
-    told = node_states()
+    reported = node_states()
     one = OwnerReference("v1", "Pod", "b", "u-b", controller=True)
     other = OwnerReference("v1", "Pod", "a", "u-a", controller=True)
-    told.see("pods", pod("a", owner=one), pod("b", owner=other))
-    told.step()
+    reported.see("pods", pod("a", owner=one), pod("b", owner=other))
+    reported.step()
     below = None
     for at in range(200):
         made = pod(f"t{at}", owner=below, scheduler="weir" if at % 2 else "other")
-        told.see("pods", made)
+        reported.see("pods", made)
         below = reference(made)
-    told.step()
-    assert told.pods()
+    reported.step()
+    assert reported.pods()
 
 
 PYTORCH = maker(
@@ -248,69 +248,71 @@ def _training() -> list[KubePod]:
 
 
 def test_a_kind_that_comes_after_its_pods_leaves_no_empty_group() -> None:
-    told = node_states()
-    told.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
-    told.see("pods", *_training())
-    told.step()
-    assert why(told, "pytorchjob-train") is not None
-    told.cluster_state.resolver.set_unreadable({})
-    told.see("owners", PYTORCH)
-    told.step()
-    assert why(told, "pytorchjob-train") is None
-    groups = workload_of(gang(told, "pytorchjob-train")).groups
+    reported = node_states()
+    reported.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
+    reported.see("pods", *_training())
+    reported.step()
+    assert why(reported, "pytorchjob-train") is not None
+    reported.cluster_state.resolver.set_unreadable({})
+    reported.see("owners", PYTORCH)
+    reported.step()
+    assert why(reported, "pytorchjob-train") is None
+    groups = workload_of(gang(reported, "pytorchjob-train")).groups
     assert sorted((group.name, group.count, group.min) for group in groups) == [
         ("master", 1, 1),
         ("worker", 3, 3),
     ]
-    assert numbers(told, "pytorchjob-train") == ("8", "0/4")
+    assert numbers(reported, "pytorchjob-train") == ("8", "0/4")
 
 
 def test_what_runs_when_its_owner_becomes_known_is_counted_once() -> None:
     """Weir is started while the kind can't be read, and the pods run already."""
-    told = node_states()
-    told.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
+    reported = node_states()
+    reported.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
     made = _training()
     for at, each in enumerate(made):
         each.spec.node_name, each.status.phase = "n1", "Running"
         each.metadata.annotations = {"weir.dev/start": str(at + 1), "weir.dev/gpus": f"{2 * at},{2 * at + 1}"}
-    told.see("pods", *made)
-    told.step()
-    told.see("owners", PYTORCH)
-    told.step()
-    assert numbers(told, "pytorchjob-train") == ("8", "4/4")
-    assert len(workload_of(gang(told, "pytorchjob-train")).groups) == 2
+    reported.see("pods", *made)
+    reported.step()
+    reported.see("owners", PYTORCH)
+    reported.step()
+    assert numbers(reported, "pytorchjob-train") == ("8", "4/4")
+    assert len(workload_of(gang(reported, "pytorchjob-train")).groups) == 2
 
 
 def test_a_pod_whose_owners_come_late_leaves_no_workload_behind() -> None:
-    told = node_states()
-    told.see("owners", LAUNCHER_JOB)
-    told.see("pods", launcher())
-    told.step()
-    assert set(told.cluster_state.registry.named) == {"team/job-mpi-launcher"}
-    statuses = StatusWriter(told.cluster_state, {})
-    assert statuses.take(told.now_s) == []
-    told.see("owners", MPI)
-    told.step()
-    told.step()
-    told_of = {each.name for each in statuses.take(told.now_s + 20.0) if isinstance(each, UpsertWorkload)}
-    assert told_of <= {"mpijob-mpi"}
-    assert set(told.cluster_state.registry.named) == {"team/mpijob-mpi"}
-    assert set(told.control.cluster.jobs) == {"team/mpijob-mpi"}
+    reported = node_states()
+    reported.see("owners", LAUNCHER_JOB)
+    reported.see("pods", launcher())
+    reported.step()
+    assert set(reported.cluster_state.registry.named) == {"team/job-mpi-launcher"}
+    statuses = StatusWriter(reported.cluster_state, {})
+    assert statuses.take(reported.now_s) == []
+    reported.see("owners", MPI)
+    reported.step()
+    reported.step()
+    progress = {
+        each.name for each in statuses.take(reported.now_s + 20.0) if isinstance(each, UpsertWorkload)
+    }
+    assert progress <= {"mpijob-mpi"}
+    assert set(reported.cluster_state.registry.named) == {"team/mpijob-mpi"}
+    assert set(reported.control.cluster.jobs) == {"team/mpijob-mpi"}
 
 
 def test_a_group_whose_pods_were_replaced_by_others_is_not_counted() -> None:
     """A rolling update: the new pods ask for something else, and come before the old ones go."""
-    told = node_states()
+    reported = node_states()
     web = maker("ReplicaSet", "apps/v1", "web", "w", {"replicas": 1})
     old, new = pod("old", owner=reference(web), gpus=2), pod("new", owner=reference(web), gpus=1)
-    told.see("owners", web)
-    told.see("pods", old)
-    told.step()
-    told.see("pods", new)
-    told.step()
-    told.gone("pods", "team/old", "u-old")
-    told.step()
-    assert numbers(told, "replicaset-web") == ("1", "0/1")
+    reported.see("owners", web)
+    reported.see("pods", old)
+    reported.step()
+    reported.see("pods", new)
+    reported.step()
+    reported.gone("pods", "team/old", "u-old")
+    reported.step()
+    assert numbers(reported, "replicaset-web") == ("1", "0/1")
 
 
 @pytest.mark.parametrize(

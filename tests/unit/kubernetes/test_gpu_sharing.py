@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.kubernetes.small_world import Told, node, pod, project
+from tests.unit.kubernetes.small_world import WatchProgress, node, pod, project
 
 from weir.api.answers import Explanation
 from weir.kubernetes.admission.shared_devices import share_changes
@@ -38,22 +38,22 @@ def labelled(name: str, *, taint: bool, version: str = "1") -> KubeNode:
     return made
 
 
-def told(*nodes: KubeNode) -> Told:
-    here = Told()
+def reported(*nodes: KubeNode) -> WatchProgress:
+    here = WatchProgress()
     here.see("projects", project("team", gpus=8))
     here.see("nodes", *nodes)
     here.step()
     return here
 
 
-def state(here: Told, name: str) -> str | None:
+def state(here: WatchProgress, name: str) -> str | None:
     found = here.control.cluster.nodes[here.control.cluster.node_at[name]]
     assert found is not None
     assert (SHARING_TAINT in found.taints) == (GPU_SHARING in found.labels)
     return found.labels.get(GPU_SHARING)
 
 
-def refusal(here: Told) -> str:
+def refusal(here: WatchProgress) -> str:
     here.step()
     if here.cluster_state.due_s == here.now_s:  # what the step found out concerns how pods are read
         here.step()
@@ -62,7 +62,7 @@ def refusal(here: Told) -> str:
 
 def test_a_static_pod_with_a_whole_device_closes_its_node_to_shares_until_it_is_gone() -> None:
     """The kubelet runs it whatever a scheduler or an admission policy says."""
-    here = told(labelled("n", taint=True))
+    here = reported(labelled("n", taint=True))
     assert (refusal(here), state(here, "n")) == ("", SET_ASIDE)
     static = pod("static", on="n", scheduler="default-scheduler", phase="Running")
     static.metadata.annotations = {"kubernetes.io/config.mirror": "1", "kubernetes.io/config.source": "file"}
@@ -78,7 +78,7 @@ def test_a_static_pod_with_a_whole_device_closes_its_node_to_shares_until_it_is_
 
 
 def test_the_list_of_shared_nodes_is_written_again_after_a_while() -> None:
-    here = told(labelled("n", taint=True))
+    here = reported(labelled("n", taint=True))
     refusal(here)
     names = SharedNodeList(here.cluster_state.node_states, "weir-system")
     assert names.due_s is None
@@ -90,7 +90,7 @@ def test_the_list_of_shared_nodes_is_written_again_after_a_while() -> None:
 
 
 def test_a_labelled_node_takes_shares_once_it_is_tainted_and_free_of_whole_devices() -> None:
-    here = told(node("n"))
+    here = reported(node("n"))
     assert (state(here, "n"), refusal(here)) == (None, NO_SHARED_NODES)
     here.see("pods", pod("other", on="n", scheduler="another", phase="Running"))
     here.see("nodes", labelled("n", taint=False))
@@ -108,7 +108,7 @@ def test_a_labelled_node_takes_shares_once_it_is_tainted_and_free_of_whole_devic
 def test_a_node_without_the_label_takes_no_whole_devices_until_its_shares_are_gone() -> None:
     bare = node("n")
     bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
-    here = told(node("n", shared=True))
+    here = reported(node("n", shared=True))
     here.see("pods", share("a", on="n", devices="0", start=1, phase="Running"))
     here.see("nodes", bare)
     here.step()
@@ -119,14 +119,14 @@ def test_a_node_without_the_label_takes_no_whole_devices_until_its_shares_are_go
 
 
 def test_shares_that_bind_themselves_to_a_node_for_whole_devices_dont_block_it() -> None:
-    here = told(node("n"))
+    here = reported(node("n"))
     here.see("pods", share("a", on="n", phase="Running"))
     here.step()
     assert state(here, "n") is None
 
 
 def test_the_taint_is_added_and_removed_beside_others_and_repeated_after_a_while() -> None:
-    here = told(labelled("n", taint=False, version="7"))
+    here = reported(labelled("n", taint=False, version="7"))
     taints = NodeTaints(here.cluster_state.node_states)
     (patch,) = taints.take(10.0)
     own = {"key": GPU_SHARING, "value": SET_ASIDE, "effect": "NoSchedule"}
@@ -179,7 +179,7 @@ def labels(shared: SharedNodes, now_s: float) -> list[tuple[str, Any]]:
 
 def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_back() -> None:
     busy, large, small = node("a"), node("b", gpus=8), node("c", gpus=2)
-    here = told(busy, large, small, node("d", gpus=1, cordoned=True))
+    here = reported(busy, large, small, node("d", gpus=1, cordoned=True))
     here.see("pods", pod("other", on="a", scheduler="another", phase="Running"))
     reasons: dict[str, Explanation] = {}
     shared = SharedNodes(here.cluster_state, reasons, RULES)
@@ -204,7 +204,7 @@ def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_b
 
 
 def test_shares_that_wait_for_their_quota_need_no_node() -> None:
-    here = told(node("free"), node("taken", shared=True))
+    here = reported(node("free"), node("taken", shared=True))
     here.see("pods", share("s"))
     here.step()
     reasons = {"team/pod-s": Explanation(why="over_limit", sentence="")}
@@ -215,7 +215,7 @@ def test_shares_that_wait_for_their_quota_need_no_node() -> None:
 
 
 def test_nodes_that_people_set_aside_are_never_taken_back() -> None:
-    here = told(node("n", shared=True))
+    here = reported(node("n", shared=True))
     shared = SharedNodes(here.cluster_state, {}, RULES)
     assert [labels(shared, at) for at in (0.0, 700.0, 1400.0)] == [[], [], []]
 
@@ -223,7 +223,7 @@ def test_nodes_that_people_set_aside_are_never_taken_back() -> None:
 def test_the_names_of_nodes_set_aside_are_written_when_they_change_and_by_each_leader() -> None:
     bare = node("c")
     bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
-    here = told(node("a"), labelled("b", taint=False), bare)
+    here = reported(node("a"), labelled("b", taint=False), bare)
     names = SharedNodeList(here.cluster_state.node_states, "weir-system")
     (write,) = names.take(0.0)
     assert write.path == "/apis/weir.dev/v1alpha1/sharednodes/weir-shared-nodes"

@@ -14,9 +14,9 @@ def template(
     limits: dict[str, Any] | None = None, *, init: bool = False, **annotations: str
 ) -> dict[str, Any]:
     container = {"name": "main", "resources": {"limits": limits or {"cpu": "1"}}}
-    said = {f"weir.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    answer = {f"weir.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
     return {
-        "metadata": {"annotations": said},
+        "metadata": {"annotations": answer},
         "spec": {"initContainers" if init else "containers": [container]},
     }
 

@@ -79,7 +79,7 @@ class Served(Scene):
                 made["metadata"].setdefault("annotations", {}).update(write.annotations)
                 self._tell("pods", self._change("pods", f"{write.namespace}/{write.name}", made))
                 bound.append(write.name)
-        self.told()
+        self.reported()
         self.backend.queue_view()
         return bound
 

@@ -383,8 +383,8 @@ kinds:
 def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
     with pytest.raises(InvalidFile) as refused:
         load_kinds(BROKEN, "own.yaml")
-    told = [str(each) for each in refused.value.mistakes]
-    assert len(told) == 6
+    reported = [str(each) for each in refused.value.mistakes]
+    assert len(reported) == 6
     for line, text in [
         (6, "has a bracket that isn't closed; write one such as"),
         (8, "write GROUP/VERSION such as batch/v1"),
@@ -393,11 +393,14 @@ def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
         (12, "'spec.x' is a single value; write a path to a list, such as spec.x.*"),
         (13, "is no condition; write one such as"),
     ]:
-        assert any(each.startswith(f"own.yaml:{line}: ") and text in each for each in told), (line, told)
+        assert any(each.startswith(f"own.yaml:{line}: ") and text in each for each in reported), (
+            line,
+            reported,
+        )
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         ("gang: label, pods: [{count: 1}]", "write owner, pod or a label such as a.io/b"),
         ("pods: [{count: 1, role: head}]", "write the label that tells the role of a pod of C too"),
@@ -408,7 +411,7 @@ def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
         ("pods: [{count: true}]", "true is no expression; write a number"),
     ],
 )
-def test_words_that_do_not_go_together_are_told(words, told):
+def test_words_that_do_not_go_together_are_told(words, reported):
     with pytest.raises(InvalidFile, match=r"own\.yaml:1: ") as refused:
         load_kinds(f"kinds: [{{kind: C, api: x.io/v1, resource: cs, {words}}}]", "own.yaml")
-    assert told in str(refused.value)
+    assert reported in str(refused.value)

@@ -7,10 +7,10 @@ from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
 from weir.kubernetes.writes.queue_finalizers import FINALIZER, IDLE_S, QueueFinalizers, leaving_messages
 from weir.state.events import WorkloadSubmitted
 
-from .small_world import Told, job, node, pod, project
+from .small_world import WatchProgress, job, node, pod, project
 
 
-class Watched(Told):
+class Watched(WatchProgress):
     """A small cluster whose finalizers are written as soon as they are asked for."""
 
     def __init__(self) -> None:
@@ -45,104 +45,104 @@ def running(name: str, uid: str) -> Any:
 
 
 def test_a_project_is_held_while_work_uses_it_and_let_go_when_it_was_idle() -> None:
-    told = Watched()
-    told.see("projects", project("team", finalizers=["example.com/other"]), project("idle"))
-    assert told.written() == {}
-    told.see("owners", job("train", "j1"))
-    told.see("pods", pod("train-0", owner=("train", "j1")))
-    assert told.written() == {"team": ["example.com/other", FINALIZER]}
-    assert told.written() == {}
-    told.see("projects", project("team", finalizers=["example.com/other", FINALIZER]))
-    assert told.written() == {}
-    told.gone("pods", "team/train-0", "u-train-0")
-    assert told.written() == {}
-    told.gone("owners", "train", "j1")
-    assert told.written() == {}
-    told.now_s += IDLE_S
-    assert told.protection.due_s is not None
-    assert told.protection.due_s <= told.now_s
-    assert told.written() == {"team": ["example.com/other"]}
+    reported = Watched()
+    reported.see("projects", project("team", finalizers=["example.com/other"]), project("idle"))
+    assert reported.written() == {}
+    reported.see("owners", job("train", "j1"))
+    reported.see("pods", pod("train-0", owner=("train", "j1")))
+    assert reported.written() == {"team": ["example.com/other", FINALIZER]}
+    assert reported.written() == {}
+    reported.see("projects", project("team", finalizers=["example.com/other", FINALIZER]))
+    assert reported.written() == {}
+    reported.gone("pods", "team/train-0", "u-train-0")
+    assert reported.written() == {}
+    reported.gone("owners", "train", "j1")
+    assert reported.written() == {}
+    reported.now_s += IDLE_S
+    assert reported.protection.due_s is not None
+    assert reported.protection.due_s <= reported.now_s
+    assert reported.written() == {"team": ["example.com/other"]}
 
 
 def test_a_deleted_project_goes_with_the_last_of_its_work() -> None:
-    told = Watched()
-    told.see("projects", project("team", finalizers=[FINALIZER]))
-    told.see("owners", job("train", "j1"), job("late", "j2"))
-    told.see("pods", running("train", "j1"))
-    told.step()
-    told.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
-    told.see("pods", pod("late-0", owner=("late", "j2")))
-    assert told.written() == {}
-    assert set(told.control.cluster.jobs) == {"team/job-train"}
-    late = told.cluster_state.registry.named["team/job-late"]
+    reported = Watched()
+    reported.see("projects", project("team", finalizers=[FINALIZER]))
+    reported.see("owners", job("train", "j1"), job("late", "j2"))
+    reported.see("pods", running("train", "j1"))
+    reported.step()
+    reported.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
+    reported.see("pods", pod("late-0", owner=("late", "j2")))
+    assert reported.written() == {}
+    assert set(reported.control.cluster.jobs) == {"team/job-train"}
+    late = reported.cluster_state.registry.named["team/job-late"]
     assert late.refusal.startswith("Project team is being deleted and takes no new work: ")
-    assert told.messages() == {
+    assert reported.messages() == {
         ("Project", "team"): "It is being deleted. It stays until Job team/late, Job team/train have ended, "
         "and takes no new work."
     }
-    told.see("owners", job("train", "j1", over="Complete"))
-    told.gone("pods", "team/train-0", "u-train-0")
-    assert told.written() == {}
-    told.gone("owners", "late", "j2")
-    told.gone("pods", "team/late-0", "u-late-0")
-    assert told.written() == {"team": []}
-    assert told.messages() == {("Project", "team"): "It is being deleted."}
+    reported.see("owners", job("train", "j1", over="Complete"))
+    reported.gone("pods", "team/train-0", "u-train-0")
+    assert reported.written() == {}
+    reported.gone("owners", "late", "j2")
+    reported.gone("pods", "team/late-0", "u-late-0")
+    assert reported.written() == {"team": []}
+    assert reported.messages() == {("Project", "team"): "It is being deleted."}
     other = project("team", deleting=True, finalizers=[FINALIZER, "example.com/other"])
-    told.see("projects", other)
-    told.step()
-    assert told.messages() == {
+    reported.see("projects", other)
+    reported.step()
+    assert reported.messages() == {
         ("Project", "team"): "It is being deleted. It stays until its finalizer example.com/other is removed."
     }
 
 
 def test_work_that_waits_leaves_control_when_its_project_is_deleted() -> None:
-    told = Watched()
-    told.see("projects", project("team"))
-    told.see("owners", job("train", "j1"))
-    told.see("pods", pod("train-0", owner=("train", "j1")))
-    told.step()
-    told.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
-    assert [type(fact) for fact in told.step()] == [WorkloadFinished]
-    assert told.cluster_state.registry.named["team/job-train"].uses == "team"
-    told.see("projects", project("other", "team"), project("team", "elsewhere", deleting=True))
-    (submitted,) = [fact for fact in told.step() if isinstance(fact, WorkloadSubmitted)]
+    reported = Watched()
+    reported.see("projects", project("team"))
+    reported.see("owners", job("train", "j1"))
+    reported.see("pods", pod("train-0", owner=("train", "j1")))
+    reported.step()
+    reported.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
+    assert [type(fact) for fact in reported.step()] == [WorkloadFinished]
+    assert reported.cluster_state.registry.named["team/job-train"].uses == "team"
+    reported.see("projects", project("other", "team"), project("team", "elsewhere", deleting=True))
+    (submitted,) = [fact for fact in reported.step() if isinstance(fact, WorkloadSubmitted)]
     assert submitted.workload.project == "other"
 
 
 def test_no_finalizer_is_added_to_what_is_being_deleted() -> None:
-    told = Watched()
-    told.see("projects", project("team", deleting=True, finalizers=["example.com/other"]))
-    told.see("owners", job("train", "j1"))
-    told.see("pods", running("train", "j1"))
-    assert told.written() == {}
+    reported = Watched()
+    reported.see("projects", project("team", deleting=True, finalizers=["example.com/other"]))
+    reported.see("owners", job("train", "j1"))
+    reported.see("pods", running("train", "j1"))
+    assert reported.written() == {}
 
 
 def test_departments_above_work_are_held() -> None:
-    told = Watched()
-    told.see("departments", department("lab"), department("group", "lab"), department("empty", "lab"))
+    reported = Watched()
+    reported.see("departments", department("lab"), department("group", "lab"), department("empty", "lab"))
     team = project("team")
     team.spec["department"] = "group"
-    told.see("projects", team)
-    told.see("owners", job("train", "j1"))
-    told.see("pods", pod("train-0", owner=("train", "j1")))
-    assert told.written() == {"team": [FINALIZER], "group": [FINALIZER], "lab": [FINALIZER]}
-    told.see("departments", department("group", "lab", deleting=True, held=True))
-    told.step()
-    assert told.messages() == {
+    reported.see("projects", team)
+    reported.see("owners", job("train", "j1"))
+    reported.see("pods", pod("train-0", owner=("train", "j1")))
+    assert reported.written() == {"team": [FINALIZER], "group": [FINALIZER], "lab": [FINALIZER]}
+    reported.see("departments", department("group", "lab", deleting=True, held=True))
+    reported.step()
+    assert reported.messages() == {
         ("Department", "group"): "It is being deleted. It stays until team has no work or another department."
     }
     moved = project("team")
     moved.spec["department"] = "lab"
-    told.see("projects", moved)
-    assert told.written()["group"] == []
+    reported.see("projects", moved)
+    assert reported.written()["group"] == []
 
 
 def test_a_write_without_effect_is_repeated() -> None:
-    told = Watched()
-    told.see("projects", project("team"))
-    told.see("owners", job("train", "j1"))
-    told.see("pods", pod("train-0", owner=("train", "j1")))
-    assert told.written() == {"team": [FINALIZER]}
-    assert told.written() == {}
-    told.now_s += 60.0
-    assert told.written() == {"team": [FINALIZER]}
+    reported = Watched()
+    reported.see("projects", project("team"))
+    reported.see("owners", job("train", "j1"))
+    reported.see("pods", pod("train-0", owner=("train", "j1")))
+    assert reported.written() == {"team": [FINALIZER]}
+    assert reported.written() == {}
+    reported.now_s += 60.0
+    assert reported.written() == {"team": [FINALIZER]}

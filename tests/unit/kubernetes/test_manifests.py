@@ -190,15 +190,15 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), WRONG)
+@pytest.mark.parametrize(("words", "reported"), WRONG)
 def test_a_wrong_option_is_refused_in_one_sentence(
-    words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["kube", "manifests", *words]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert told in said.err
-    assert len(said.err.strip().splitlines()) == 1
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert reported in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
 
 
 def test_lists_of_devices_and_sources_are_read() -> None:

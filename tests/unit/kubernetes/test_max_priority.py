@@ -5,7 +5,7 @@ from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
 from weir.kubernetes.writes.operations import EmitEvent
 from weir.kubernetes.writes.statuses import StatusWriter
 
-from .small_world import Told, job, node, pod
+from .small_world import WatchProgress, job, node, pod
 
 NAME = "team/job-urgent"
 
@@ -15,20 +15,20 @@ def team(most: int | None) -> QuotaObject:
     return QuotaObject(QueueMetadata("team", uid="p-team"), spec)
 
 
-def cluster(most: int | None, priority: int = 1000) -> Told:
-    told = Told()
-    told.see("nodes", node("n1"))
-    told.see("projects", team(most))
-    told.see("owners", job("urgent", "j1"))
+def cluster(most: int | None, priority: int = 1000) -> WatchProgress:
+    reported = WatchProgress()
+    reported.see("nodes", node("n1"))
+    reported.see("projects", team(most))
+    reported.see("owners", job("urgent", "j1"))
     urgent = pod("u-0", owner=("urgent", "j1"))
     urgent.spec.priority_class_name, urgent.spec.priority = "night", priority
-    told.see("pods", urgent)
-    told.step()
-    return told
+    reported.see("pods", urgent)
+    reported.step()
+    return reported
 
 
-def priority_of(told: Told) -> tuple[int, bool]:
-    spec = told.control.cluster.jobs[NAME].spec
+def priority_of(reported: WatchProgress) -> tuple[int, bool]:
+    spec = reported.control.cluster.jobs[NAME].spec
     return spec.priority, spec.preemptible
 
 
@@ -40,21 +40,21 @@ def test_a_higher_priority_counts_as_the_highest_of_the_project() -> None:
 
 
 def test_a_change_of_the_highest_priority_holds_for_what_is_there() -> None:
-    told = cluster(None)
+    reported = cluster(None)
     for most, counts in ((60, 60), (120, 120), (None, 1000)):
-        told.see("projects", team(most))
-        told.step()
-        assert priority_of(told)[0] == counts
+        reported.see("projects", team(most))
+        reported.step()
+        assert priority_of(reported)[0] == counts
 
 
 def test_the_workload_says_that_its_priority_counts_as_another() -> None:
-    for most, said in ((60, ["Its priority 1000 counts as 60, the highest of project team."]), (None, [])):
-        told = cluster(most)
-        statuses = StatusWriter(told.cluster_state, {})
-        list(statuses.take(told.now_s + 20.0))
-        gang = told.cluster_state.registry.named[NAME]
+    for most, answer in ((60, ["Its priority 1000 counts as 60, the highest of project team."]), (None, [])):
+        reported = cluster(most)
+        statuses = StatusWriter(reported.cluster_state, {})
+        list(statuses.take(reported.now_s + 20.0))
+        gang = reported.cluster_state.registry.named[NAME]
         events: list[EmitEvent] = statuses._events.get(gang, [])
-        assert [each.note for each in events if each.reason == "PriorityCapped"] == said
+        assert [each.note for each in events if each.reason == "PriorityCapped"] == answer
 
 
 def test_caps_by_user_are_no_field_of_a_project_on_a_cluster() -> None:

@@ -12,7 +12,7 @@ from .small_world import node
 GiB = 1 << 30
 
 
-def told(node_states: NodeStates) -> dict[str, Node | None]:
+def reported(node_states: NodeStates) -> dict[str, Node | None]:
     return {
         fact.node.name if isinstance(fact, NodeSet) else fact.name: fact.node
         if isinstance(fact, NodeSet)
@@ -43,18 +43,18 @@ def test_memory_of_other_vendors() -> None:
 def test_what_is_not_new_is_not_told() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
-    assert list(told(node_states)) == ["n1"]
+    assert list(reported(node_states)) == ["n1"]
     node_states.set(node("n1"))  # a heartbeat
-    assert told(node_states) == {}
+    assert reported(node_states) == {}
     node_states.gone("n1")
-    assert told(node_states) == {"n1": None}
+    assert reported(node_states) == {"n1": None}
     assert "n1" not in node_states
 
 
 def test_a_cordoned_node_is_tainted() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1", cordoned=True))
-    made = told(node_states)["n1"]
+    made = reported(node_states)["n1"]
     assert made is not None
     assert [taint.key for taint in made.taints] == ["node.kubernetes.io/unschedulable"]
 
@@ -62,15 +62,15 @@ def test_a_cordoned_node_is_tainted() -> None:
 def test_what_others_hold_is_taken_off_whenever_it_is_heard_of() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.foreign("p", held("n1", 4000, 2, "m"))
-    assert told(node_states) == {}
+    assert reported(node_states) == {}
     node_states.set(node("n1"))
-    made = told(node_states)["n1"]
+    made = reported(node_states)["n1"]
     assert made is not None
     assert (made.capacity["cpu"], made.capacity["pods"]) == (60_000, 109)
     assert made.foreign_devices == (2, 3)
     assert made.foreign_marks == {"m": 1}
     node_states.foreign("p", None)
-    made = told(node_states)["n1"]
+    made = reported(node_states)["n1"]
     assert made is not None
     assert (made.capacity["cpu"], made.foreign_devices) == (64_000, ())
 
@@ -79,9 +79,9 @@ def test_devices_of_others_are_none_of_ours() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
     node_states.foreign("p", held("n1", 1000, 2))
-    told(node_states)
+    reported(node_states)
     node_states.ours("q", PodUsage("n1", Request(devices=1), (3,)))  # bound before others were heard of
-    made = told(node_states)["n1"]
+    made = reported(node_states)["n1"]
     assert made is not None
     assert made.foreign_devices == (1, 2)
     assert node_states.free_devices("n1", Request(devices=1)) == (0,)
@@ -113,11 +113,11 @@ def test_where_both_bound_in_one_moment_others_get_devices_of_their_own_once_the
     node_states.ours("a", PodUsage("n1", Request(devices=1), (2,)))
     node_states.ours("b", PodUsage("n1", whole, (0, 1)))
     node_states.foreign("p", held("n1", 1000, 2))
-    made = told(node_states)["n1"]
+    made = reported(node_states)["n1"]
     assert made is not None
     assert set(made.foreign_devices) | {0, 1, 2} == {0, 1, 2, 3}  # nothing is left
     node_states.ours("b", None)
-    made = told(node_states)["n1"]
+    made = reported(node_states)["n1"]
     assert made is not None
     assert made.foreign_devices == (1, 3)
     place = PodUsage("n1", whole, (0, 1))
@@ -145,9 +145,9 @@ def test_every_node_has_every_port() -> None:
     node_states.set(node("n1"))
     node_states.set(node("n2"))
     node_states.foreign("p", ForeignUsage("n1", (("hostport/TCP/80", ADDRESSES_MOST), ("pods", 1))))
-    told(node_states)
+    reported(node_states)
     node_states.use_unstated(("hostport/TCP/80", "hostport/TCP/80/10.0.0.1"))
-    made = told(node_states)
+    made = reported(node_states)
     ports = {
         name: [each.capacity[port] for port in ("hostport/TCP/80", "hostport/TCP/80/10.0.0.1")]
         for name, each in made.items()
@@ -163,10 +163,10 @@ def test_a_node_takes_only_so_many_volumes_of_a_driver_and_others_any_number() -
         node_states.set(node(name))
     node_states.use_unstated({disks})
     node_states.foreign("p", ForeignUsage("n1", (("pods", 1),)))
-    has = {name: each.capacity[disks] for name, each in told(node_states).items() if each is not None}
+    has = {name: each.capacity[disks] for name, each in reported(node_states).items() if each is not None}
     assert has == {"n1": 2, "n2": PLENTY}
     node_states.remark("p", (), ((disks, 1),))
-    made = told(node_states)["n1"]
+    made = reported(node_states)["n1"]
     assert made is not None
     assert made.capacity[disks] == 1
     for at in (1, 2):

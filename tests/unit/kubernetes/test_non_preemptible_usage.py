@@ -66,18 +66,18 @@ def test_what_weir_bound_stays_what_it_is_when_its_quota_shrinks() -> None:
     (bind,) = here.step()
     assert isinstance(bind, Bind)
     here.backend.take_outcome(bind, WriteDone())
-    said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
-    here.hear("pods", fixed("kept", gpus=8, **said))
+    answer = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
+    here.hear("pods", fixed("kept", gpus=8, **answer))
     here.step()
     here.now_s += 2.0
-    (kept,) = status_of(here.told())["allocations"]
+    (kept,) = status_of(here.reported())["allocations"]
     assert "selfBound" not in kept
     after = begun(quota=2)
     allocation = AllocationStatus(
         "u-kept", bind.node, kept["devices"], start=1, preemptible=kept["preemptible"]
     )
     after.hear("workloads", record("pod-kept", "u-kept", allocation))
-    after.hear("pods", fixed("kept", gpus=8, **said))
+    after.hear("pods", fixed("kept", gpus=8, **answer))
     after.step()
     assert specs(after) == {"pod-kept": (False, False)}
 
@@ -87,7 +87,7 @@ def test_a_restart_does_not_launder_a_pod_that_bound_itself() -> None:
     here.hear("pods", fixed("self", gpus=8, on="n1", devices="0,1,2,3,4,5,6,7", start=1, phase="Running"))
     here.step()
     here.now_s += 2.0
-    (kept,) = status_of(here.told())["allocations"]
+    (kept,) = status_of(here.reported())["allocations"]
     assert kept["selfBound"] is True
     after = begun()
     allocation = AllocationStatus("u-self", "n1", kept["devices"], start=kept["start"], self_bound=True)
@@ -124,14 +124,14 @@ def test_a_borrower_that_says_later_that_it_is_not_preemptible_gives_way_all_the
     here.hear("pods", pod("borrows", gpus=8))
     (bind,) = here.step()
     here.backend.take_outcome(bind, WriteDone())
-    said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
-    here.hear("pods", fixed("borrows", gpus=8, **said))
+    answer = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
+    here.hear("pods", fixed("borrows", gpus=8, **answer))
     here.step()
     assert specs(here) == {"pod-borrows": (True, False)}
     after = begun(quota=2)
     allocation = AllocationStatus("u-borrows", bind.node, list(range(8)), start=1)
     after.hear("workloads", record("pod-borrows", "u-borrows", allocation))
-    after.hear("pods", fixed("borrows", gpus=8, **said))
+    after.hear("pods", fixed("borrows", gpus=8, **answer))
     after.step()
     assert specs(after) == {"pod-borrows": (True, False)}
 

@@ -27,7 +27,7 @@ from weir.model.reasons import ReasonCode as Code
 from weir.service.pending_reasons import PendingReasons
 from weir.state.events import PodKey
 
-from .small_world import Told, job, node, pod, project
+from .small_world import WatchProgress, job, node, pod, project
 from .test_backend import Scene
 
 BUYS_NODES = {
@@ -56,8 +56,8 @@ def test_no_node_is_bought_for_work_over_its_quota_unless_the_settings_say_so(co
     for is_on, expected in ((False, "OverQuota"), (True, "Unschedulable")):
         waiting.here.backend.set_scale_up_over_quota(is_on)
         is_up = waiting.here.backend.statuses.scale_up_over_quota
-        ((_, told),) = pod_reasons(waiting.gang, why, is_up)
-        assert condition_reason(told) == expected
+        ((_, reported),) = pod_reasons(waiting.gang, why, is_up)
+        assert condition_reason(reported) == expected
 
 
 def test_other_codes_are_their_own_words() -> None:
@@ -141,7 +141,7 @@ def test_a_reason_is_written_at_once_and_an_event_of_the_workload_once_it_can_be
     thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), WorkloadSpec(OwnerFields("j1")))
     here.hear("workloads", thing)
     here.step()
-    (event,) = (each for each in here.told() if isinstance(each, EmitEvent))
+    (event,) = (each for each in here.reported() if isinstance(each, EmitEvent))
     assert (event.reason, event.regarding.kind, event.regarding.uid) == ("Waiting", "Workload", "w1")
 
 
@@ -187,7 +187,7 @@ def test_events_of_work_that_waits_go_first() -> None:
             if len(self.posted) == 3:
                 self.all.set()
 
-    async def said() -> list[str]:
+    async def answer() -> list[str]:
         api = Api()
         recorder = EventRecorder(api, AlwaysLeader(), per_s=1000.0, waiting_most=3, busy=lambda: False)  # type: ignore[arg-type]
         for name, waits in (("a", False), ("b", False), ("c", True), ("d", True)):
@@ -197,30 +197,30 @@ def test_events_of_work_that_waits_go_first() -> None:
         running.cancel()
         return api.posted
 
-    assert asyncio.run(said()) == ["c", "d", "b"]
+    assert asyncio.run(answer()) == ["c", "d", "b"]
 
 
 def test_pods_that_come_back_after_a_stop_wait_for_the_next_decision_before_they_are_told() -> None:
     """In a large reclaim the decision follows at once, and says why they wait."""
-    told = Told()
-    told.see("nodes", node("n1"))
-    told.see("projects", project("team"))
-    told.see("owners", job("train", "j1"))
-    told.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Running"))
-    told.step()
+    reported = WatchProgress()
+    reported.see("nodes", node("n1"))
+    reported.see("projects", project("team"))
+    reported.see("owners", job("train", "j1"))
+    reported.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Running"))
+    reported.step()
     reasons: dict[str, Explanation] = {}
-    statuses = StatusWriter(told.cluster_state, reasons)
-    list(statuses.take(told.now_s + 20.0))
-    gang = told.cluster_state.registry.named["team/job-train"]
+    statuses = StatusWriter(reported.cluster_state, reasons)
+    list(statuses.take(reported.now_s + 20.0))
+    gang = reported.cluster_state.registry.named["team/job-train"]
     cause = EvictionCause(EvictionRule.RECLAIM_QUOTA, "other/job-a", "stopped for other/job-a")
     statuses.stops(gang, StopPod(PodKey(gang.name, 0, 0), 1, 30.0, cause), 100.0)
-    told.gone("pods", "team/t-0", "u-t-0")
-    told.now_s = 110.0
-    told.step(after_s=0.0)
+    reported.gone("pods", "team/t-0", "u-t-0")
+    reported.now_s = 110.0
+    reported.step(after_s=0.0)
     list(statuses.take(110.0))
-    told.see("pods", pod("t-1", owner=("train", "j1")))
-    told.now_s = 120.0
-    told.step(after_s=0.0)
+    reported.see("pods", pod("t-1", owner=("train", "j1")))
+    reported.now_s = 120.0
+    reported.step(after_s=0.0)
     assert not _why_of(statuses.take(120.0))
     reasons[gang.name] = Explanation(why=Code.INSUFFICIENT_CAPACITY, sentence="full")
     statuses.reasons_changed([gang.name])
@@ -238,14 +238,14 @@ def _why_of(writes: Iterable[Write | EmitEvent]) -> set[str]:
 
 
 def test_a_pod_that_waits_beside_one_on_a_lost_node_is_told_why() -> None:
-    told = Told()
-    told.see("nodes", node("n1"))
-    told.see("projects", project("team"))
-    told.see("owners", job("train", "j1", 2))
-    told.see("pods", pod("t-0", owner=("train", "j1"), on="gone", start=1, devices="0", phase="Running"))
-    told.see("pods", pod("t-1", owner=("train", "j1")))
-    told.step()
-    statuses = StatusWriter(told.cluster_state, {})
-    writes = [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]
+    reported = WatchProgress()
+    reported.see("nodes", node("n1"))
+    reported.see("projects", project("team"))
+    reported.see("owners", job("train", "j1", 2))
+    reported.see("pods", pod("t-0", owner=("train", "j1"), on="gone", start=1, devices="0", phase="Running"))
+    reported.see("pods", pod("t-1", owner=("train", "j1")))
+    reported.step()
+    statuses = StatusWriter(reported.cluster_state, {})
+    writes = [*statuses.take(reported.now_s), *statuses.take(reported.now_s + 20.0)]
     paths = [each.path for each in writes if isinstance(each, PatchStatus) and not each.inside]
     assert paths == ["/api/v1/namespaces/team/pods/t-1"]

@@ -39,9 +39,9 @@ def test_what_cannot_be_read_is_left_out_in_the_words_of_the_object() -> None:
     )
     assert [queue.name for queue in tree.queues] == ["c"]
     assert "quota.gpu: 'four' is not a quantity; write" in tree.refused["Project", "a"]
-    said = tree.refused["Project", "b"]
-    assert "unknown key maxRuntme; did you mean maxRuntime?" in said
-    assert "times.idleLimit: 'x' is not a duration; write" in said
+    answer = tree.refused["Project", "b"]
+    assert "unknown key maxRuntme; did you mean maxRuntime?" in answer
+    assert "times.idleLimit: 'x' is not a duration; write" in answer
 
 
 def test_a_name_belongs_to_the_older_of_two() -> None:

@@ -26,20 +26,20 @@ class Site(Server):
 async def test_eviction_of_a_plan_is_over_with_the_first_refusal(fault: ApiRefused) -> None:
     server = Site()
     server.faults = [fault]
-    async with acting_on(server, Pace(first_s=0.001)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.001)) as (writer, reported):
         writer.submit([Evict("n", "a", "u")])
-        await until(lambda: bool(told))
-    assert [outcome for _, outcome in told] == [WriteRefused(fault.status, str(fault))]
+        await until(lambda: bool(reported))
+    assert [outcome for _, outcome in reported] == [WriteRefused(fault.status, str(fault))]
     assert server.came == ["POST n/pods/a/eviction"]
 
 
 async def test_eviction_that_insists_is_tried_until_the_budget_allows_it() -> None:
     server = Site()
     server.faults = [BY_BUDGET, BY_BUDGET, BY_BUDGET]
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (writer, reported):
         writer.submit([Evict("n", "a", "u", insists=True)])
-        await until(lambda: len(told) == 2)
-    assert [outcome for _, outcome in told] == [WriteDelayed("Cannot evict pod."), WriteDone()]
+        await until(lambda: len(reported) == 2)
+    assert [outcome for _, outcome in reported] == [WriteDelayed("Cannot evict pod."), WriteDone()]
 
 
 BUSY = TooManyRequests(429, "", "busy", retry_after_s=0.0, by_budget=False)
@@ -58,34 +58,34 @@ async def test_eviction_of_a_plan_is_given_up_when_the_server_has_failed_for_lon
 ) -> None:
     server = Site()
     server.faults = [fault]
-    async with acting_on(server, pace) as (writer, told):
+    async with acting_on(server, pace) as (writer, reported):
         writer.submit([Evict("n", "a", "u")])
-        await until(lambda: bool(told))
-    (outcome,) = [outcome for _, outcome in told]
+        await until(lambda: bool(reported))
+    (outcome,) = [outcome for _, outcome in reported]
     assert not isinstance(outcome, WriteDone)
 
 
 async def test_eviction_of_a_plan_outlasts_a_server_that_is_only_busy() -> None:
     server = Site()
     server.faults = [BUSY, BUSY]
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (writer, reported):
         writer.submit([Evict("n", "a", "u")])
-        await until(lambda: bool(told))
-    assert [outcome for _, outcome in told] == [WriteDone()]
+        await until(lambda: bool(reported))
+    assert [outcome for _, outcome in reported] == [WriteDone()]
 
 
 async def test_time_in_the_queue_before_the_first_try_does_not_count_as_trying() -> None:
     server = Site()
     server.lets.clear()
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.05, in_flight=1)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.05, in_flight=1)) as (writer, reported):
         writer.submit([Evict("n", "a", "u")])
         await until(lambda: len(server.came) == 1)
         writer.submit([Evict("n", "b", "u")])
         await asyncio.sleep(0.1)
         server.faults = [BROKEN, BROKEN]
         server.lets.set()
-        await until(lambda: len(told) == 2)
-    outcomes = {write.object_path[-1]: outcome for write, outcome in told}
+        await until(lambda: len(reported) == 2)
+    outcomes = {write.object_path[-1]: outcome for write, outcome in reported}
     assert not isinstance(outcomes["a"], WriteDone)
     assert isinstance(outcomes["b"], WriteDone)
 
@@ -104,18 +104,18 @@ async def test_overriding_eviction_deletes_the_pod_of_that_uid(
 ) -> None:
     server = Site()
     server.faults = [fault, *second]
-    async with acting_on(server, Pace(first_s=0.001)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.001)) as (writer, reported):
         writer.submit([Evict("n", "a", "u", overrides=True)])
-        await until(lambda: bool(told))
-    assert [each for _, each in told] == [outcome]
+        await until(lambda: bool(reported))
+    assert [each for _, each in reported] == [outcome]
     assert server.came == ["POST n/pods/a/eviction", "DELETE n/pods/a u"]
 
 
 async def test_overriding_eviction_deletes_nothing_where_no_budget_refuses() -> None:
     server = Site()
     server.faults = [FORBIDDEN]
-    async with acting_on(server, Pace(first_s=0.001)) as (writer, told):
+    async with acting_on(server, Pace(first_s=0.001)) as (writer, reported):
         writer.submit([Evict("n", "a", "u", overrides=True)])
-        await until(lambda: bool(told))
-    assert [outcome for _, outcome in told] == [WriteRefused(403, str(FORBIDDEN))]
+        await until(lambda: bool(reported))
+    assert [outcome for _, outcome in reported] == [WriteRefused(403, str(FORBIDDEN))]
     assert server.came == ["POST n/pods/a/eviction"]

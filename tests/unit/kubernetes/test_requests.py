@@ -30,12 +30,12 @@ NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
 GI = 1 << 30
 
 
-def asked(said=Annotations(), devices=DeviceResources(), **spec):  # noqa: B008
-    return parse_request(pod(**spec), said, devices=devices)
+def asked(answer=Annotations(), devices=DeviceResources(), **spec):  # noqa: B008
+    return parse_request(pod(**spec), answer, devices=devices)
 
 
-def request(said=Annotations(), **spec):  # noqa: B008
-    result = asked(said, **spec)
+def request(answer=Annotations(), **spec):  # noqa: B008
+    result = asked(answer, **spec)
     assert result.refusals == ()
     return result.request
 
@@ -130,15 +130,15 @@ def test_further_resources_are_counted_under_their_names():
 
 
 def test_a_quantity_that_cannot_be_read_is_told_with_its_resource():
-    (told,) = asked(containers=[container(requests={"memory": "lots"})]).refusals
-    assert told.startswith("memory: 'lots' is not a quantity: write")
+    (reported,) = asked(containers=[container(requests={"memory": "lots"})]).refusals
+    assert reported.startswith("memory: 'lots' is not a quantity: write")
 
 
 # Devices
 
 
 @pytest.mark.parametrize(
-    ("said", "devices", "share_milli", "gpu_memory"),
+    ("answer", "devices", "share_milli", "gpu_memory"),
     [
         (Annotations(fraction_milli=500), 1, 500, 0),
         (Annotations(fraction_milli=250, devices=2), 2, 250, 0),
@@ -147,13 +147,13 @@ def test_a_quantity_that_cannot_be_read_is_told_with_its_resource():
         (Annotations(fraction_milli=1000), 1, 1000, 0),
     ],
 )
-def test_a_part_of_a_device_is_what_was_said(said, devices, share_milli, gpu_memory):
-    found = request(said)
+def test_a_part_of_a_device_is_what_was_said(answer, devices, share_milli, gpu_memory):
+    found = request(answer)
     assert (found.devices, found.share_milli, found.gpu_memory) == (devices, share_milli, gpu_memory)
 
 
 @pytest.mark.parametrize(
-    ("said", "resources", "told"),
+    ("answer", "resources", "reported"),
     [
         (
             Annotations(fraction_milli=500),
@@ -168,15 +168,15 @@ def test_a_part_of_a_device_is_what_was_said(said, devices, share_milli, gpu_mem
         (Annotations(), {NVIDIA: "2000"}, "more than a node can have: ask for fewer"),
     ],
 )
-def test_devices_that_cannot_be_had_are_told_what_to_write(said, resources, told):
-    (sentence,) = asked(said, containers=[container(requests=resources)]).refusals
-    assert told in sentence
+def test_devices_that_cannot_be_had_are_told_what_to_write(answer, resources, reported):
+    (sentence,) = asked(answer, containers=[container(requests=resources)]).refusals
+    assert reported in sentence
 
 
 def test_claims_of_devices_are_not_placed():
-    (told,) = asked(resourceClaims=[{"name": "gpus"}]).refusals
-    assert "resource claims (gpus)" in told
-    assert "nvidia.com/gpu: 1" in told
+    (reported,) = asked(resourceClaims=[{"name": "gpus"}]).refusals
+    assert "resource claims (gpus)" in reported
+    assert "nvidia.com/gpu: 1" in reported
 
 
 def test_pods_keep_off_nodes_with_other_devices_only_where_there_are_some():
@@ -328,11 +328,11 @@ def test_neighbours_and_volumes_become_part_of_the_request():
 
 
 @pytest.mark.parametrize(
-    ("said", "deadline", "runtime"),
+    ("answer", "deadline", "runtime"),
     [(None, None, None), (60.0, None, 60.0), (None, 30, 30.0), (60.0, 30, 30.0), (60.0, 90, 60.0)],
 )
-def test_the_sooner_of_two_ends_holds(said, deadline, runtime):
-    assert asked(Annotations(max_runtime_s=said), activeDeadlineSeconds=deadline).max_runtime_s == runtime
+def test_the_sooner_of_two_ends_holds(answer, deadline, runtime):
+    assert asked(Annotations(max_runtime_s=answer), activeDeadlineSeconds=deadline).max_runtime_s == runtime
 
 
 def test_who_may_not_take_and_how_long_a_pod_may_stop():
@@ -348,7 +348,7 @@ def test_gates_are_named():
 
 
 @pytest.mark.parametrize(
-    ("spec", "said", "priority"),
+    ("spec", "answer", "priority"),
     [
         ({}, None, None),
         ({"priority": 0}, None, None),  # every pod has one; without a class it says nothing
@@ -360,5 +360,5 @@ def test_gates_are_named():
         ({"priority": 7, "priorityClassName": "mine"}, "build", 7),
     ],
 )
-def test_priority_comes_from_a_class_that_is_named(spec, said, priority):
-    assert priority_of(pod(**spec), Annotations(priority_class=said), {"mine": 70}) == priority
+def test_priority_comes_from_a_class_that_is_named(spec, answer, priority):
+    assert priority_of(pod(**spec), Annotations(priority_class=answer), {"mine": 70}) == priority

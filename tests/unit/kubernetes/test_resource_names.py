@@ -66,8 +66,8 @@ def test_a_pod_says_which_resource_no_node_has_and_starts_once_one_has_it(
     here = begun()
     here.hear("pods", asking("widget", "example.com/widget"))
     here.step()
-    told = "A pod asks for example.com/widget, which no node has: leave it out of its resources."
-    assert told in str(status_of(here.told()))
+    reported = "A pod asks for example.com/widget, which no node has: leave it out of its resources."
+    assert reported in str(status_of(here.reported()))
     has = node("n2")
     has.status.allocatable["example.com/widget"] = "1"
     here.hear("nodes", has)
@@ -98,5 +98,5 @@ def test_host_ports_that_users_choose_are_bounded(monkeypatch: pytest.MonkeyPatc
     assert sum(name.startswith("hostport/") for name in here.control.cluster.rows.names) == 8
     assert here.backend.cluster_state.registry.named["team/pod-p-06"].reported_gate is None
     gate = here.backend.cluster_state.registry.named["team/pod-p-07"].reported_gate
-    told = "A pod asks for hostport/TCP/80/10.0.0.7, and pods may use 8 different host ports in a cluster"
-    assert gate == f"{told}: use one that other pods use, or none."
+    reported = "A pod asks for hostport/TCP/80/10.0.0.7, and pods may use 8 different host ports in a cluster"
+    assert gate == f"{reported}: use one that other pods use, or none."

@@ -8,7 +8,7 @@ from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_pa
 from weir.kubernetes.crd.queue_tree import QueueObject
 
 READING = PodRules(
-    "weir", {"nvidia.com/gpu"}.__contains__, lambda _pod, said: ["odd"] if said.min_pods == 13 else []
+    "weir", {"nvidia.com/gpu"}.__contains__, lambda _pod, answer: ["odd"] if answer.min_pods == 13 else []
 )
 
 
@@ -84,23 +84,23 @@ def test_an_object_beyond_all_measure_is_refused_and_not_read() -> None:
         raise AssertionError("it was read")
 
     reading = PodRules("weir", {"nvidia.com/gpu"}.__contains__, unread)
-    told = ["the spec has more than 10000 keys and list entries: make it smaller"]
+    reported = ["the spec has more than 10000 keys and list entries: make it smaller"]
     many = {f"a.io/r{at}": "1" for at in range(10_000)}
     large = pod(tolerations=[{"key": f"k{at}"} for at in range(5_000)])
     wide = pod(nodeSelector=many)
     for one in (large, wide):
-        assert review_errors(asked(one), ONE, reading) == told
+        assert review_errors(asked(one), ONE, reading) == reported
         assert review_errors(asked(one, oldObject=one, operation="UPDATE"), ONE, reading) == []
         assert review_errors(asked(one, namespace="elsewhere"), ONE, reading) == []
     queue = {"metadata": {"name": "q"}, "spec": {"quota": many}}
-    assert review_errors(asked(queue, "Project", name="q"), ONE, READING) == told
+    assert review_errors(asked(queue, "Project", name="q"), ONE, READING) == reported
 
 
 @pytest.mark.parametrize("key", ["gpus", "start"])
 def test_a_template_with_a_key_that_weir_writes_is_refused_where_it_is_new(key: str) -> None:
     bad = job(pod(words={f"weir.dev/{key}": "1"}))
-    told = [f"weir.dev/{key} is written by Weir alone: leave it out of the pods' template"]
-    assert review_errors(asked(bad, "Job"), ONE, READING) == told
+    reported = [f"weir.dev/{key} is written by Weir alone: leave it out of the pods' template"]
+    assert review_errors(asked(bad, "Job"), ONE, READING) == reported
     assert review_errors(asked(bad, "Job", oldObject=bad, operation="UPDATE"), ONE, READING) == []
     assert review_errors(asked(pod(words={f"weir.dev/{key}": "1"})), ONE, READING) == []
 
@@ -141,33 +141,35 @@ def test_an_indexed_job_pauses_for_each_index_by_itself_and_fails_as_before() ->
         assert added(**(indexed | odd)) == {}
 
 
-def said(
+def answer(
     thing: dict[str, Any], kind: str = "Pod", namespace: str = "ns", queues: QuotaTree = ONE, **more: Any
 ) -> list[str]:
     return review_errors(asked(thing, kind, namespace, **more), queues, READING)
 
 
 def test_what_is_wrong_with_pods() -> None:
-    assert said(pod()) == []
-    assert said(pod(words={"weir.dev/min-pods": "13"})) == ["odd"]
-    assert "weir.dev/topology: the topology net has no level rak; did you mean rack?" in said(
+    assert answer(pod()) == []
+    assert answer(pod(words={"weir.dev/min-pods": "13"})) == ["odd"]
+    assert "weir.dev/topology: the topology net has no level rak; did you mean rack?" in answer(
         pod(words={"weir.dev/topology": "net:required=rak"})
     )
-    assert "there is no project vison; did you mean vision?" in said(pod(words={"runai/queue": "vison"}))[0]
+    assert "there is no project vison; did you mean vision?" in answer(pod(words={"runai/queue": "vison"}))[0]
     # not ours: only what is surely meant for us
-    assert said(pod(0, words={"gpu-memory": "much"}), namespace="elsewhere") == []
-    assert "weir.dev/nope isn't known" in said(pod(0, words={"weir.dev/nope": "1"}), namespace="elsewhere")[0]
+    assert answer(pod(0, words={"gpu-memory": "much"}), namespace="elsewhere") == []
+    assert (
+        "weir.dev/nope isn't known" in answer(pod(0, words={"weir.dev/nope": "1"}), namespace="elsewhere")[0]
+    )
     # what a controller makes may be named on what made it
     both = known(a=["ns"], b=["ns"])
-    assert "several projects" in said(pod(), queues=both)[0]
-    assert said(owned(pod(), "Job"), queues=both) == []
-    assert said(job(pod(), metadata={"labels": {"weir.dev/project": "b"}}), "Job", queues=both) == []
+    assert "several projects" in answer(pod(), queues=both)[0]
+    assert answer(owned(pod(), "Job"), queues=both) == []
+    assert answer(job(pod(), metadata={"labels": {"weir.dev/project": "b"}}), "Job", queues=both) == []
 
 
 def test_a_change_is_refused_for_what_it_makes_wrong_alone() -> None:
     wrong, worse = pod(words={"weir.dev/nope": "1"}), pod(words={"weir.dev/nope": "1", "weir.dev/no": "1"})
-    assert said(job(wrong), "Job", operation="UPDATE", oldObject=job(wrong)) == []
-    assert len(said(job(worse), "Job", operation="UPDATE", oldObject=job(wrong))) == 1
+    assert answer(job(wrong), "Job", operation="UPDATE", oldObject=job(wrong)) == []
+    assert len(answer(job(worse), "Job", operation="UPDATE", oldObject=job(wrong))) == 1
 
 
 def test_queues() -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from weir.kubernetes.api.objects import KubePod
 
-from .small_world import Told, job, node, project
+from .small_world import WatchProgress, job, node, project
 
 PODS = 1000
 OURS_MOST, OTHERS_MOST = 4500, 2500  # bytes of one, with its part of its owner, its workload and its node
@@ -63,20 +63,20 @@ def _written(at: int, scheduler: str) -> bytes:
 
 
 def _bytes_a_pod(scheduler: str) -> float:
-    told = Told()
-    told.see("nodes", *(node(f"n{at}", 64) for at in range(100)))
-    told.see("projects", project("team"))
-    told.step()
+    reported = WatchProgress()
+    reported.see("nodes", *(node(f"n{at}", 64) for at in range(100)))
+    reported.see("projects", project("team"))
+    reported.step()
     decoder = msgspec.json.Decoder(KubePod)
     written = [_written(at, scheduler) for at in range(PODS)]
     gc.collect()
     tracemalloc.start()
     try:
         for at in range(PODS // 4):
-            told.see("owners", job(f"train-{at}", f"11111111-2222-3333-4444-{at:012d}", 4))
+            reported.see("owners", job(f"train-{at}", f"11111111-2222-3333-4444-{at:012d}", 4))
         for each in written:
-            told.see("pods", decoder.decode(each))
-        told.cluster_state.facts(1.0)
+            reported.see("pods", decoder.decode(each))
+        reported.cluster_state.facts(1.0)
         gc.collect()
         return tracemalloc.get_traced_memory()[0] / PODS
     finally:

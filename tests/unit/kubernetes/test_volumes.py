@@ -95,7 +95,7 @@ def test_all_volumes_have_to_be_reached():
 
 
 @pytest.mark.parametrize(
-    ("known", "told"),
+    ("known", "reported"),
     [
         (inventory(), "waits for its volume claim data, which doesn't exist: create it"),
         (inventory(claim(namespace="other")), "which doesn't exist"),
@@ -113,9 +113,9 @@ def test_all_volumes_have_to_be_reached():
         ),
     ],
 )
-def test_a_volume_that_is_not_there_yet_is_waited_for(known, told):
+def test_a_volume_that_is_not_there_yet_is_waited_for(known, reported):
     volumes = volume_constraints(using("data"), known)
-    assert told in volumes.waits
+    assert reported in volumes.waits
     assert volumes.rules == ()
     assert isinstance(before_bind(using("data"), node(), known), str)
 

@@ -149,12 +149,12 @@ async def test_the_answer_to_a_large_object_is_small_and_names_the_first_mistake
     found = await answers(served(QuotaTree()), asks, tmp_path)
     assert [status for status, _ in found] == [200] * 3
     assert all(len(body) < 8192 for _, body in found)
-    told = json.loads(found[0][1])["response"]["status"]["message"]
-    assert told.count("isn't known") == 20
-    assert "weir.dev/unknown-000019" in told
-    assert "; and " in told
-    told = json.loads(found[2][1])["response"]["status"]["message"]
-    assert "weir.dev/type has 256000 characters: write at most 1024, such as train" in told
+    reported = json.loads(found[0][1])["response"]["status"]["message"]
+    assert reported.count("isn't known") == 20
+    assert "weir.dev/unknown-000019" in reported
+    assert "; and " in reported
+    reported = json.loads(found[2][1])["response"]["status"]["message"]
+    assert "weir.dev/type has 256000 characters: write at most 1024, such as train" in reported
 
 
 async def test_reviews_without_the_key_of_the_path_are_refused(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ async def test_the_event_loop_answers_while_a_review_is_worked_on(tmp_path: Path
             assert answer.status == 200
         assert not waiting.done()
         go_on.set()
-        status, said = await waiting
-        assert (status, b"held" in said) == (200, True)
+        status, reply = await waiting
+        assert (status, b"held" in reply) == (200, True)
 
 
 async def test_the_number_of_reviews_and_their_time_are_bounded() -> None:

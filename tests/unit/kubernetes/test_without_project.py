@@ -14,7 +14,7 @@ from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
 
-from .small_world import KINDS, Told, node, pod, project
+from .small_world import KINDS, WatchProgress, node, pod, project
 
 READING = PodRules("weir", {"nvidia.com/gpu"}.__contains__)
 PROJECTS = {
@@ -76,7 +76,7 @@ def test_pods_without_a_project_are_queued_under_the_default_one() -> None:
     assert ops("a", gpu_pod())["/metadata/labels/weir.dev~1project"] == "team"
 
 
-class Ruled(Told):
+class Ruled(WatchProgress):
     def __init__(self, rule: WithoutProject) -> None:
         super().__init__()
         self.cluster_state = ClusterState(KINDS, DeviceResources(), without_project=rule)
@@ -87,24 +87,24 @@ class Ruled(Told):
 
 
 def test_what_has_no_project_counts_for_the_default_one_while_its_namespace_is_chosen() -> None:
-    told = Ruled(WithoutProject("queue", "shared", (("tier", "research"),)))
-    told.namespace("lab", tier="research")
-    told.see("pods", pod("p", namespace="lab"))
-    told.step()
-    (gang,) = told.cluster_state.registry.gangs.values()
+    reported = Ruled(WithoutProject("queue", "shared", (("tier", "research"),)))
+    reported.namespace("lab", tier="research")
+    reported.see("pods", pod("p", namespace="lab"))
+    reported.step()
+    (gang,) = reported.cluster_state.registry.gangs.values()
     assert gang.refusal == "There is no project shared, for namespaces without a project: make it."
-    told.see("projects", project("shared", "elsewhere"))
-    told.step()
+    reported.see("projects", project("shared", "elsewhere"))
+    reported.step()
     assert gang.project == "shared"
     assert gang.refusal == ""
-    told.namespace("lab", tier="ops")
-    told.step()
-    told.step()
+    reported.namespace("lab", tier="ops")
+    reported.step()
+    reported.step()
     assert gang.project is None
     assert "belongs to no project" in gang.refusal
-    told.namespace("lab", tier="research")
-    told.see("projects", project("own", "lab"))
-    told.step()
+    reported.namespace("lab", tier="research")
+    reported.see("projects", project("own", "lab"))
+    reported.step()
     assert gang.project == "own"
 
 
@@ -132,7 +132,7 @@ def test_the_policy_and_the_arguments_state_the_same_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "selector", "exempt", "told"),
+    ("action", "selector", "exempt", "reported"),
     [
         ("queue", None, (), "--without-project: 'queue' names no project: write queue:PROJECT"),
         ("queue:No Such", None, (), "names no project"),
@@ -143,8 +143,8 @@ def test_the_policy_and_the_arguments_state_the_same_rule() -> None:
     ],
 )
 def test_mistakes_in_the_rule_are_named(
-    action: str, selector: str | None, exempt: tuple[str, ...], told: str
+    action: str, selector: str | None, exempt: tuple[str, ...], reported: str
 ) -> None:
     with pytest.raises(WrongOption) as raised:
         without_project(action, selector, exempt)
-    assert told in str(raised.value)
+    assert reported in str(raised.value)

@@ -27,10 +27,10 @@ def test_a_gpu_of_another_pool_is_refused_with_who_has_it() -> None:
         assert other.stdout.readline() == "claimed\n"
         with pytest.raises(StateDirInUse) as refused:
             GpuClaim([third, second])
-        said = str(refused.value)
-        assert "GPU 1 of this machine is in another pool" in said
-        assert f"process {other.pid} of user {getpass.getuser()}" in said
-        assert "CUDA_VISIBLE_DEVICES" in said
+        answer = str(refused.value)
+        assert "GPU 1 of this machine is in another pool" in answer
+        assert f"process {other.pid} of user {getpass.getuser()}" in answer
+        assert "CUDA_VISIBLE_DEVICES" in answer
         GpuClaim([third]).release()  # what was claimed before the refusal was let go
         other.kill()
     GpuClaim([first, second]).release()  # and what a killed pool had is free at once

@@ -64,7 +64,8 @@ def read_all(text: bytes) -> list[object]:
 
 def test_whole_records_are_read() -> None:
     start, ended, running = (
-        read(json.dumps(said).encode()) for read, said in zip(READERS, (START, EXIT, RUNNING), strict=True)
+        read(json.dumps(answer).encode())
+        for read, answer in zip(READERS, (START, EXIT, RUNNING), strict=True)
     )
     assert isinstance(start, pod_records.StartRecord)
     assert (start.pod, start.devices, start.gang_rank) == (("job", 0, 0), (0, 1), (0, 1, 20_000))
@@ -83,8 +84,8 @@ def test_what_is_no_json_object_is_refused(text: bytes) -> None:
 BAD = ("x", None, True, -1, 1.5, [], {}, [[]], ["x", {}], "@huge", "@nan", "@inf", "@half")
 
 
-def texts_with(said: dict[str, object], name: str, value: object) -> bytes:
-    text = json.dumps({**said, name: value})
+def texts_with(answer: dict[str, object], name: str, value: object) -> bytes:
+    text = json.dumps({**answer, name: value})
     for word, number in (("@huge", HUGE), ("@nan", "NaN"), ("@inf", "1e999"), ("@half", '"\\ud800"')):
         text = text.replace(f'"{word}"', number)
     return text.encode()
@@ -147,9 +148,9 @@ json_values = st.recursive(
     st.integers(0, 200),
 )
 def test_nothing_raises_for_what_a_file_says(
-    said: dict[str, object], changed: dict[str, object], more: bytes, at: int
+    answer: dict[str, object], changed: dict[str, object], more: bytes, at: int
 ) -> None:
-    text = json.dumps({**said, **changed}).encode()
+    text = json.dumps({**answer, **changed}).encode()
     for each in (text, text[:at] + more + text[at:], text[:at], more):
         for found in read_all(each):
             assert found is None or isinstance(found, float | tuple)

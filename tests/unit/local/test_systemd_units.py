@@ -42,8 +42,8 @@ def test_systemd_accepts_the_unit(check: tuple[str, ...], tmp_path: Path) -> Non
     checked = subprocess.run(
         ["systemd-analyze", *check, str(unit)], capture_output=True, text=True, timeout=120, check=False
     )
-    said = [line for line in checked.stderr.splitlines() if str(unit) in line]
-    assert (checked.returncode, said) == (0, []), checked.stdout + checked.stderr
+    answer = [line for line in checked.stderr.splitlines() if str(unit) in line]
+    assert (checked.returncode, answer) == (0, []), checked.stdout + checked.stderr
 
 
 def test_pool_in_the_group_of_the_drop_in_divides_the_group_above(monkeypatch: pytest.MonkeyPatch) -> None:

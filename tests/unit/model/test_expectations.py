@@ -33,7 +33,7 @@ def test_a_workload_as_expected(expected: WorkloadExpected) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "said"),
+    ("expected", "answer"),
     [
         (WorkloadExpected(status="running"), "a/x/2: is waiting (Waits for b.), running expected"),
         (WorkloadExpected(node="n0"), "a/x/1: is running on n1 [2], n0 expected"),
@@ -48,8 +48,8 @@ def test_a_workload_as_expected(expected: WorkloadExpected) -> None:
         (WorkloadExpected(evicted_by="c"), "a: was evicted by b, c expected"),
     ],
 )
-def test_a_workload_that_differs(expected: WorkloadExpected, said: str) -> None:
-    assert found(Expect(workloads={"a": expected})) == [said]
+def test_a_workload_that_differs(expected: WorkloadExpected, answer: str) -> None:
+    assert found(Expect(workloads={"a": expected})) == [answer]
 
 
 def test_a_node_is_held_against_running_pods_only() -> None:
@@ -57,7 +57,7 @@ def test_a_node_is_held_against_running_pods_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "expected", "said"),
+    ("pod", "expected", "answer"),
     [
         ("a/x/0", PodExpected("running", "n0", (1, 0)), []),
         ("a/x/2", PodExpected("pending"), []),
@@ -74,8 +74,8 @@ def test_a_node_is_held_against_running_pods_only() -> None:
         ("c/x/0", PodExpected(), ["c/x/0: there is no such pod"]),
     ],
 )
-def test_a_pod(pod: str, expected: PodExpected, said: list[str]) -> None:
-    assert found(Expect(pods={pod: expected})) == said
+def test_a_pod(pod: str, expected: PodExpected, answer: list[str]) -> None:
+    assert found(Expect(pods={pod: expected})) == answer
 
 
 def test_evictions_of_all_cycles_count() -> None:

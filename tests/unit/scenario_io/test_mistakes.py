@@ -23,7 +23,7 @@ workloads:
 FIRST = GROUND.count("\n") + 1
 
 
-def told(text: str) -> list[str]:
+def reported(text: str) -> list[str]:
     """The mistakes of a text, without the name of the file."""
     with pytest.raises(InvalidFile) as refused:
         parse_scenario(text, "lab.yaml")
@@ -32,7 +32,7 @@ def told(text: str) -> list[str]:
 
 def told_of_group(group: str) -> list[str]:
     """The mistakes of a pod group on the first line after the ground, without the line."""
-    found = told(f"{GROUND}  - {{name: w, project: vision, pods: [{{{group}}}]}}\n")
+    found = reported(f"{GROUND}  - {{name: w, project: vision, pods: [{{{group}}}]}}\n")
     assert all(mistake.startswith(f"{FIRST}: ") for mistake in found)
     return [mistake.removeprefix(f"{FIRST}: ") for mistake in found]
 
@@ -62,7 +62,7 @@ expect:
   workloads: {v: {status: running}}
 tik: 5s
 """
-    assert told(text) == [
+    assert reported(text) == [
         "5: gpus: -1 is negative; write 0 or more",
         "6: unknown key gpu; did you mean gpus?",
         "7: node a is there already, on line 4; write another name",
@@ -79,7 +79,7 @@ tik: 5s
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "answer"),
     [
         (
             "gpus: 1.5",
@@ -130,12 +130,12 @@ tik: 5s
         ("colour: red", "unknown key colour; write one of name, count, min, gpus,"),
     ],
 )
-def test_a_pod_group_that_is_wrong(written: str, said: str) -> None:
-    assert any(mistake.startswith(said) for mistake in told_of_group(written)), told_of_group(written)
+def test_a_pod_group_that_is_wrong(written: str, answer: str) -> None:
+    assert any(mistake.startswith(answer) for mistake in told_of_group(written)), told_of_group(written)
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "answer"),
     [
         ("gpus: 1, placed: [{node: node0, gpus: [2]}]", "gpus: node0 has no device 2; write 0 to 1"),
         (
@@ -193,14 +193,14 @@ def test_a_pod_group_that_is_wrong(written: str, said: str) -> None:
         ),
     ],
 )
-def test_a_pod_that_cannot_be_where_it_is(written: str, said: str) -> None:
+def test_a_pod_that_cannot_be_where_it_is(written: str, answer: str) -> None:
     found = told_of_group(written)
     assert len(found) == 1
-    assert found[0].startswith(said)
+    assert found[0].startswith(answer)
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "answer"),
     [
         ("min_pods: 5", "min_pods: 5 is more than its 3 pods; write at most 3"),
         ("min_pods: 1", "min_pods: 1 is below the 2 its groups need; write 2 or more, or lower min"),
@@ -221,57 +221,59 @@ def test_a_pod_that_cannot_be_where_it_is(written: str, said: str) -> None:
         ),
     ],
 )
-def test_a_workload_that_is_wrong(written: str, said: str) -> None:
-    found = told(
+def test_a_workload_that_is_wrong(written: str, answer: str) -> None:
+    found = reported(
         f"{GROUND}  - name: w\n    project: vision\n    pods: [{{count: 3, min: 2}}]\n    {written}\n"
     )
-    assert found == [f"{FIRST + 3}: {said}"]
+    assert found == [f"{FIRST + 3}: {answer}"]
 
 
 def test_started_before_it_was_submitted() -> None:
     load = "{name: w, project: vision, submitted: -1m, started: -5m, pods: [{placed: [{node: node0}]}]}"
-    assert told(f"{GROUND}  - {load}\n") == [
+    assert reported(f"{GROUND}  - {load}\n") == [
         f"{FIRST}: started: is before it was submitted at -1m; write -1m or later"
     ]
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "answer"),
     [
         ("a-[3-1]", "name: [3-1] counts down; write [1-3]"),
         ("a-[x]", "name: 'a-[x]' has brackets that are no range; write one such as a100-[0-9]"),
         ("a-[0-999999]", "name: 'a-[0-999999]' makes more than 100000 nodes; write a smaller range"),
     ],
 )
-def test_a_range_that_cannot_be_read_hides_no_reference(name: str, said: str) -> None:
-    found = told(
+def test_a_range_that_cannot_be_read_hides_no_reference(name: str, answer: str) -> None:
+    found = reported(
         f"cluster: {{nodes: [{{name: '{name}'}}]}}\n"
         "workloads: [{name: w, project: p, pods: [{nodes: [b]}]}]\n"
     )
-    assert found == [f"1: {said}", "2: there is no project p; there is none to name"]
+    assert found == [f"1: {answer}", "2: there is no project p; there is none to name"]
 
 
 @pytest.mark.parametrize("link", ["[5]", "[0, 0]"])
 def test_links_that_are_wrong(link: str) -> None:
-    [found] = told(f"cluster: {{nodes: [{{name: a, gpus: 2, links: [{link}]}}]}}")
+    [found] = reported(f"cluster: {{nodes: [{{name: a, gpus: 2, links: [{link}]}}]}}")
     assert found.startswith("1: links: ")
 
 
 @pytest.mark.parametrize(
-    ("foreign", "said"),
+    ("foreign", "answer"),
     [
         ("[2]", "foreign_devices: there is no device 2; write 0 to 1"),
         ("[0, 0]", "foreign_devices: device 0 is named twice; name it once"),
     ],
 )
-def test_devices_of_others_that_are_wrong(foreign: str, said: str) -> None:
-    assert told(f"cluster: {{nodes: [{{name: a, gpus: 2, foreign_devices: {foreign}}}]}}") == [f"1: {said}"]
+def test_devices_of_others_that_are_wrong(foreign: str, answer: str) -> None:
+    assert reported(f"cluster: {{nodes: [{{name: a, gpus: 2, foreign_devices: {foreign}}}]}}") == [
+        f"1: {answer}"
+    ]
 
 
 def test_a_pod_on_a_device_of_others() -> None:
     ground = "cluster: {nodes: [{name: a, gpus: 2, foreign_devices: [1]}]}\nprojects: [{name: p}]\n"
     load = "workloads: [{name: w, project: p, pods: [{gpus: 1, placed: [{node: a, gpus: [1]}]}]}]\n"
-    [found] = told(ground + load)
+    [found] = reported(ground + load)
     assert "work of others is on it and has the whole of it; name another device" in found
 
 
@@ -279,7 +281,7 @@ def test_departments_in_a_circle_are_told_once() -> None:
     text = (
         "cluster: {}\ndepartments:\n- {name: a, parent: c}\n- {name: b, parent: a}\n- {name: c, parent: b}\n"
     )
-    assert told(text) == ["3: parent: a in c in b in a is a circle; leave out the parent of one of them"]
+    assert reported(text) == ["3: parent: a in c in b in a is a circle; leave out the parent of one of them"]
 
 
 def test_a_department_is_no_project_and_the_other_way_round() -> None:
@@ -289,7 +291,7 @@ departments: [{name: a}, {name: b, parent: p}]
 projects: [{name: p, department: p}]
 workloads: [{name: w, project: a, pods: [{}]}]
 """
-    assert told(text) == [
+    assert reported(text) == [
         "2: parent: p is a project, not a department; write one of a, b",
         "3: department: p is a project, not a department; write one of a, b",
         "4: project: a is a department, not a project; write one of p",
@@ -297,7 +299,7 @@ workloads: [{name: w, project: a, pods: [{}]}]
 
 
 @pytest.mark.parametrize(
-    ("expect", "said"),
+    ("expect", "answer"),
     [
         ("{pods: {w/0/1: {}}}", "there is no pod w/0/1; write workload/group/index of one, its index from 0"),
         ("{pods: {w/0: {}}}", "there is no pod w/0; write workload/group/index of one, its index from 0"),
@@ -311,13 +313,13 @@ workloads: [{name: w, project: a, pods: [{}]}]
         ("{cycles: 0}", "expect.cycles: 0 is too small; write 1 or more"),
     ],
 )
-def test_an_expectation_that_is_wrong(expect: str, said: str) -> None:
-    [found] = told(f"{GROUND}  - {{name: w, project: vision, pods: [{{}}]}}\nexpect: {expect}\n")
-    assert found.startswith(f"{FIRST + 1}: {said}")
+def test_an_expectation_that_is_wrong(expect: str, answer: str) -> None:
+    [found] = reported(f"{GROUND}  - {{name: w, project: vision, pods: [{{}}]}}\nexpect: {expect}\n")
+    assert found.startswith(f"{FIRST + 1}: {answer}")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "answer"),
     [
         ("", "1: the document: null is not a mapping; write keys and values such as name: a"),
         ("- a", "1: the document: a list is not a mapping; write keys and values such as name: a"),
@@ -348,8 +350,8 @@ def test_an_expectation_that_is_wrong(expect: str, said: str) -> None:
         ),
     ],
 )
-def test_a_text_that_is_no_document(text: str, said: str) -> None:
-    assert told(text)[0].startswith(said)
+def test_a_text_that_is_no_document(text: str, answer: str) -> None:
+    assert reported(text)[0].startswith(answer)
 
 
 def test_references_may_repeat_but_not_explode() -> None:
@@ -360,7 +362,7 @@ def test_references_may_repeat_but_not_explode() -> None:
         f"{key}: &{key} [{', '.join([f'*{below}'] * 10)}]"
         for below, key in zip("abcdefgh", "bcdefghi", strict=True)
     ]
-    assert told("\n".join(bomb)) == ["5: references repeat more than 100000 values; write them out"]
+    assert reported("\n".join(bomb)) == ["5: references repeat more than 100000 values; write them out"]
 
 
 def test_a_file_that_is_no_json_is_told_as_json() -> None:
@@ -382,7 +384,7 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
 
 def test_many_mistakes_are_cut_off() -> None:
     nodes = "\n".join(f"  - {{name: a{at}, gpus: -1}}" for at in range(1005))
-    found = told(f"cluster:\n  nodes:\n{nodes}\n")
+    found = reported(f"cluster:\n  nodes:\n{nodes}\n")
     assert len(found) == 1001
     assert found[-1].endswith("and 5 more mistakes; fix the ones above first")
 

@@ -78,7 +78,7 @@ def lived(seed: int) -> tuple[Cluster, EngineCache, float]:
     return cluster, cache, now_s + 1
 
 
-def said(plan: Plan) -> tuple[object, ...]:
+def answer(plan: Plan) -> tuple[object, ...]:
     return plan.binds, plan.evictions, plan.nominations, plan.drops
 
 
@@ -86,7 +86,9 @@ def said(plan: Plan) -> tuple[object, ...]:
 def test_a_copy_decides_alike(seed: int) -> None:
     cluster, cache, now_s = lived(seed)
     copy = copy_cluster(cluster_facts(cluster))
-    assert said(decide(copy, Policy(), now_s, EngineCache())) == said(decide(cluster, Policy(), now_s, cache))
+    assert answer(decide(copy, Policy(), now_s, EngineCache())) == answer(
+        decide(cluster, Policy(), now_s, cache)
+    )
 
 
 def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
@@ -98,7 +100,7 @@ def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
     assert cluster.mix.drawn
     reduce(cluster, NodeLost("node-1"))
     copy = copy_cluster(cluster_facts(cluster))
-    assert said(decide(copy, Policy(), now_s, EngineCache())) == said(
+    assert answer(decide(copy, Policy(), now_s, EngineCache())) == answer(
         decide(cluster, Policy(), now_s, EngineCache())
     )
     trials = WhatIf(cluster_facts(cluster), Policy(), "job-79")
@@ -111,7 +113,7 @@ def test_the_first_cycle_of_a_snapshot_is_the_next_decision(seed: int) -> None:
     plan = decide(cluster, Policy(), now_s, cache)
     played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
     played.cycle()
-    assert said(played.plan) == said(plan)
+    assert answer(played.plan) == answer(plan)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -122,10 +124,10 @@ def test_trials_leave_the_copy_as_it_was(seed: int) -> None:
         return
     running = [name for name, job in cluster.jobs.items() if job.started_s is not None]
     trials = WhatIf(cluster_facts(cluster), Policy(), waiting[0])
-    before = said(decide(cluster, Policy(), now_s, cache))
+    before = answer(decide(cluster, Policy(), now_s, cache))
     trials.tried(trials.job.spec, running[:2])
     trials.tried(trials.job.spec)
-    assert said(decide(trials.cluster, Policy(), now_s, EngineCache())) == before
+    assert answer(decide(trials.cluster, Policy(), now_s, EngineCache())) == before
 
 
 PROTECTED = """
@@ -180,7 +182,7 @@ def test_a_gang_that_is_short_of_pods_keeps_its_grace_in_a_snapshot(missing: str
     plan = decide(cluster, Policy(), now_s, EngineCache())
     played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
     played.cycle()
-    assert said(played.plan) == said(plan)
+    assert answer(played.plan) == answer(plan)
     assert bool(plan.evictions) == (later_s == 60.0)
 
 

@@ -36,16 +36,16 @@ class Stage:
 
     def until(self, at_s: float) -> list[str]:
         """What happens until then, in short."""
-        told = []
+        reported = []
         while (next_s := self.world.next_s()) is not None and next_s <= at_s:
             self.world.advance_to(next_s)
             for fact in self.world.events():
                 if isinstance(fact, Checkpointed):
-                    told.append(f"{fact.at_s:g} saved")
+                    reported.append(f"{fact.at_s:g} saved")
                 elif isinstance(fact, PodExited):
-                    told.append(f"{fact.at_s:g} {fact.pod.index} {fact.how}")
+                    reported.append(f"{fact.at_s:g} {fact.pod.index} {fact.how}")
         self.world.advance_to(at_s)
-        return told
+        return reported
 
 
 def test_job_runs_for_its_duration() -> None:

@@ -81,9 +81,9 @@ def test_every_mistake_of_a_trace_is_told_at_once(tmp_path: Path) -> None:
         "two,a,0\n"
         "three,a,,nan,0.5,,,preferred:row\n"
     )
-    said = _refused(path)
-    assert [line.split(":")[0] for line in said] == ["3"] * 8 + ["4"] + ["5"] * 3
-    text = "\n".join(said)
+    answer = _refused(path)
+    assert [line.split(":")[0] for line in answer] == ["3"] * 8 + ["4"] + ["5"] * 3
+    text = "\n".join(answer)
     for word in (
         "'nobody' isn't in the cluster file: it has a, b",
         "submitted '-1' is negative",
@@ -105,9 +105,9 @@ def test_flood_of_mistakes_is_cut_off(tmp_path: Path) -> None:
     """Nobody reads a million lines."""
     path = tmp_path / "trace.csv"
     path.write_text("name,project,submitted,duration\n" + "".join(f"j{at},x,0,1\n" for at in range(100)))
-    said = _refused(path)
-    assert len(said) == MOST + 1
-    assert "and 80 more" in said[-1]
+    answer = _refused(path)
+    assert len(answer) == MOST + 1
+    assert "and 80 more" in answer[-1]
 
 
 @pytest.mark.parametrize(
@@ -233,14 +233,14 @@ def test_a_trace_that_unpacks_to_too_much_is_refused_before_it_is_held(
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "answer"),
     [
         ("a" * 200_000, "1: is not CSV: field larger than field limit (131072)"),
         ("," * 200_000, "1: has 200001 columns; write at most 1000"),
     ],
 )
-def test_a_header_that_is_none(header: str, said: str, tmp_path: Path) -> None:
+def test_a_header_that_is_none(header: str, answer: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(header)
-    (told,) = _refused(path)
-    assert told.startswith(said)
+    (reported,) = _refused(path)
+    assert reported.startswith(answer)

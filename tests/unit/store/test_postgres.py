@@ -36,14 +36,14 @@ def test_everything_is_kept_and_found_again(url: str, tmp_path: Path) -> None:
     store.set_queue(Queue("vision", None))
     uid = store.submit(submitted("train")).launch.uid
     store.journal.keep([end("train")], {})
-    token, said = store.make_token("mia", "member", ["vision"])
+    token, answer = store.make_token("mia", "member", ["vision"])
     store.close()
     store = Store(url, tmp_path)
     try:
         recorded = store.workload("train")
         assert recorded is not None
         assert (recorded.row.uid, recorded.row.status) == (uid, "succeeded")
-        assert store.token(said) == token
+        assert store.token(answer) == token
     finally:
         store.close()
 

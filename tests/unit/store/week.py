@@ -27,22 +27,22 @@ def record_week(store: Store, now_s: float, count: int = 60, node: str = "node")
         ran_s = 1800.0 + 60 * index
         progress = WorkloadProgress(1, 1, first_started_s=at_s + wait_s, ran_s=ran_s)
         store.journal.keep([SaveProgress(name, progress)], {})
-        told = []
+        reported = []
         if index % 4 == 0:
             numbers = {"rule": RULES[index // 4 % 4], "lost_s": 90.0 + index, "gpus": 1.0, "ran_s": 0.0}
-            told.append(
+            reported.append(
                 HistoryEvent(
                     at_s + 60, "stopped", f"{name} has stopped.", uid, name, project, numbers=numbers
                 )
             )
         if index % 5 == 0:
             numbers = {"waited_s": 4.0 + index, "gpus": 1.0}
-            told.append(
+            reported.append(
                 HistoryEvent(
                     at_s + 90, "quota_met", f"{project} got it.", uid, name, project, numbers=numbers
                 )
             )
-        store.record(told)
+        store.record(reported)
         ended = end(
             name,
             min(now_s, at_s + wait_s + ran_s),

@@ -37,7 +37,7 @@ def test_a_module_runs_as_the_main_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "exit_code", "said"),
+    ("code", "exit_code", "answer"),
     [
         ("pass", 0, ""),
         ("import sys; sys.exit(3)", 3, ""),
@@ -47,9 +47,9 @@ def test_a_module_runs_as_the_main_one() -> None:
         ("import atexit; atexit.register(print, 'at exit')", 0, "at exit\n"),
     ],
 )
-def test_ends_as_the_interpreter_does(code: str, exit_code: int, said: str) -> None:
+def test_ends_as_the_interpreter_does(code: str, exit_code: int, answer: str) -> None:
     done = prefork.run(python("-c", code))
-    assert (done.returncode, done.stdout + done.stderr) == (exit_code, said)
+    assert (done.returncode, done.stdout + done.stderr) == (exit_code, answer)
 
 
 def test_an_exception_is_printed() -> None:

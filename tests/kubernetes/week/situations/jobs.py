@@ -151,8 +151,10 @@ def checkpointing(env: Environment) -> str:
         return env.create(job(env.space(), env.name("saving"), 4, runs_s=40))
     pods = [pod for pod in env.pods(holds=True) if pod.labels.get("job-name") == found["metadata"]["name"]]
     for pod in pods:
-        said = {"weir.dev/checkpointed-at": "2026-03-01T12:00:00Z"}
-        env.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", {"metadata": {"annotations": said}})
+        answer = {"weir.dev/checkpointed-at": "2026-03-01T12:00:00Z"}
+        env.patch(
+            f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", {"metadata": {"annotations": answer}}
+        )
     return f"{len(pods)} pods of {path(found)}"
 
 

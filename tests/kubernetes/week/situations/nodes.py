@@ -40,9 +40,9 @@ def drain(env: Environment) -> str:
     if name is None:
         return ""
     env.patch(_path(name), {"spec": {"unschedulable": True}})
-    said = [evict_pod(env, pod.namespace, pod.name) for pod in env.pods(holds=True, node=name)]
+    answer = [evict_pod(env, pod.namespace, pod.name) for pod in env.pods(holds=True, node=name)]
     env.after(BACK_STEPS, "uncordon", lambda: env.patch(_path(name), {"spec": {"unschedulable": None}}))
-    return f"{name}: {said}"
+    return f"{name}: {answer}"
 
 
 def _taint(env: Environment, effect: str) -> str:

@@ -137,14 +137,14 @@ def third(env: Environment) -> str:
     if node is None:
         return ""
     made = pod(FREE, env.name("third"), gpus, annotations=life(env), scheduler=THIRD)
-    said = _bare(env, made)
+    answer = _bare(env, made)
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     metadata = {"name": made["metadata"]["name"]}
     env.api.post(
         f"{path(made)}/binding",
         {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target},
     )
-    return f"{said} on {node}"
+    return f"{answer} on {node}"
 
 
 def static(env: Environment) -> str:

@@ -92,7 +92,7 @@ def test_parts_of_devices_and_all_that_can_be_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "answer"),
     [
         ({"pods": [{}, {}]}, "pods: a Job has one kind of pods"),
         ({"idle_limit": "1h"}, "idle_limit: what GPUs do"),
@@ -100,8 +100,8 @@ def test_parts_of_devices_and_all_that_can_be_said() -> None:
         ({"priority": 7}, "priority: no PriorityClass has the value 7; there are 50 (train), 60 (urgent)"),
     ],
 )
-def test_what_a_job_cannot_say(words: dict[str, Any], said: str) -> None:
-    with pytest.raises(Refused, match=said.replace("(", r"\(").replace(")", r"\)")):
+def test_what_a_job_cannot_say(words: dict[str, Any], answer: str) -> None:
+    with pytest.raises(Refused, match=answer.replace("(", r"\(").replace(")", r"\)")):
         job(**words)
 
 
@@ -164,6 +164,6 @@ def test_events_are_told_of_workloads() -> None:
     rows = event_rows(
         [event("Workload", "job-a"), event("Pod", "a-0-xyz"), event("Pod", "b-1")], [workload()]
     )
-    told = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
-    assert {(row.workload, row.pod) for row in rows} == told
+    reported = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
+    assert {(row.workload, row.pod) for row in rows} == reported
     assert {row.kind for row in rows} == {"waiting"}

@@ -41,12 +41,12 @@ def test_a_kubeconfig_that_skips_the_check_of_certificates_is_used_with_a_warnin
     monkeypatch.setenv("WEIR_URL", "kube:")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     assert main(["list"]) == 3
-    said = capsys.readouterr()
-    assert said.out == ""
-    told = (
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    reported = (
         "weir: warning: the kubeconfig has insecure-skip-tls-verify, so anyone on the way to the API server"
     )
-    assert (told in said.err) is skips
+    assert (reported in answer.err) is skips
 
 
 def test_devices_that_are_none_are_refused_before_a_cluster_is_asked(

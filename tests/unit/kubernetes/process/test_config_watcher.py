@@ -41,13 +41,13 @@ def test_a_policy_is_in_force_until_the_object_is_gone() -> None:
 
 
 def test_a_bad_object_changes_nothing_and_says_why() -> None:
-    settings, told = ConfigWatcher("weir", BASE), []
-    settings.tell = told.extend
+    settings, reported = ConfigWatcher("weir", BASE), []
+    settings.tell = reported.extend
     changed(settings, GOOD)
     changed(settings, BAD)
     assert settings.settings.policy.preset == "throughput"
     assert "preset" in settings.refused
-    status, event = told[-2:]
+    status, event = reported[-2:]
     assert status.path.endswith("/schedulerconfigs/weir")
     (condition,) = status.patch["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Accepted", "False", "Refused")
@@ -73,21 +73,21 @@ def test_a_restart_in_front_of_a_bad_object_keeps_what_was_in_force() -> None:
 
 
 def test_an_object_of_another_name_is_told_that_nobody_reads_it() -> None:
-    settings, told = ConfigWatcher("weir", BASE), []
-    settings.tell = told.extend
+    settings, reported = ConfigWatcher("weir", BASE), []
+    settings.tell = reported.extend
     changed(settings, GOOD, "other")
     assert settings.settings == BASE
-    assert "reads only the SchedulerConfig weir" in told[0].patch["status"]["message"]
+    assert "reads only the SchedulerConfig weir" in reported[0].patch["status"]["message"]
 
 
 def test_a_status_that_is_there_is_not_written_again() -> None:
-    settings, told = ConfigWatcher("weir", BASE), []
-    settings.tell = told.extend
+    settings, reported = ConfigWatcher("weir", BASE), []
+    settings.tell = reported.extend
     changed(settings, GOOD)
-    written = told[0].patch["status"]
-    told.clear()
+    written = reported[0].patch["status"]
+    reported.clear()
     settings.deliver([ObjectSet("weir", thing(GOOD, status=written))])
-    assert told == []
+    assert reported == []
 
 
 def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contained() -> None:
@@ -96,11 +96,11 @@ def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contain
         deep = {"a": deep}
     many = {f"x{at}": at for at in range(10_000)}
     for spec in ({"policy": deep}, {"kinds": [deep]}, {"policy": many}, deep):
-        settings, told = ConfigWatcher("weir", BASE), []
-        settings.tell = told.extend
+        settings, reported = ConfigWatcher("weir", BASE), []
+        settings.tell = reported.extend
         changed(settings, spec)
         assert settings.settings == BASE
-        assert len(told[0].patch["status"]["message"]) < 5_000
+        assert len(reported[0].patch["status"]["message"]) < 5_000
         changed(settings, GOOD)
         assert settings.settings.policy.preset == "throughput"
 
@@ -146,7 +146,7 @@ def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "reported"),
     [
         ({"deviceResources": [{"resource": "card"}]}, "'card' is no resource of a device plugin"),
         ({"deviceResources": [{"resource": "a.io/b", "gpuWeight": 0}]}, "no weight of a device"),
@@ -161,15 +161,17 @@ def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
         ({"devices": []}, "spec.deviceResources"),
     ],
 )
-def test_settings_that_cant_be_used_are_refused_with_what_to_write(spec: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidObject, match=re.escape(told)):
+def test_settings_that_cant_be_used_are_refused_with_what_to_write(
+    spec: dict[str, Any], reported: str
+) -> None:
+    with pytest.raises(InvalidObject, match=re.escape(reported)):
         settings_of(spec, BASE)
 
 
 def test_an_event_reminds_of_devices_that_the_manifests_dont_name() -> None:
-    settings, told = ConfigWatcher("weir", BASE), []
-    settings.tell = told.extend
+    settings, reported = ConfigWatcher("weir", BASE), []
+    settings.tell = reported.extend
     changed(settings, {"deviceResources": [{"resource": "a.io/card", "gpuWeight": "0.5"}]})
-    assert told[-1].note.endswith("`weir kube manifests --devices a.io/card=0.5`.")
+    assert reported[-1].note.endswith("`weir kube manifests --devices a.io/card=0.5`.")
     changed(settings, {"deviceResources": [{"resource": "nvidia.com/gpu", "gpuWeight": 2}]})
-    assert "--devices" not in told[-1].note
+    assert "--devices" not in reported[-1].note

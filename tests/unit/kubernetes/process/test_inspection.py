@@ -1,6 +1,6 @@
 """Numbers of a cluster as the command line counts them."""
 
-from tests.unit.kubernetes.small_world import Told, node, pod, project
+from tests.unit.kubernetes.small_world import WatchProgress, node, pod, project
 
 from weir.kubernetes.process.inspection import ClusterInspection
 from weir.kubernetes.state.queue_view import view_of
@@ -8,7 +8,7 @@ from weir.model.policy import Policy
 
 
 def test_a_stopping_workload_counts_as_running_in_every_number() -> None:
-    here = Told()
+    here = WatchProgress()
     here.see("nodes", node("n"))
     here.see("projects", project("team"))
     here.see("pods", pod("stops", on="n", start=1, devices="0", phase="Running"), pod("waits"))

@@ -59,14 +59,14 @@ def count(found: Any) -> int:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = []
+    reported: list[dict[str, Any]] = []
 
     class Log:
         def info(self, event: str, **words: Any) -> None:
-            told.append(json.loads(json.dumps({"event": event, **words})))
+            reported.append(json.loads(json.dumps({"event": event, **words})))
 
     monkeypatch.setattr(decision_log, "_LOG", Log())
-    return told
+    return reported
 
 
 def test_a_gang_waits_once_and_within_its_quota_only_if_all_of_it_is() -> None:

@@ -61,9 +61,9 @@ class Standing:
         return made.json()
 
     async def get(self, path: str, **params: Any) -> Any:
-        said = await self.admin.get(f"/api/v1/{path}", params=params or None)
-        assert said.status_code == 200, said.text
-        return said.json()
+        answer = await self.admin.get(f"/api/v1/{path}", params=params or None)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
 
     async def until(self, name: str, *statuses: str, within_s: float = 120.0) -> dict[str, Any]:
         return await self.until_true(
@@ -74,11 +74,11 @@ class Standing:
         """Ask the seldomer the longer it takes: an answer costs as much as what is waited for."""
         begun = time.monotonic()
         while True:
-            said = await self.get(path)
-            if holds(said):
-                return said
+            answer = await self.get(path)
+            if holds(answer):
+                return answer
             waited_s = time.monotonic() - begun
-            assert waited_s < within_s, said
+            assert waited_s < within_s, answer
             await asyncio.sleep(min(0.2, 0.02 + waited_s / 10))
 
 

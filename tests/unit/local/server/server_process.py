@@ -43,12 +43,12 @@ class Serving:
         place = self.home / "server.json"
         until = time.monotonic() + 120
         while True:
-            if place.exists() and (said := json.loads(place.read_text()))["pid"] == self.process.pid:
+            if place.exists() and (reply := json.loads(place.read_text()))["pid"] == self.process.pid:
                 break
             assert self.process.poll() is None, "it didn't begin"
             assert time.monotonic() < until
             time.sleep(0.02)
-        self.url: str = said["url"]
+        self.url: str = reply["url"]
         self.token = (self.home / "token").read_text().strip()
         self._connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=120)
 
@@ -64,16 +64,16 @@ class Serving:
         return answer.status, json.loads(text) if is_json else text.decode()
 
     def get(self, path: str, token: str | None = None) -> Any:
-        status, said = self.ask("GET", path, token=token)
-        assert status == 200, said
-        return said
+        status, reply = self.ask("GET", path, token=token)
+        assert status == 200, reply
+        return reply
 
     def submit(self, *command: str, **more: Any) -> Any:
         pods = [{"gpus": more.pop("gpus", 1), "cpu": "100m", "memory": "16Mi"}]
         body = {"project": "default", "command": list(command), "pods": pods, **more}
-        status, said = self.ask("POST", "/api/v1/workloads", body)
-        assert status == 201, said
-        return said
+        status, reply = self.ask("POST", "/api/v1/workloads", body)
+        assert status == 201, reply
+        return reply
 
     def until(self, name: str, *statuses: str, within_s: float = 120.0) -> Any:
         begun = time.monotonic()

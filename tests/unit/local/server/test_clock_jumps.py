@@ -26,13 +26,13 @@ class Wall:
     """The wall clock, which a test sets."""
 
     by_s: float = 0.0
-    told: list[float] = field(default_factory=list)
+    reported: list[float] = field(default_factory=list)
 
     def __call__(self) -> float:
         return time.time() + self.by_s
 
     def clock(self, home: Path) -> Clock:
-        return persistent_clock.resume(home, wall=self, jumped=self.told.append)
+        return persistent_clock.resume(home, wall=self, jumped=self.reported.append)
 
 
 async def jump_about(wall: Wall, chance: random.Random, over: asyncio.Event) -> None:
@@ -92,7 +92,7 @@ async def test_jumps_stop_nothing_delay_nothing_and_cost_nothing(tmp_path: Path,
         for before, after in pairwise(starts):
             assert after.started_s - before.ended_s <= 1.0 + 5 * slow_s
         _check_charges(pool, rows, now_s)
-        assert wall.told
+        assert wall.reported
         await _check_what_is_shown(pool, wall, rows["long"], clock)
 
 

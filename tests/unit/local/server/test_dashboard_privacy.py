@@ -36,8 +36,8 @@ async def test_member_gets_no_private_word_of_another_project(tmp_path: Path) ->
             *(f"nodes/{stands.pool.node.name}/workloads", "projects/vision/secrets"),
         )
         for path in paths:
-            said = await member.get(f"/api/v1/{path}")
-            assert SECRET not in said.text, path
+            answer = await member.get(f"/api/v1/{path}")
+            assert SECRET not in answer.text, path
         whole = await stands.get("events", project="vision")
         assert whole["total"] > 3
         assert (await member.get("/api/v1/events", params={"project": "vision"})).json()["total"] == 0

@@ -6,7 +6,7 @@ from typing import Any
 from .in_process_server import Standing, standing
 
 
-async def told(pool: Standing, name: str) -> list[dict[str, Any]]:
+async def reported(pool: Standing, name: str) -> list[dict[str, Any]]:
     """Return a workload's events as people see them: by time, then by number."""
     events = (await pool.get("events", workload=name))["items"]
     by_number = sorted(events, key=lambda event: event["id"])
@@ -22,16 +22,16 @@ async def test_what_leads_to_an_end_stands_before_it(tmp_path: Path) -> None:
     async with standing(tmp_path / "home", gpus=1) as pool:
         await pool.submit("sh", "-c", "exit 1", name="fails", retries=0)
         await pool.until("fails", "failed")
-        assert kinds(await told(pool, "fails")) == ["submitted", "started", "failed", "ended"]
+        assert kinds(await reported(pool, "fails")) == ["submitted", "started", "failed", "ended"]
 
         await pool.submit("sleep", "600", name="bounded", max_runtime="1s")
         await pool.submit("sleep", "600", name="waits")
         assert (await pool.admin.post("/api/v1/workloads/waits/stop")).status_code == 200
         await pool.until("waits", "stopped")
-        assert kinds(await told(pool, "waits")) == ["submitted", "withdrawn", "ended"]
+        assert kinds(await reported(pool, "waits")) == ["submitted", "withdrawn", "ended"]
 
         await pool.until("bounded", "stopped")
-        events = await told(pool, "bounded")
+        events = await reported(pool, "bounded")
         assert kinds(events) == ["submitted", "started", "max_runtime", "ended"]
         sentences = [event["sentence"] for event in events]
         assert sentences[2] == "bounded has run for 1s, the most it may."
@@ -43,7 +43,7 @@ async def test_what_leads_to_an_end_stands_before_it(tmp_path: Path) -> None:
         await pool.until("stopped", "running")
         assert (await pool.admin.post("/api/v1/workloads/stopped/stop")).status_code == 200
         await pool.until("stopped", "stopped")
-        assert kinds(await told(pool, "stopped")) == ["submitted", "started", "withdrawn", "ended"]
+        assert kinds(await reported(pool, "stopped")) == ["submitted", "started", "withdrawn", "ended"]
 
 
 async def test_a_control_that_connects_anew_doesnt_repeat_why_something_ends(tmp_path: Path) -> None:
@@ -54,4 +54,4 @@ async def test_a_control_that_connects_anew_doesnt_repeat_why_something_ends(tmp
         pool.pool.control_thread._control = None
         pool.pool.control_thread.wake()
         await pool.until("bounded", "stopped")
-        assert kinds(await told(pool, "bounded")).count("max_runtime") == 1
+        assert kinds(await reported(pool, "bounded")).count("max_runtime") == 1

@@ -48,9 +48,9 @@ def messages(texts: list[str]) -> list[tuple[str, str, dict[str, object]]]:
 
 def is_over(texts: list[str], name: str) -> bool:
     """Return True if the end of a workload was told, by its row and by an event."""
-    told = messages(texts)
-    rows = [data["status"] for _, kind, data in told if kind == "workload" and data["name"] == name]
-    ends = [data for _, kind, data in told if kind == "event" and data["kind"] == "ended"]
+    reported = messages(texts)
+    rows = [data["status"] for _, kind, data in reported if kind == "workload" and data["name"] == name]
+    ends = [data for _, kind, data in reported if kind == "event" and data["kind"] == "ended"]
     return rows[-1:] == ["succeeded"] and any(data["workload"] == name for data in ends)
 
 
@@ -191,9 +191,9 @@ def test_what_is_nobodys_business_stays_out_of_the_log(capsys: pytest.CaptureFix
         )
     finally:
         structlog.reset_defaults()
-    said = capsys.readouterr().err
-    assert "hunter2" not in said
-    assert "job" in said
+    answer = capsys.readouterr().err
+    assert "hunter2" not in answer
+    assert "job" in answer
 
 
 async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from .in_process_server import Standing, standing
 
 
 async def ready(pool: Standing) -> tuple[int, dict[str, Any]]:
-    said = await pool.admin.get("/readyz")
-    return said.status_code, said.json()
+    answer = await pool.admin.get("/readyz")
+    return answer.status_code, answer.json()
 
 
 async def unready(pool: Standing, *names: str) -> str:

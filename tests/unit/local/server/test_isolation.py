@@ -29,9 +29,9 @@ async def test_nobody_is_told_anything(stands: Standing) -> None:
                 "stream",
                 "tokens",
             ):
-                said = await nobody.get(f"/api/v1/{path}")
-                assert said.status_code == 401, path
-                assert said.headers["content-type"] == "application/problem+json"
+                answer = await nobody.get(f"/api/v1/{path}")
+                assert answer.status_code == 401, path
+                assert answer.headers["content-type"] == "application/problem+json"
             assert (await nobody.get("/metrics")).status_code == 401
             assert (await nobody.post("/api/v1/workloads", json={})).status_code == 401
             assert (await nobody.get("/healthz")).status_code == 200
@@ -57,8 +57,8 @@ async def test_a_member_sees_rows_of_others_and_no_more(stands: Standing) -> Non
         "usage",
         "metrics",
     ):
-        said = await mia.get(f"/api/v1/{path}" if path != "metrics" else "/metrics")
-        assert SECRET not in said.text, path
+        answer = await mia.get(f"/api/v1/{path}" if path != "metrics" else "/metrics")
+        assert SECRET not in answer.text, path
     detail = (await mia.get("/api/v1/workloads/job")).json()
     assert (detail["command"], detail["env"], detail["directory"], detail["events"]) == (None, None, None, [])
     for private in ("logs", "decision"):
@@ -67,8 +67,8 @@ async def test_a_member_sees_rows_of_others_and_no_more(stands: Standing) -> Non
     assert {event["project"] for event in events} == {"mine"}
     for verb in ("stop", "suspend", "resume", "rerun"):
         assert (await mia.post(f"/api/v1/workloads/job/{verb}")).status_code == 403, verb
-    said = await mia.post("/api/v1/workloads", json={"project": "theirs", "command": ["true"]})
-    assert said.status_code == 403
+    answer = await mia.post("/api/v1/workloads", json={"project": "theirs", "command": ["true"]})
+    assert answer.status_code == 403
     assert (await stands.get("workloads/job"))["status"] == "running"
     await stands.admin.post("/api/v1/workloads/job/stop")
     await stands.until("job", "stopped")
@@ -135,9 +135,9 @@ async def test_streams_tell_members_of_their_projects_events_only(stands: Standi
     await stands.until("other", "succeeded")
     await stands.until("own", "succeeded")
     await stands.until_true(lambda page: any(e["kind"] == "ended" for e in page["items"]), "events")
-    told = [message for message in reader.queue if message.kind == "event"]
-    assert told
-    assert {message.project for message in told} <= {"mine", None}
+    reported = [message for message in reader.queue if message.kind == "event"]
+    assert reported
+    assert {message.project for message in reported} <= {"mine", None}
     reader.end()
 
 
@@ -150,10 +150,10 @@ async def test_names_of_others_can_be_left_out_of_metrics_and_use(stands: Standi
     mia = await stands.member("mine")
     assert "job-of-theirs" in (await mia.get("/metrics")).text
     stands.pool.hides_others = True
-    told = (await mia.get("/metrics")).text
-    assert "job-of-mine" in told
-    assert "job-of-theirs" not in told
-    assert 'weir_workloads{project="theirs",status="running"} 1.0' in told
+    reported = (await mia.get("/metrics")).text
+    assert "job-of-mine" in reported
+    assert "job-of-theirs" not in reported
+    assert 'weir_workloads{project="theirs",status="running"} 1.0' in reported
     assert "job-of-theirs" in (await stands.admin.get("/metrics")).text
     assert (await mia.get("/api/v1/usage", params={"by": "user"})).status_code == 403
     assert (await mia.get("/api/v1/usage", params={"by": "project"})).status_code == 200

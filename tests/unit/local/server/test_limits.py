@@ -50,9 +50,9 @@ async def test_unknown_keys_are_compared_with_known_ones_for_the_first_few_only(
 
     monkeypatch.setattr(error_messages, "get_close_matches", counted)
     body = SUBMISSION | {f"comand{at}": 1 for at in range(5000)}
-    said = await stands.admin.post("/api/v1/workloads", json=body)
-    assert said.status_code == 422
-    problem = said.json()
+    reply = await stands.admin.post("/api/v1/workloads", json=body)
+    assert reply.status_code == 422
+    problem = reply.json()
     assert len(problem["errors"]) == 100
     assert "did you mean command?" in problem["errors"][0]["message"]
     assert "(and 4999 more)" in problem["detail"]
@@ -65,9 +65,9 @@ async def test_names_there_are_not_are_compared_for_the_first_few_only(
     compared = []
     monkeypatch.setattr(error_messages, "get_close_matches", lambda *words, **_: compared.append(words) or [])
     pods = [{"gpus": 1, "nodes": [f"node-{at}" for at in range(4000)], "gpu_models": ["x"] * 4000}]
-    said = await stands.admin.post("/api/v1/workloads", json=SUBMISSION | {"pods": pods})
-    assert said.status_code == 422
-    assert len(said.json()["errors"]) == 100
+    reply = await stands.admin.post("/api/v1/workloads", json=SUBMISSION | {"pods": pods})
+    assert reply.status_code == 422
+    assert len(reply.json()["errors"]) == 100
     assert len(compared) <= 10
 
 
@@ -77,7 +77,7 @@ def test_a_very_long_word_is_compared_with_nothing(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "reply"),
     [
         (SUBMISSION | {f"k{at}": 1 for at in range(30_000)}, "more than 10,000 values"),
         (SUBMISSION | {"command": ["x"] * 30_000}, "more than 10,000 values"),
@@ -86,11 +86,11 @@ def test_a_very_long_word_is_compared_with_nothing(monkeypatch: pytest.MonkeyPat
     ],
 )
 async def test_a_body_that_is_too_large_is_refused_with_the_limit(
-    stands: Standing, body: dict[str, object], said: str
+    stands: Standing, body: dict[str, object], reply: str
 ) -> None:
     answer = await stands.admin.post("/api/v1/workloads", json=body)
     assert answer.status_code == 413
-    assert said in answer.json()["detail"]
+    assert reply in answer.json()["detail"]
     assert len(answer.content) < 2000
 
 
@@ -259,8 +259,8 @@ def test_lines_that_repeat_are_left_out_and_counted() -> None:
 
 def test_however_many_kinds_of_lines_there_are_the_log_is_bounded() -> None:
     limit = logging_setup.RepeatLimit(2, Clock())
-    told = sum(limit.admit(f"kind {at}") is not None for at in range(10_000))
-    assert told <= logging_setup.KINDS_MAX + 2
+    reported = sum(limit.admit(f"kind {at}") is not None for at in range(10_000))
+    assert reported <= logging_setup.KINDS_MAX + 2
 
 
 def test_errors_of_the_event_loop_are_bounded_too() -> None:

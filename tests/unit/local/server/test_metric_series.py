@@ -64,14 +64,14 @@ async def test_curves_are_of_what_the_job_reported_and_used(stands: Standing) ->
         stands.pool, UtilizationSampler(backend.node.machine, backend.pods), lambda: True, lambda _: None
     )
 
-    def has_all(said: dict) -> bool:
+    def has_all(answer: dict) -> bool:
         uses.look()
-        points = {row["name"]: len(row["points"]) for row in said["series"]}
+        points = {row["name"]: len(row["points"]) for row in answer["series"]}
         return points.get("loss", 0) >= 2 and points.get("cpu", 0) >= 1
 
-    said = await stands.until_true(has_all, "workloads/reports/series")
-    rows = {row["name"]: row for row in said["series"]}
-    assert said["stands_in"] is True
+    answer = await stands.until_true(has_all, "workloads/reports/series")
+    rows = {row["name"]: row for row in answer["series"]}
+    assert answer["stands_in"] is True
     assert {rows["loss"]["kind"], rows["<b>top-1</b>"]["kind"]} == {"reported"}
     assert {name for name, row in rows.items() if row["kind"] == "measured"} <= {"gpu", "cpu", "memory"}
     values = [value for _, value in rows["loss"]["points"]]

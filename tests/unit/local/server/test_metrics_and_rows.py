@@ -142,7 +142,7 @@ async def test_the_exit_code_is_told(command: tuple[str, ...], code: int, stands
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"),
+    ("command", "code", "answer"),
     [
         (("cd /tmp && ls",), 127, "No shell is used: write bash -c '...' around the whole line."),
         (("cd", "/tmp", "&&", "ls"), 127, "No shell is used: write bash -c '...' around the whole line."),
@@ -153,12 +153,12 @@ async def test_the_exit_code_is_told(command: tuple[str, ...], code: int, stands
     ],
 )
 async def test_what_cannot_start_is_not_tried_again(
-    command: tuple[str, ...], code: int, said: str, stands: Standing
+    command: tuple[str, ...], code: int, answer: str, stands: Standing
 ) -> None:
     await stands.submit(*command, name="job")
     row = await stands.until("job", "failed")
     assert (row["exit_code"], row["restarts"]) == (code, 0)
-    assert said in row["reason"]["sentence"]
+    assert answer in row["reason"]["sentence"]
     assert not any(word in row["reason"]["sentence"] for word in ("tmp", "x.py", "FOO=1"))
 
 
@@ -195,15 +195,15 @@ async def test_a_snapshot_keeps_what_is_assumed_and_not_reserved(stands: Standin
 )
 def test_the_greeting_names_a_project_that_exists(projects: list[str], advice: str, tmp_path: Path) -> None:
     machine = this_machine(tmp_path, virtual_devices=2, control_groups=False)
-    said: list[str] = []
-    main._greet(said.append, "http://127.0.0.1:1", tmp_path, machine, projects)
-    assert said[-1] == f"Try: {advice}"
+    answer: list[str] = []
+    main._greet(answer.append, "http://127.0.0.1:1", tmp_path, machine, projects)
+    assert answer[-1] == f"Try: {advice}"
 
 
 async def test_times_longer_than_the_rules_are_refused(stands: Standing) -> None:
     await stands.project("timed", 1, times={"max_runtime": "1h", "idle_limit": "10m"})
     body = {"project": "timed", "command": ["true"], "pods": [{"gpus": 1}]}
-    for more, said in (
+    for more, answer in (
         (
             {"max_runtime": "5h"},
             "max_runtime: 5h is more than the 1h that project timed allows; write 1h or less, or leave it out",
@@ -219,7 +219,7 @@ async def test_times_longer_than_the_rules_are_refused(stands: Standing) -> None
     ):
         refused = await stands.admin.post("/api/v1/workloads", json={**body, **more})
         assert refused.status_code == 422
-        assert [error["message"] for error in refused.json()["errors"]] == [said]
+        assert [error["message"] for error in refused.json()["errors"]] == [answer]
     body |= {"max_runtime": "1h", "idle_limit": "10m", "grace": "10m"}
     assert (await stands.admin.post("/api/v1/workloads", json=body)).status_code == 201
 
@@ -279,10 +279,10 @@ async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> N
     assert row["pod_rows"][0]["devices"] == [3]
     assert (await stands.get("workloads/two"))["status"] == "pending"
     (node,) = (await stands.get("nodes"))["items"]
-    said = "python of ada (pid 4242), outside Weir"
-    assert [device["foreign"] for device in node["devices"]] == [said, said, said, None]
+    answer = "python of ada (pid 4242), outside Weir"
+    assert [device["foreign"] for device in node["devices"]] == [answer, answer, answer, None]
     events = (await stands.get("events", kind="foreign_use"))["items"]
-    assert events[-1]["sentence"].endswith(f" is used by {said}: nothing is started on it.")
+    assert events[-1]["sentence"].endswith(f" is used by {answer}: nothing is started on it.")
     await asyncio.to_thread(uses.look)
     await stands.until("two", "running")
 

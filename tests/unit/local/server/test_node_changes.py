@@ -51,13 +51,13 @@ async def test_drained_node_keeps_its_state_and_its_running_work_over_a_restart(
         await stands.admin.post(f"/api/v1/nodes/{name}/drain", json=body)
         await stands.submit(name="waits")
         await stands.until_true(
-            lambda said: "drained" in (said["reason"] or {}).get("sentence", ""), "workloads/waits/why"
+            lambda answer: "drained" in (answer["reason"] or {}).get("sentence", ""), "workloads/waits/why"
         )
         assert (await stands.get("workloads/runs"))["status"] == "running"
     async with standing(tmp_path / "home") as stands:
         await stands.until("runs", "running")
-        said = await stands.get("workloads/waits/why")
-        assert "drained" in said["reason"]["sentence"]
+        answer = await stands.get("workloads/waits/why")
+        assert "drained" in answer["reason"]["sentence"]
         await stands.admin.post(f"/api/v1/nodes/{name}/drain", json={"reason": REASON})
         await stands.until("runs", "pending")
 
@@ -78,13 +78,15 @@ async def test_drained_gpu_starts_nothing_and_its_work_runs_on_over_a_restart(tm
         assert drained.json()["devices"][2]["drained"] == f"drained by {getpass.getuser()}: {REASON}"
         await stands.submit(name="waits", gpus=4)
         await stands.until_true(
-            lambda said: "are drained" in (said["reason"] or {}).get("sentence", ""), "workloads/waits/why"
+            lambda answer: "are drained" in (answer["reason"] or {}).get("sentence", ""),
+            "workloads/waits/why",
         )
         assert (await stands.get("workloads/runs"))["status"] == "running"
     async with standing(tmp_path / "home") as stands:
         await stands.until("runs", "running")
         await stands.until_true(
-            lambda said: said["items"] and said["items"][0]["devices"][2]["drained"] is not None, "nodes"
+            lambda answer: answer["items"] and answer["items"][0]["devices"][2]["drained"] is not None,
+            "nodes",
         )
         await stands.admin.post("/api/v1/workloads/runs/stop")
         await stands.submit(name="three", gpus=3)

@@ -21,9 +21,9 @@ async def test_all_pods_of_a_gang_are_read_together(stands: Standing) -> None:
     await stands.submit("sh", "-c", script, name="gang", pods=GANG)
     await stands.until("gang", "succeeded")
     for words in ("pod=all", "pod=all&follow=true"):
-        said = await stands.admin.get(f"/api/v1/workloads/gang/logs?{words}")
-        assert said.status_code == 200, said.text
-        lines = said.text.splitlines()
+        answer = await stands.admin.get(f"/api/v1/workloads/gang/logs?{words}")
+        assert answer.status_code == 200, answer.text
+        lines = answer.text.splitlines()
         assert len(lines) == 36
         assert sorted(line for line in lines if line.startswith("ps/0 ")) == [
             "ps/0      | begin 11",
@@ -41,8 +41,8 @@ async def test_all_pods_of_a_gang_are_read_together(stands: Standing) -> None:
 async def test_a_gang_is_followed_over_a_restart(stands: Standing) -> None:
     script = 'echo "run $WEIR_RESTARTS"; test $WEIR_RESTARTS = 1 || kill -KILL $PPID'
     await stands.submit("sh", "-c", script, name="gang")
-    said = await asyncio.wait_for(stands.admin.get("/api/v1/workloads/gang/logs?pod=all&follow=true"), 60)
-    assert said.text.splitlines() == ["0/0 | run 0", "0/0 | run 1"]
+    answer = await asyncio.wait_for(stands.admin.get("/api/v1/workloads/gang/logs?pod=all&follow=true"), 60)
+    assert answer.text.splitlines() == ["0/0 | run 0", "0/0 | run 1"]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ async def test_output_that_is_none_stops_no_other_request(stands: Standing, kind
     FILES[kind](own / "log")
     following = asyncio.create_task(stands.admin.get("/api/v1/workloads/odd/logs?follow=true"))
     for words in ("", "?tail=1", "?pod=all", "?pod=all&tail=3"):
-        said = await asyncio.wait_for(stands.admin.get(f"/api/v1/workloads/odd/logs{words}"), 60)
-        assert said.status_code == 200
-        assert len(said.content) < 1000
-        assert ("the output can't be read" in said.text) == (kind not in ("a terabyte", "nothing"))
+        answer = await asyncio.wait_for(stands.admin.get(f"/api/v1/workloads/odd/logs{words}"), 60)
+        assert answer.status_code == 200
+        assert len(answer.content) < 1000
+        assert ("the output can't be read" in answer.text) == (kind not in ("a terabyte", "nothing"))
     assert (await stands.admin.get("/healthz")).status_code == 200
     await stands.admin.post("/api/v1/workloads/odd/stop")
     await asyncio.wait_for(following, 60)
@@ -72,8 +72,8 @@ async def test_what_cant_be_read_is_an_event_of_its_project(stands: Standing) ->
     await stands.submit("sh", "-c", script, name="odd")
     row = await stands.until("odd", "succeeded")
 
-    def unreadable(said: Any) -> list[Any]:
-        return [each for each in said["items"] if each["kind"] == "unreadable"]
+    def unreadable(answer: Any) -> list[Any]:
+        return [each for each in answer["items"] if each["kind"] == "unreadable"]
 
     (event,) = unreadable(await stands.until_true(unreadable, "events"))
     assert (event["workload"], event["project"]) == ("odd", "default")

@@ -97,8 +97,8 @@ async def test_value_that_cant_be_one_is_refused_without_repeating_it(stands: St
         assert VALUE not in refused.text
     assert VALUE not in (stands.pool.home / "audit.jsonl").read_text()
     for name in ("..", "a b", "x" * 64, "%2e%2e%2fdefault", ".hidden"):
-        said = await stands.admin.put(f"/api/v1/projects/default/secrets/{name}", json={"value": "x"})
-        assert said.status_code in (404, 405, 422)
+        reply = await stands.admin.put(f"/api/v1/projects/default/secrets/{name}", json={"value": "x"})
+        assert reply.status_code in (404, 405, 422)
     assert not (stands.pool.home / "secrets").exists()
 
 

@@ -71,9 +71,9 @@ async def test_what_would_be_no_tree_is_refused(stands: Standing) -> None:
         "projects/t": {"name": "t", "quota": {"gpu": "many"}},
     }
     for path, body in refused.items():
-        said = await put(f"/api/v1/{path}", json=body)
-        assert said.status_code == 422, (path, said.text)
-        assert said.json()["errors"], path
+        reply = await put(f"/api/v1/{path}", json=body)
+        assert reply.status_code == 422, (path, reply.text)
+        assert reply.json()["errors"], path
 
 
 async def test_what_holds_something_isnt_deleted(stands: Standing) -> None:
@@ -85,9 +85,9 @@ async def test_what_holds_something_isnt_deleted(stands: Standing) -> None:
     await stands.until("runs", "stopped")
     assert (await stands.admin.delete("/api/v1/projects/vision")).status_code == 200
     assert (await stands.admin.get("/api/v1/projects/vision")).status_code == 404
-    said = await stands.admin.post("/api/v1/workloads", json={"project": "vision", "command": ["true"]})
-    assert said.status_code == 422
-    assert said.json()["errors"][0]["field"] == "project"
+    reply = await stands.admin.post("/api/v1/workloads", json={"project": "vision", "command": ["true"]})
+    assert reply.status_code == 422
+    assert reply.json()["errors"][0]["field"] == "project"
 
 
 async def test_a_page_of_projects(stands: Standing) -> None:

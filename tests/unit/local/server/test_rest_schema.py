@@ -73,13 +73,13 @@ def _make_acceptable(body: dict[str, Any]) -> None:
 
 
 def test_the_description_names_bodies_and_who_may_ask(server: Serving) -> None:
-    said = server.get("/api/v1/openapi.json", token="")
-    post = said["paths"]["/api/v1/workloads"]["post"]
+    reply = server.get("/api/v1/openapi.json", token="")
+    post = reply["paths"]["/api/v1/workloads"]["post"]
     assert post["requestBody"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/Submission"
     }
     assert post["security"] == [{"token": []}]
-    assert "PodsEntry" in said["components"]["schemas"]
+    assert "PodsEntry" in reply["components"]["schemas"]
 
 
 def test_home_is_its_owners_alone(server: Serving) -> None:

@@ -24,7 +24,7 @@ async def test_preview_says_what_the_submission_then_does(stands: Standing) -> N
     waits = (await mia.post(path, json=asked(3))).json()
     assert waits["starts"] is False
     made = (await mia.post("/api/v1/workloads", json=asked(3, name="waits"))).json()
-    why = await stands.until_true(lambda said: said["reason"], f"workloads/{made['uid']}/why")
+    why = await stands.until_true(lambda answer: answer["reason"], f"workloads/{made['uid']}/why")
     assert why["reason"]["why"] == waits["reason"]["why"]
     assert (await stands.get("workloads/borrows"))["status"] == "running"
     assert {row["name"] for row in (await stands.get("workloads"))["items"]} == {"borrows", "waits"}

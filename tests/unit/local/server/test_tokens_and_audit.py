@@ -102,8 +102,8 @@ async def test_token_of_a_deleted_project_isnt_one_of_its_successor(stands: Stan
     assert (await ben.get("/api/v1/workloads/old")).json()["env"] is None
     assert (await ben.get("/api/v1/workloads/old/logs")).status_code == 403
     assert (await ben.post("/api/v1/workloads/old/rerun")).status_code == 403
-    told = (await ben.get("/api/v1/events", params={"limit": 1000})).json()["items"]
-    assert {event["workload"] for event in told} == {new, None}
+    reported = (await ben.get("/api/v1/events", params={"limit": 1000})).json()["items"]
+    assert {event["workload"] for event in reported} == {new, None}
     with pytest.raises(Exception, match="no project gone"):
         await asyncio.to_thread(stands.pool.store.make_token, "eve", "member", ["gone"])
 
@@ -138,10 +138,10 @@ async def test_what_changes_the_pool_or_is_refused_is_written_down(stands: Stand
     assert (await stands.asks("x" * 40).get("/api/v1/status")).status_code == 401
     await stands.admin.post(f"/api/v1/tokens/{token['id']}/rotate", json={})
     gone = await stands.admin.delete(f"/api/v1/tokens/{token['id']}")
-    said = lines(stands.pool.home)
+    reply = lines(stands.pool.home)
     found = [
         (line["user"] == "mia", line["method"], line["path"], line["status"], line["outcome"])
-        for line in said
+        for line in reply
     ]
     number = token["id"]
     assert found == [
@@ -152,12 +152,12 @@ async def test_what_changes_the_pool_or_is_refused_is_written_down(stands: Stand
         (False, "POST", f"/api/v1/tokens/{number}/rotate", 200, "allowed"),
         (False, "DELETE", f"/api/v1/tokens/{number}", 204, "allowed"),
     ]
-    assert said[0]["details"]["token"] == number
-    assert said[1]["details"]["workload"] == "job"
-    assert (said[1]["token"], said[1]["label"]) == (number, "laptop")
-    assert said[1]["source"].startswith("127.0.0.1:")
-    assert gone.headers["x-request-id"] == said[5]["request"]
-    assert len({line["request"] for line in said}) == len(said)
+    assert reply[0]["details"]["token"] == number
+    assert reply[1]["details"]["workload"] == "job"
+    assert (reply[1]["token"], reply[1]["label"]) == (number, "laptop")
+    assert reply[1]["source"].startswith("127.0.0.1:")
+    assert gone.headers["x-request-id"] == reply[5]["request"]
+    assert len({line["request"] for line in reply}) == len(reply)
     written = (stands.pool.home / "audit.jsonl").read_text()
     for secret in (value, token["token"], stands.token, "x" * 40):
         assert secret not in written
@@ -189,9 +189,9 @@ def test_refused_floods_are_few_lines_that_say_how_many_more_there_were(tmp_path
         audit.write(method="GET", path="/api/v1/status", status=401, outcome="refused")
     audit.write(user="mia", token=1, method="GET", path="/api/v1/tokens", status=403, outcome="refused")
     audit.write(user="ada", method="DELETE", path="/api/v1/tokens/1", status=204)
-    said = lines(tmp_path)
-    assert REFUSED_AT_ONCE <= len(said) - 2 <= REFUSED_AT_ONCE + 30
-    assert [line["user"] for line in said[-2:]] == ["mia", "ada"]  # others' lines aren't lost in it
+    reply = lines(tmp_path)
+    assert REFUSED_AT_ONCE <= len(reply) - 2 <= REFUSED_AT_ONCE + 30
+    assert [line["user"] for line in reply[-2:]] == ["mia", "ada"]  # others' lines aren't lost in it
 
 
 def test_audit_log_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from .in_process_server import SMALL, Standing
 
 async def suggested(stands: Standing, name: str) -> dict[str, dict[str, Any]]:
     """Suggestions by what they would change."""
-    said = await stands.get(f"workloads/{name}/why")
+    answer = await stands.get(f"workloads/{name}/why")
     found = {}
-    for each in said["suggestions"]:
+    for each in answer["suggestions"]:
         assert each["sentence"].endswith(".")
         found[next(iter(each["change"]), "time")] = each
     return found
@@ -24,10 +24,10 @@ async def fill(stands: Standing, gpus: int, **more: Any) -> None:
 async def test_fewer_devices_start_it_now(stands: Standing) -> None:
     await fill(stands, 1)
     await stands.submit("sleep", "3600", name="large", gpus=4)
-    said = await stands.get("workloads/large/why")
-    assert said["reason"]["why"] in {"insufficient_capacity", "no_eligible_victims"}
-    assert (said["position"], said["waiting"]) == (1, 1)
-    assert [row["name"] for row in said["queues"]] == ["default"]
+    answer = await stands.get("workloads/large/why")
+    assert answer["reason"]["why"] in {"insufficient_capacity", "no_eligible_victims"}
+    assert (answer["position"], answer["waiting"]) == (1, 1)
+    assert [row["name"] for row in answer["queues"]] == ["default"]
     change = (await suggested(stands, "large"))["gpus"]
     assert change["change"] == {"gpus": 3}
     assert "starts now" in change["sentence"]
@@ -56,8 +56,8 @@ async def test_fewer_pods_of_a_gang(stands: Standing) -> None:
 async def test_being_preemptible_passes_the_quota_gate(stands: Standing) -> None:
     await stands.project("small", 1)
     await stands.submit("sleep", "3600", project="small", name="fixed", gpus=2, preemptible=False)
-    said = await stands.get("workloads/fixed/why")
-    assert said["reason"]["why"] == "non_preemptible_over_quota"
+    answer = await stands.get("workloads/fixed/why")
+    assert answer["reason"]["why"] == "non_preemptible_over_quota"
     found = await suggested(stands, "fixed")
     assert found["preemptible"]["change"] == {"preemptible": True}
     assert found["gpus"]["change"] == {"gpus": 1}
@@ -66,13 +66,13 @@ async def test_being_preemptible_passes_the_quota_gate(stands: Standing) -> None
 async def test_when_those_that_run_have_ended(stands: Standing) -> None:
     await fill(stands, 4, max_runtime="10m")
     await stands.submit("sleep", "3600", name="waits", gpus=2)
-    said = await stands.get("workloads/waits/why")
+    answer = await stands.get("workloads/waits/why")
     found = await suggested(stands, "waits")
     holds = await stands.get("workloads/holds")
     assert "at the latest, when holds has ended" in found["time"]["sentence"]
     assert abs(found["time"]["at_s"] - (holds["started_s"] + 600)) < 2
     assert found["ended"]["change"] == {"ended": "holds"}
-    assert said["reason"]["sentence"]
+    assert answer["reason"]["sentence"]
     await stands.admin.post("/api/v1/workloads/holds/stop")
     await stands.until("waits", "running")
 
@@ -145,8 +145,8 @@ async def test_no_suggestion_exceeds_the_persons_priority(stands: Standing) -> N
     await stands.submit("sleep", "3600", project="vision", name="low", gpus=4, priority=60)
     await stands.until("low", "running")
     await stands.submit("sleep", "3600", project="vision", name="high", gpus=4, priority=50)
-    said = (await mia.get("/api/v1/workloads/high/why")).json()
-    assert not [each for each in said["suggestions"] if "priority" in each["change"]]
+    answer = (await mia.get("/api/v1/workloads/high/why")).json()
+    assert not [each for each in answer["suggestions"] if "priority" in each["change"]]
     assert "priority" in await suggested(stands, "high")  # an administrator may
 
 
@@ -207,10 +207,12 @@ async def test_an_evicted_workload_says_for_whom(stands: Standing) -> None:
     assert (await stands.get("workloads/borrows/why"))["evicted"] == evicted
     assert "default holds 4 GPUs with a quota of 0" in evicted["sentence"]
     kinds = {"quota_met", "stopped"}
-    page = await stands.until_true(lambda said: kinds <= {event["kind"] for event in said["items"]}, "events")
+    page = await stands.until_true(
+        lambda answer: kinds <= {event["kind"] for event in answer["items"]}, "events"
+    )
     (met,) = (event for event in page["items"] if event["kind"] == "quota_met")
     assert met["sentence"].startswith("speech got GPUs of its quota back after")
-    report = await stands.until_true(lambda said: said["rules"], "history")
+    report = await stands.until_true(lambda answer: answer["rules"], "history")
     rows = {row["key"]: row for row in report["rows"]}
     assert rows["speech"]["to_quota"]["p90_s"] == met["numbers"]["waited_s"]
     (rule,) = report["rules"]

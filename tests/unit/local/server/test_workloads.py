@@ -78,8 +78,8 @@ async def test_stopping_ends_what_waits_and_what_runs(stands: Standing) -> None:
     await stands.submit(project="shut", name="waits")
     await stands.submit("sleep", "3600", name="runs")
     await stands.until("runs", "running")
-    said = await stands.admin.post("/api/v1/workloads/waits/stop")
-    assert (said.status_code, said.json()["status"]) == (200, "stopped")
+    answer = await stands.admin.post("/api/v1/workloads/waits/stop")
+    assert (answer.status_code, answer.json()["status"]) == (200, "stopped")
     await stands.admin.post("/api/v1/workloads/runs/stop")
     assert (await stands.until("runs", "stopped"))["reason"]["why"] == "stopped"
     again = await stands.admin.post("/api/v1/workloads/runs/stop")
@@ -115,12 +115,12 @@ async def test_only_what_has_ended_is_run_again(stands: Standing) -> None:
 
 async def test_a_name_is_taken_while_its_workload_lives(stands: Standing) -> None:
     await stands.submit(name="mine")
-    said = await stands.admin.post(
+    answer = await stands.admin.post(
         "/api/v1/workloads", json={"project": "default", "command": ["true"], "name": "mine"}
     )
-    assert said.status_code == 409
-    assert said.headers["content-type"] == "application/problem+json"
-    assert said.json()["errors"][0]["field"] == "name"
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["errors"][0]["field"] == "name"
 
 
 async def test_everything_wrong_is_told_at_once_by_its_field(stands: Standing) -> None:
@@ -132,12 +132,12 @@ async def test_everything_wrong_is_told_at_once_by_its_field(stands: Standing) -
         "directory": "relative",
         "pods": [{"gpus": 1.5}, {"gpu_models": ["H900"], "nodes": ["far"], "resources": {"wings": 2}}],
     }
-    said = await stands.admin.post("/api/v1/workloads", json=body)
-    assert said.status_code == 422
-    assert [error["field"] for error in said.json()["errors"]] == ["pods[0].gpus"]
+    answer = await stands.admin.post("/api/v1/workloads", json=body)
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == ["pods[0].gpus"]
     body["pods"][0]["gpus"] = 1  # type: ignore[index]
-    said = await stands.admin.post("/api/v1/workloads", json=body)
-    fields = {error["field"] for error in said.json()["errors"]}
+    answer = await stands.admin.post("/api/v1/workloads", json=body)
+    fields = {error["field"] for error in answer.json()["errors"]}
     assert fields == {
         "project",
         "name",
@@ -163,9 +163,9 @@ async def test_what_is_no_submission_is_refused_as_a_problem(stands: Standing) -
         b"\xff",
         b'{"pods":[' * 4000,
     ):
-        said = await stands.admin.post("/api/v1/workloads", content=body)
-        assert said.status_code == 422, body
-        assert said.json()["status"] == 422
+        answer = await stands.admin.post("/api/v1/workloads", content=body)
+        assert answer.status_code == 422, body
+        assert answer.json()["status"] == 422
     for path in (
         "workloads?limit=0",
         "workloads?after=x",
@@ -185,8 +185,8 @@ async def test_logs_follow_over_a_restart_until_the_end(stands: Standing) -> Non
     lines: list[str] = []
 
     async def follow() -> None:
-        async with stands.admin.stream("GET", "/api/v1/workloads/talks/logs?follow=true") as said:
-            async for line in said.aiter_lines():
+        async with stands.admin.stream("GET", "/api/v1/workloads/talks/logs?follow=true") as answer:
+            async for line in answer.aiter_lines():
                 lines.append(line)
 
     following = asyncio.create_task(follow())
@@ -227,11 +227,11 @@ async def test_a_gang_shows_its_pods(stands: Standing) -> None:
 async def test_a_failure_says_how(stands: Standing) -> None:
     await stands.submit("sh", "-c", "exit 3", name="fails", retries=0)
     row = await stands.until("fails", "failed")
-    told = {event["kind"]: event["sentence"] for event in row["events"]}
-    assert told["failed"] == "Pod fails/0/0 failed: it ended with exit code 3."
-    assert told["ended"] == row["reason"]["sentence"] == "It ended with exit code 3."
+    reported = {event["kind"]: event["sentence"] for event in row["events"]}
+    assert reported["failed"] == "Pod fails/0/0 failed: it ended with exit code 3."
+    assert reported["ended"] == row["reason"]["sentence"] == "It ended with exit code 3."
     assert [event["kind"] for event in row["events"]].count("failed") == 1
-    assert not {"gang_failed", "stopping"} & set(told)
+    assert not {"gang_failed", "stopping"} & set(reported)
     assert row["reason"]["why"] == "failed"
 
 
@@ -245,9 +245,11 @@ async def test_what_cant_be_written_down_is_refused_and_not_there(
 
     with monkeypatch.context() as patched:
         patched.setattr(stands.pool.store, "submit_soon", full)
-        said = await stands.admin.post("/api/v1/workloads", json={"project": "default", "command": ["true"]})
-    assert said.status_code == 503
-    assert "The disk is full." in said.json()["detail"]
+        answer = await stands.admin.post(
+            "/api/v1/workloads", json={"project": "default", "command": ["true"]}
+        )
+    assert answer.status_code == 503
+    assert "The disk is full." in answer.json()["detail"]
     assert (await stands.get("workloads"))["total"] == 0
     await stands.submit("true", name="later")
     await stands.until("later", "succeeded")
@@ -258,9 +260,9 @@ async def test_a_stop_is_told_once_by_who_did_it_and_once_by_what_came_of_it(sta
     await stands.until("long", "running")
     await stands.admin.post("/api/v1/workloads/long/stop")
     row = await stands.until("long", "stopped")
-    told = [(event["kind"], event["numbers"].get("user")) for event in row["events"][:-2]]
-    assert [kind for kind, _ in told] == ["ended", "withdrawn"]
-    assert row["reason"]["sentence"] == f"long was stopped by {told[1][1]}."
+    reported = [(event["kind"], event["numbers"].get("user")) for event in row["events"][:-2]]
+    assert [kind for kind, _ in reported] == ["ended", "withdrawn"]
+    assert row["reason"]["sentence"] == f"long was stopped by {reported[1][1]}."
 
 
 async def test_only_what_is_suspended_is_resumed(stands: Standing) -> None:
@@ -274,8 +276,8 @@ async def test_what_failed_waits_by_itself_and_says_until_when(stands: Standing)
     await stands.submit("sh", "-c", "exit 3", name="fails")
     row = await stands.until_true(lambda row: row["reason"] is not None, "workloads/fails")
     assert "tried again" in row["reason"]["sentence"]
-    said = await stands.get("workloads/fails/why")
-    assert said["reason"]["sentence"] == row["reason"]["sentence"]
-    (waits,) = said["suggestions"]
+    answer = await stands.get("workloads/fails/why")
+    assert answer["reason"]["sentence"] == row["reason"]["sentence"]
+    (waits,) = answer["suggestions"]
     assert waits["sentence"].startswith("If it waits, it is tried again in ")
-    assert waits["at_s"] == said["reason"]["numbers"]["until_s"]
+    assert waits["at_s"] == answer["reason"]["numbers"]["until_s"]

@@ -1,7 +1,6 @@
-"""What Weir had been told of the pods when it asked for a binding, as the proxy passed it on.
+"""Progress of Weir's watch of pods at each binding, from the versions that the proxy passed on.
 
-Versions of pods order everything that happens to them, and a watch tells it in that order: who was told of a
-version was told of all before it.
+A watch delivers versions in order. A client that has one version has all before it.
 """
 
 import json
@@ -20,8 +19,8 @@ _BINDING = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/binding")
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
-class Told:
-    """A tap of the proxy."""
+class WatchProgress:
+    """Reads the pods that the proxy passes on, and the bindings that Weir asks for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,10 +28,10 @@ class Told:
         self._surely = 0  # the newest of those that were passed on long enough ago
         self._knew: dict[str, int] = {}
         self._asked_s: dict[str, float] = {}
-        self._told_s: list[tuple[int, float]] = []  # every version, and when it was passed on
+        self._passed_s: list[tuple[int, float]] = []  # every version, and when it was passed on
 
     def __call__(self, asked: Asked) -> Callable[[bytes], None] | None:
-        """A request is passed on."""
+        """Return what reads the answer to a request; None if it isn't about pods."""
         binding = _BINDING.fullmatch(asked.path)
         if binding is not None:
             self._asks("/".join(binding.groups()), asked.since_s)
@@ -41,15 +40,15 @@ class Told:
             return None
         return self._watched() if asked.watch else self._listed()
 
-    def begin_anew(self) -> None:
-        """Who was told of all this is dead."""
+    def restart(self) -> None:
+        """Forget everything: the process that read it is dead."""
         with self._lock:
             self._passed.clear()
-            self._told_s.clear()
+            self._passed_s.clear()
             self._surely = 0
 
     def before_binding(self, pod: str) -> int | None:
-        """The version up to which it surely knew when it asked for this pod (NAMESPACE/NAME) to be bound."""
+        """Return the version that Weir surely knew when it asked for a pod (NAMESPACE/NAME) to be bound."""
         with self._lock:
             return self._knew.get(pod)
 
@@ -61,16 +60,16 @@ class Told:
             self._asked_s.setdefault(pod, since_s)
 
     def known_for_s(self, pod: str, version: int) -> float:
-        """Return how long before it asked for this pod to be bound it was told of a version; 0 if never."""
+        """Return how long Weir had known a version when it asked for a pod to be bound; 0 if it hadn't."""
         with self._lock:
-            told_s = min((at_s for passed, at_s in self._told_s if passed >= version), default=None)
+            passed_s = min((at_s for passed, at_s in self._passed_s if passed >= version), default=None)
             asked_s = self._asked_s.get(pod)
-        return 0.0 if told_s is None or asked_s is None else max(0.0, asked_s - told_s)
+        return 0.0 if passed_s is None or asked_s is None else max(0.0, asked_s - passed_s)
 
     def _passes(self, version: int) -> None:
         with self._lock:
             self._passed.append((time.monotonic(), version))
-            self._told_s.append((version, time.monotonic()))
+            self._passed_s.append((version, time.monotonic()))
 
     def _watched(self) -> Callable[[bytes], None]:
         begun = b""
