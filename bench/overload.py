@@ -332,10 +332,20 @@ class Worker:
         ):
             begun_s = time.monotonic()
             try:
-                self.pool.ask(*words, self.pool.worker)
+                self._ask(*words)
             except (OSError, RuntimeError, http.client.HTTPException) as error:
                 self.failures.append(f"{words[0]}: {error or type(error).__name__}")
             took_s.append(time.monotonic() - begun_s)
+
+    def _ask(self, method: str, path: str, body: object) -> None:
+        """Send a request; once more if the server closed the connection before the request was written.
+
+        On a busy machine this process may pause between both, and a silent connection makes way for others.
+        """
+        try:
+            self.pool.ask(method, path, body, self.pool.worker)
+        except (BrokenPipeError, ConnectionResetError):
+            self.pool.ask(method, path, body, self.pool.worker)
 
 
 def measure(found: Pool, name: str, size: int, seconds: float) -> dict[str, object]:
