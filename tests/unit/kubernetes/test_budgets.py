@@ -1,6 +1,5 @@
-"""PodDisruptionBudgets in the picture: what they cover, what they still allow, and evictions that are refused."""
+"""PodDisruptionBudgets of a cluster: the pods they cover, what they allow, and refused evictions."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,130 +9,14 @@ from hypothesis import strategies as st
 from tests.properties.budget import examples
 
 from weir.control.loop import Control
-from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
-from weir.kubernetes.api.objects import KubePod, ObjectCondition, PodDisruptionBudget
-from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.api.changes import ObjectRemoved
+from weir.kubernetes.api.objects import PodDisruptionBudget
 from weir.kubernetes.translate.disruption_budgets import BudgetCoverage, allowed_at_best
-from weir.kubernetes.translate.requests import DeviceResources
-from weir.kubernetes.writes.operations import Bind, EmitEvent, Evict, WriteDone, WriteRefused
-from weir.model.policy import BudgetPolicy, Policy
+from weir.kubernetes.writes.operations import EmitEvent, WriteDone
+from weir.model.policy import Policy
 
-from .small_world import KINDS, job, node, pod, project
-
-REFUSED = WriteRefused(429, "Cannot evict pod as it would violate the pod's disruption budget.")
-BEGAN_S = 1767225600.0
-EVERYONE: dict[str, Any] = {}
-NOT_A = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]}
-
-
-def budget(
-    name: str = "b",
-    allowed: int = 0,
-    *,
-    namespace: str = "ta",
-    selector: dict[str, Any] | None = None,
-    generation: int = 1,
-    observed: int = 1,
-    policy: str = "",
-    disrupted: Sequence[str] = (),
-    healthy: tuple[int, int, int] = (1, 1, 1),
-    **spec: Any,
-) -> PodDisruptionBudget:
-    """Return a budget as the API has it; `healthy`: pods that are, ought to be, and there are."""
-    current, desired, expected = healthy
-    written = {
-        "metadata": {"name": name, "namespace": namespace, "uid": f"b-{name}", "generation": generation},
-        "spec": {
-            "selector": selector,
-            **({"unhealthyPodEvictionPolicy": policy} if policy else {}),
-            **(spec or {"maxUnavailable": 1}),
-        },
-        "status": {
-            "observedGeneration": observed,
-            "disruptionsAllowed": allowed,
-            "currentHealthy": current,
-            "desiredHealthy": desired,
-            "expectedPods": expected,
-            "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
-        },
-    }
-    return msgspec.convert(written, PodDisruptionBudget)
-
-
-class Site:
-    """Two nodes that Jobs of ta hold, which has no quota, and a Job of tb that is owed one of them."""
-
-    def __init__(self, rules: BudgetPolicy | None = None) -> None:
-        self.now_s = BEGAN_S
-        self.writes: list[Any] = []
-        policy = Policy(budgets=rules or BudgetPolicy())
-        self.cluster_state = ClusterState(KINDS, DeviceResources())
-        self.cluster_state.budgets.set_rules(policy.budgets)
-        self.backend = KubernetesBackend(
-            self.cluster_state, self.writes.extend, lambda: None, lambda: self.now_s
-        )
-        self.backend.connect()
-        self.control = Control(self.backend, policy, lambda: self.now_s)
-        self.hear("nodes", node("n1"), node("n2"))
-        self.hear("projects", project("ta", gpus=0), project("tb", gpus=4))
-
-    def hear(self, resource: str, *objects: Any) -> None:
-        for each in objects:
-            if resource == "owners":
-                self.backend.deliver_owners()([ObjectSet(each["metadata"]["name"], each)])
-            else:
-                meta = each.metadata
-                key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                self.backend.deliver(resource)([ObjectSet(key, each)])
-
-    def runs(
-        self, name: str, on: str, *, ready: bool = True, phase: str = "Running", **labels: str
-    ) -> KubePod:
-        """A Job of ta with one pod that holds a whole node."""
-        self.hear("owners", job(name, f"j-{name}", namespace="ta"))
-        found = pod(
-            f"{name}-0",
-            owner=(name, f"j-{name}"),
-            namespace="ta",
-            gpus=4,
-            on=on,
-            start=1,
-            devices="0,1,2,3",
-            phase=phase,
-            labels={"app": name, **labels},
-        )
-        found.status.conditions = [ObjectCondition("Ready", "True" if ready else "False")]
-        self.hear("pods", found)
-        return found
-
-    def asks(self) -> None:
-        """The owner's Job comes."""
-        self.hear("owners", job("back", "j-back", namespace="tb"))
-        self.hear("pods", pod("back-0", owner=("back", "j-back"), namespace="tb", gpus=4))
-
-    def step(self, after_s: float = 0.1) -> list[Evict]:
-        """Return what is evicted in this step."""
-        self.now_s += after_s
-        self.writes.clear()
-        self.control.step()
-        return [each for each in self.writes if isinstance(each, Evict)]
-
-    def allowed(self) -> dict[str, int]:
-        """Return what control takes budgets to allow."""
-        return {name: each.allowed for name, each in self.control.cluster.budgets.items()}
-
-    def protected(self, name: str) -> tuple[str, ...]:
-        """Return the budgets of a Job's pod, as control knows them."""
-        return tuple(each.name for each in self.control.cluster.jobs[f"ta/job-{name}"].pods[0][0].budgets)
-
-
-@pytest.fixture
-def site() -> Site:
-    made = Site()
-    made.runs("a", "n1")
-    made.runs("b", "n2")
-    return made
+from .budget_site import EVERYONE, NOT_A, REFUSED, Site, budget
+from .small_world import node, project
 
 
 def test_pod_is_chosen_that_no_budget_protects(site: Site) -> None:
@@ -283,103 +166,6 @@ def test_status_that_lags_or_makes_no_sense_allows_nothing(site: Site, found: Po
     assert site.step() == []
 
 
-# Work that no budget lets go
-
-
-def test_work_that_can_never_be_evicted_may_not_borrow() -> None:
-    site = Site()
-    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
-    site.hear("owners", job("a", "j-a", namespace="ta"))
-    site.hear("pods", pod("a-0", owner=("a", "j-a"), namespace="ta", gpus=4, labels={"app": "a"}))
-    site.step()
-    assert not site.control.cluster.jobs["ta/job-a"].preemptible
-    assert not [each for each in site.writes if isinstance(each, Bind)]
-    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=1))
-    site.step()
-    assert site.control.cluster.jobs["ta/job-a"].preemptible
-    assert [each for each in site.writes if isinstance(each, Bind)]
-
-
-def test_running_work_counts_as_non_preemptible_after_the_grace_period(site: Site) -> None:
-    site.hear("projects", project("ta", gpus=8), project("tb", gpus=4))
-    site.hear("poddisruptionbudgets", budget(selector={"matchLabels": {"app": "a"}}, maxUnavailable=0))
-    site.step()
-    cluster = site.control.cluster
-    assert cluster.jobs["ta/job-a"].preemptible
-    due_s = site.backend.due_s
-    assert due_s is not None
-    assert due_s <= site.now_s + 600.0
-    site.step(601.0)
-    assert not cluster.jobs["ta/job-a"].preemptible
-    assert cluster.jobs["ta/job-b"].preemptible
-    site.hear("projects", project("ta", gpus=4), project("tb", gpus=4))
-    site.asks()
-    assert [each.name for each in site.step()] == ["b-0"]
-    site.backend.deliver("poddisruptionbudgets")([ObjectRemoved("ta/b", "b-b")])
-    site.step()
-    assert cluster.jobs["ta/job-a"].preemptible
-
-
-def test_policy_that_overrides_evicts_all_the_same_after_the_grace_period() -> None:
-    site = Site(BudgetPolicy(borrowed="override", grace=60.0))
-    site.runs("a", "n1")
-    site.runs("b", "n2")
-    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
-    site.asks()
-    assert site.step() == []
-    assert site.control.wakes_s is not None
-    (evict,) = site.step(61.0)
-    assert evict.overrides
-
-
-def lapsing() -> Site:
-    """Return a site where both workloads hold their project's borrowed GPUs under a budget that came later."""
-    site = Site()
-    site.runs("a", "n1")
-    site.runs("b", "n2")
-    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
-    return site
-
-
-def test_budget_written_after_borrowing_protects_for_the_grace_period_alone() -> None:
-    site = lapsing()
-    site.asks()
-    assert site.step() == [], "the budget came a moment ago"
-    (evict,) = site.step(601.0)
-    assert evict.overrides
-    jobs = site.control.cluster.jobs
-    assert jobs["ta/job-a"].spec.lapsed or jobs["ta/job-b"].spec.lapsed
-
-
-def test_work_within_its_quota_keeps_the_protection_of_its_budget() -> None:
-    site = lapsing()
-    site.hear("projects", project("ta", "ta", gpus=8), project("tb", "tb", gpus=8))
-    site.step(601.0)
-    assert not any(job.spec.lapsed for job in site.control.cluster.jobs.values())
-    site.asks()
-    assert site.step() == []
-
-
-def test_policy_that_respects_budgets_leaves_what_was_borrowed() -> None:
-    site = Site(BudgetPolicy(borrowed="respect"))
-    site.runs("a", "n1")
-    site.runs("b", "n2")
-    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
-    site.step()
-    site.asks()
-    assert site.step(601.0) == []
-    assert not any(job.spec.lapsed for job in site.control.cluster.jobs.values())
-
-
-def test_budget_that_allows_some_evictions_is_not_overridden() -> None:
-    site = Site()
-    for name in ("a", "b"):
-        site.runs(name, "n1" if name == "a" else "n2")
-    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=1, healthy=(2, 2, 2)))
-    site.asks()
-    assert site.step(601.0) == []
-
-
 @pytest.mark.parametrize(
     ("spec", "expected", "best"),
     [
@@ -450,31 +236,3 @@ def test_budgets_and_pods_may_be_heard_of_in_any_order(order: list[int], steps: 
     assert site.allowed()["ta/b"] == 0
     if not site.control.cluster.jobs["ta/job-a"].stopping:  # else it may have been ordered before
         assert site.allowed()["ta/a"] == 1
-
-
-def test_changed_settings_hold_for_the_budgets_that_are_there() -> None:
-    site = Site()
-    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
-    site.hear("owners", job("a", "j-a", namespace="ta"))
-    site.hear("pods", pod("a-0", owner=("a", "j-a"), namespace="ta", gpus=4, labels={"app": "a"}))
-    site.step()
-    assert not site.control.cluster.jobs["ta/job-a"].preemptible
-    site.backend.set_budget_rules(BudgetPolicy(borrowed="override"))
-    site.step()
-    assert site.control.cluster.jobs["ta/job-a"].preemptible
-
-
-def test_lapsed_protection_lets_nothing_more_start_over_quota() -> None:
-    """Otherwise an elastic workload would grow by what its budget makes hard to take back."""
-    site = lapsing()
-    site.hear("nodes", node("n3"))
-    site.hear("owners", job("a", "j-a", 2, namespace="ta", min_pods="1"))
-    site.step()
-    site.step(601.0)
-    assert site.control.cluster.jobs["ta/job-a"].spec.lapsed
-    site.hear("pods", pod("a-1", owner=("a", "j-a"), namespace="ta", gpus=4, labels={"app": "a"}))
-    site.step()
-    assert not [each for each in site.writes if isinstance(each, Bind)]
-    site.hear("projects", project("ta", "ta", gpus=12), project("tb", "tb", gpus=4))
-    site.step()
-    assert [each.name for each in site.writes if isinstance(each, Bind)] == ["a-1"], "its quota covers it"
