@@ -7,184 +7,22 @@ nothing. So whatever they say, the pods of others have to be scheduled.
 import random
 from typing import Any
 
+from tests.kubernetes.hostile_values import (
+    COUNTS,
+    DEVICES,
+    INDICES,
+    KEYS,
+    LABELS,
+    NUMBERS,
+    OTHERS,
+    PHASES,
+    QUANTITIES,
+    RESOURCES,
+    TIMES,
+    WORDS,
+)
+
 Object = dict[str, Any]
-NUMBERS = (
-    *(
-        "0",
-        "-1",
-        "1",
-        "7",
-        "8",
-        "99",
-        "1023",
-        "1024",
-        "2147483647",
-        "2147483648",
-        "4294967296",
-        "9007199254740993",
-    ),
-    *(
-        "9223372036854775807",
-        "9223372036854775808",
-        "9" * 30,
-        "9" * 400,
-        "9" * 5000,
-        "1e999",
-        "-1e999",
-        "1e300",
-    ),
-    *(
-        "1e-300",
-        "NaN",
-        "inf",
-        "-inf",
-        "Infinity",
-        "0x10",
-        "1_000",
-        " 1",
-        "1 ",
-        "٣",
-        "\uff11\uff12",
-        "²",
-        "",
-        "0.5",
-        "1/3",
-        "True",
-    ),
-)
-INDICES = (
-    *(
-        "0",
-        "99",
-        "0,0",
-        "0,1",
-        "1,0",
-        "0,1,2,3",
-        "0,1,2,3,4,5,6,7",
-        "7",
-        "-1",
-        "0,-1",
-        ",",
-        "0,",
-        ",0",
-        "0,,1",
-    ),
-    *(
-        "0,1" * 3000,
-        "0;1",
-        "0, 1",
-        "a",
-        "\u0000",
-        "٣",
-        "9" * 30,
-        "9" * 5000,
-        "1e3",
-        "0,9223372036854775808",
-        "null",
-    ),
-)
-TIMES = (
-    "2026-03-01T12:00:00Z",
-    "9999-12-31T23:59:59Z",
-    "0001-01-01T00:00:00Z",
-    "99999999999999",
-    "-5",
-    "1e400",
-)
-WORDS = (
-    *(
-        "",
-        "true",
-        "false",
-        "train",
-        "inference",
-        "../../etc",
-        "weir",
-        "\U0001f600" * 40,
-        "\u202egpu",
-        "a" * 253,
-    ),
-    *(
-        "x" * 5000,
-        "{}",
-        "net:required=rack",
-        "net:required=",
-        "a:b=c,d=e",
-        "\n\r\t",
-        "'; drop",
-        "%s%n",
-        "null",
-    ),
-)
-QUANTITIES = (
-    *(
-        "0",
-        "1",
-        "100m",
-        "1500m",
-        "1n",
-        "1Gi",
-        "0.1",
-        "1e3",
-        "9223372036854775807",
-        "1E",
-        "8Ei",
-        "1e18",
-        "123456789Ti",
-    ),
-    *("1e12", "999999999999999999", "4.000000001", "1u", "12345678901234567890"),
-)
-COUNTS = (
-    "0",
-    "1",
-    "2",
-    "4",
-    "8",
-    "1024",
-    "1025",
-    "100000",
-    "2147483648",
-    "9223372036854775807",
-    "1e3",
-    "1e18",
-    "1Ei",
-)
-"""Amounts of devices: an API server takes whole ones."""
-LABELS = ("", "a", "0", "x" * 63, "1e300", "9" * 63, "A_b-c.d", "81559", "1e15", "192G", "default")
-KEYS = (
-    *(
-        "gpus",
-        "start",
-        "gpus",
-        "start",
-        "project",
-        "type",
-        "gpu-fraction",
-        "gpu-memory",
-        "gpu-devices",
-        "min-pods",
-    ),
-    *("preemptible", "max-runtime", "topology", "checkpointed-at", "written", "priority", "nonsense"),
-)
-OTHERS = (
-    *("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"),
-    *(
-        "kai.scheduler/batch-min-member",
-        "kai.scheduler/preemptibility",
-        "priorityClassName",
-        "kai.scheduler/topology",
-    ),
-)
-RESOURCES = (
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "hugepages-2Mi",
-    "example.com/widget",
-    "example.com/gadget",
-)
-DEVICES = ("nvidia.com/gpu", "nvidia.com/gpu", "amd.com/gpu")
-PHASES = ("Pending", "Running", "Running", "Succeeded", "Failed", "Unknown")
 GROUP = "weir.dev/v1alpha1"
 
 
