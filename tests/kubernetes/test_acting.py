@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kubernetes.test_reflector import until
+from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
@@ -301,8 +302,13 @@ async def test_a_disruption_budget_holds_an_eviction_up(cluster: Cluster, weir_k
         cluster.api.delete(f"{pdb}/one")
         await until(lambda: reported.of("p0")[-1] == WriteDone())
         await until(lambda: nodes_of(cluster, within) == {})
-        events = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
-        (answer,) = [one for one in events if one["reason"] == "Reclaimed"]
+
+        def reclaimed() -> list[Object]:
+            events = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
+            return [each for each in events if each["reason"] == "Reclaimed"]
+
+        await until(lambda: bool(reclaimed()))
+        (answer,) = reclaimed()
         assert answer["note"] == "Team B is owed its GPU."
         assert "Team B is owed" in cluster.plane.kubectl("get", "events", "-n", within)
 

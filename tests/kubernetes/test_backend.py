@@ -152,7 +152,7 @@ def test_a_promise_outlives_a_kill(place: Place) -> None:
     place.cluster.add_nodes(1, gpus=2)
     other = place.cluster.namespace()
     place.api.create(project(place.team, 2), project(other, 0))
-    slow = {STOPS_AFTER: "4s"}
+    slow = {STOPS_AFTER: "1h"}
     place.api.create(
         job(other, "borrows-a", 1, annotations=slow), job(other, "borrows-b", 1, annotations=slow)
     )
@@ -162,6 +162,7 @@ def test_a_promise_outlives_a_kill(place: Place) -> None:
     place.weir.kill()
     kept = place.status("job-gang")["nomination"]
     place.weir.start()
+    place.api.delete(f"/api/v1/namespaces/{other}/pods", grace_s=0)
     place.until(lambda: len(place.running()) == 2, "the gang runs")
     assert {each["node"] for each in kept["places"]} == set(place.running().values())
     place.until(lambda: place.status("job-gang").get("nomination") is None, "the promise is kept")

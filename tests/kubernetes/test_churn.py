@@ -104,7 +104,7 @@ def _go_on(churn: Churn, weir: Weir, audit: Audit) -> list[int]:
     memory: list[int] = []
     begun_s = time.monotonic()
     end_s = begun_s + CHURN_S
-    while not audit.wrong and (time.monotonic() < end_s or churn.missing):
+    while not audit.wrong and (time.monotonic() < end_s or churn.missing or len(memory) < 2):
         assert time.monotonic() < end_s + FAULTS_S, f"no faults of the kinds {sorted(churn.missing)}"
         _turn(churn, weir)
         if time.monotonic() > begun_s + len(memory):

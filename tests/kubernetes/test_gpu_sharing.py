@@ -109,9 +109,9 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     assert cluster.api.get(names)["spec"]["nodes"] == [shared]
     with pytest.raises(ApiError, match="written by Weir alone"):
         cluster.api.patch(names, {"spec": {"nodes": []}})
-    cluster.api.delete(names)
     weir.kill()
-    assert refusal(cluster, named) == "", "nobody says which nodes are set aside"
+    cluster.api.delete(names)
+    cluster.until(lambda: refusal(cluster, named) == "", 120, "no node to be set aside")
     weir.start()
     cluster.until(lambda: aside in refusal(cluster, named), 120, "the list to be written again")
 

@@ -41,8 +41,8 @@ def condition(cluster: Cluster, within: str, name: str) -> str:
     return "".join(each["message"] for each in found if each["type"] == "GPUOvercommitted")
 
 
-def events(cluster: Cluster, reason: str) -> list[str]:
-    found = cluster.api.items("/apis/events.k8s.io/v1/namespaces/default/events")
+def events(cluster: Cluster, reason: str, namespace: str = "default") -> list[str]:
+    found = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     return [each["note"] for each in found if each["reason"] == reason]
 
 
@@ -85,9 +85,10 @@ def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Clus
     cluster.api.create(pod(other, "back", 6, nodeName=node, **THEIRS))
     cluster.until(lambda: not cluster.running(b), 120, "the loan to be stopped")
     reported = in_use(node, 11, 8, 5, 6)
-    assert f"{reported} ({other}/back)." in events(cluster, "GPUOvercommitted")
-    preempted = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{b}/events")
-    assert f"{reported}." in [each["note"] for each in preempted if each["reason"] == "Preempted"]
+    cluster.until(
+        lambda: f"{reported} ({other}/back)." in events(cluster, "GPUOvercommitted"), 120, "its event"
+    )
+    cluster.until(lambda: f"{reported}." in events(cluster, "Preempted", b), 120, "the event of the loan")
     assert set(cluster.running(a)) == {"fixed"}
 
     cluster.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": {"nvidia.com/gpu": "7"}}})

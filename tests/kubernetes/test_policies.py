@@ -7,6 +7,7 @@ import pytest
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import STRATEGIC, Api, ApiError, Object
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_policies, wait_for_rights
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
@@ -18,7 +19,6 @@ GPUS, START = "weir.dev/gpus", "weir.dev/start"
 RBAC = "rbac.authorization.k8s.io"
 POLICY = "ValidatingAdmissionPolicy"
 APPLIED = (POLICY, f"{POLICY}Binding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
-SOON_S = 120.0
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
 FREE: dict[str, Any] = {"scheduler": "default-scheduler"}
 
@@ -57,10 +57,7 @@ class Site:
         self.within = cluster.namespace()
         self.weir = act_as(f"system:serviceaccount:{self.home}:weir", "system:serviceaccounts")
         self.tenant = self.add_tenant(self.within)
-        probe = pod(self.within, "probe", 0, annotations={GPUS: "0"}, **FREE)
-        cluster.until(
-            lambda: "by Weir alone" in self.refusal(probe, dry=True), SOON_S, "the policies in force"
-        )
+        wait_for_policies(cluster.api)
 
     def add_tenant(self, namespace: str) -> Api:
         who = f"system:serviceaccount:{namespace}:default"
@@ -73,6 +70,7 @@ class Site:
             {**made, "kind": "Role", "rules": rules},
             {**made, "kind": "RoleBinding", "roleRef": ref, "subjects": [subject]},
         )
+        wait_for_rights(self.cluster.api)
         return self.act_as(who, "system:serviceaccounts")
 
     def path(self, name: str, sub: str = "") -> str:
@@ -219,9 +217,7 @@ def test_workloads_are_written_by_weir_alone_and_may_lose_their_owner(site: Site
         "spec": {"owner": owner, "project": "p", "minPods": 1},
         "status": {"phase": "Running"},
     }
-    site.cluster.until(
-        lambda: "written by Weir alone" in answer(lambda: admin.post(f"{path}?dryRun=All", workload)), SOON_S
-    )
+    assert "written by Weir alone" in answer(lambda: admin.post(f"{path}?dryRun=All", workload))
     assert site.weir.post(path, workload)["status"] == {"phase": "Running"}
     at = f"{path}/job-owner"
     for change in ({"status": {"phase": "Failed"}}, {"spec": {"project": "other"}}, {"status": None}):
@@ -242,9 +238,7 @@ def test_the_account_of_weir_has_no_reach_into_system_namespaces(site: Site) -> 
             "metadata": {"name": "none", "namespace": namespace},
         }
         reported = f"Weir neither binds nor evicts pods of the namespace {namespace}"
-        site.cluster.until(
-            lambda p=path, e=eviction, t=reported: answer(lambda: site.weir.post(f"{p}/eviction", e)) == t
-        )
+        assert answer(lambda p=path, e=eviction: site.weir.post(f"{p}/eviction", e)) == reported
         assert answer(lambda p=path: site.weir.post(f"{p}/binding", binding("none", node))) == reported
     claim = {
         "apiVersion": "v1",
@@ -276,7 +270,7 @@ def test_the_account_of_weir_writes_the_fields_that_a_scheduler_writes(site: Sit
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "c", "namespace": site.within}
     reported = "Weir gives volumes without a claim to one"
     deleted = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
-    site.cluster.until(lambda: reported in answer(lambda: site.weir.patch(f"{at}?dryRun=All", deleted)))
+    assert reported in answer(lambda: site.weir.patch(f"{at}?dryRun=All", deleted))
     assert reported in answer(lambda: site.weir.patch(at, {"spec": {"storageClassName": "x"}}))
     assert answer(lambda: site.weir.patch(at, {"spec": {"claimRef": claim}})) == ""
     assert reported in answer(lambda: site.weir.patch(at, {"spec": {"claimRef": {**claim, "name": "d"}}}))
@@ -285,7 +279,7 @@ def test_the_account_of_weir_writes_the_fields_that_a_scheduler_writes(site: Sit
     site.cluster.api.create(pod(site.within, "a", 1))
     status = site.path("a", "status")
     ended, reported = {"status": {"phase": "Failed"}}, "nothing else of its status"
-    site.cluster.until(lambda: reported in answer(lambda: site.weir.patch(f"{status}?dryRun=All", ended)))
+    assert reported in answer(lambda: site.weir.patch(f"{status}?dryRun=All", ended))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
     waits = {"status": {"conditions": [condition], "nominatedNodeName": "n"}}
     assert answer(lambda: site.weir.patch(status, waits, STRATEGIC)) == ""
@@ -368,8 +362,8 @@ def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Ca
     )
     ways = ways_around(site.within)
     forged = owned_by_daemonset(pod(site.within, "forged", 8))
-    pods = (*ways.values(), forged)
-    cluster.until(lambda: all(site.refusal(each, dry=True) for each in pods), SOON_S, "the options in force")
+    for name, each in ways.items():
+        assert site.refusal(each, dry=True), name
     node = "but a pod that asks for GPUs can't name its node: leave it out, and write a nodeSelector"
     assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["node"])
     assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["shared-node"])
@@ -405,7 +399,7 @@ def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Ca
 def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Callable[..., Api]) -> None:
     site = Site(cluster, act_as, refuse_node_name=True, require_scheduler=True)
     named = pod(site.within, "static", 1, nodeName="gpu-0", **FREE)
-    cluster.until(lambda: site.refusal(named, dry=True), SOON_S, "the options")
+    assert site.refusal(named, dry=True)
     kubelet = act_as("system:node:gpu-0", "system:nodes", "system:masters")
     path = f"/api/v1/namespaces/{site.within}/pods?dryRun=All"
     assert answer(lambda: kubelet.post(path, named)) == ""
@@ -423,7 +417,7 @@ def test_weir_changes_nothing_of_a_project_but_its_finalizers(
         return answer(lambda: site.weir.patch(f"{path}?dryRun=All", change))
 
     reported = "changes the finalizers of a project or a department, and nothing else"
-    cluster.until(lambda: reported in refusal({"spec": {"quota": {"gpu": 9}}}), SOON_S, "the policy in force")
+    assert reported in refusal({"spec": {"quota": {"gpu": 9}}})
     assert reported in refusal({"metadata": {"labels": {"a": "b"}}})
     assert reported in refusal({"metadata": {"annotations": {"a": "b"}, "finalizers": []}})
     site.weir.patch(path, {"metadata": {"finalizers": ["weir.dev/in-use"]}})

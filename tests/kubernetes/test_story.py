@@ -86,6 +86,11 @@ def test_who_lost_its_place_is_told_why(story: Story) -> None:
         story.until(story.runs, "team-a", name)
     story.asks("team-b", "second", 1)
     story.until(story.runs, "team-b", "second")
-    events = story.cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{story.teams['team-a']}/events")
-    reported = [one["note"] for one in events if story.teams["team-b"] in (one.get("note") or "")]
-    assert reported, [one.get("note") for one in events]
+    path = f"/apis/events.k8s.io/v1/namespaces/{story.teams['team-a']}/events"
+
+    def is_told() -> bool:
+        return any(
+            story.teams["team-b"] in (each.get("note") or "") for each in story.cluster.api.items(path)
+        )
+
+    story.cluster.until(is_told, GONE_S, "an event that names the other team")

@@ -17,6 +17,7 @@ import pytest
 from tests.kubernetes.test_installed import installed
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import install_kinds
 from tools.controlplane.work import job, pod
@@ -138,9 +139,9 @@ def hooked(cluster: Cluster, weir_kubeconfig: Path) -> Iterator[tuple[Cluster, R
 
 
 def in_force(cluster: Cluster) -> None:
-    """Configurations reach the API server's own watch a moment later."""
-    probe = thing("Department", "probe", {"parent": "gone"})
-    cluster.until(lambda: "gone" in refused(cluster, probe), 120, "the webhooks to be called")
+    """Wait until the API server knows the configurations, and check that it calls."""
+    wait_for_webhooks(cluster.api)
+    assert "gone" in refused(cluster, thing("Department", "probe", {"parent": "gone"}))
 
 
 def thing(kind: str, name: str, spec: Object) -> Object:
@@ -260,7 +261,8 @@ def test_a_dead_weir_keeps_nobody_from_anything(hooked: tuple[Cluster, Replica])
     within = bound(cluster, "vision")
     client = {"url": "https://127.0.0.1:1"}
     cluster.api.apply(*registrations(client, scheduler="weir", devices=DEVICES, but_not_in=["kube-system"]))
-    cluster.until(lambda: refused(cluster, thing("Project", "odd", {"department": "gone"})) == "", 120)
+    wait_for_webhooks(cluster.api)
+    assert refused(cluster, thing("Project", "odd", {"department": "gone"})) == ""
     assert made(cluster, pod(within, "a", 1, annotations={"weir.dev/no": "1"}))
 
 

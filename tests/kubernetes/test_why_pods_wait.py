@@ -81,6 +81,15 @@ class Namespace:
         found: dict[str, Any] = self.workload(name).get("status") or {}
         return found
 
+    def reports(self, name: str, phase: str, running: str, why: str) -> None:
+        """Wait until the status of a workload says this."""
+
+        def stated() -> tuple[Any, ...]:
+            status = self.status(name)
+            return status.get("phase"), status.get("running"), (status.get("reason") or {}).get("why")
+
+        self.cluster.until(lambda: stated() == (phase, running, why), SOON_S, lambda: f"{name}: {stated()}")
+
 
 def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, weir: Weir) -> None:
     weir.check()
@@ -131,12 +140,7 @@ def test_pods_that_wait_beside_running_ones_say_why(
     team.submit("grows", 4, 4, annotations=elastic)
     team.runs("grows", 2)
     team.wait_with("grows", "QuotaExceeded", "quota for non-preemptible work", pods=2)
-    status = team.status("job-grows")
-    assert (status["phase"], status["running"], status["reason"]["why"]) == (
-        "Running",
-        "2/4",
-        "non_preemptible_over_quota",
-    )
+    team.reports("job-grows", "Running", "2/4", "non_preemptible_over_quota")
     weir.check()
 
 
@@ -153,8 +157,7 @@ def test_a_pod_that_replaces_one_of_a_running_gang_says_why(
     first = next(each for each in cluster.running(team.name) if each.startswith("gang-"))
     cluster.api.delete(f"/api/v1/namespaces/{team.name}/pods/{first}", grace_s=0)
     team.wait_with("gang", "LimitExceeded", "would pass its limit")
-    status = team.status("job-gang")
-    assert (status["phase"], status["running"], status["reason"]["why"]) == ("Running", "1/2", "over_limit")
+    team.reports("job-gang", "Running", "1/2", "over_limit")
     weir.check()
 
 
@@ -173,13 +176,13 @@ def test_the_last_eviction_stays_with_the_workload(cluster: Cluster, plane: Cont
         return found
 
     cluster.until(evicted, SOON_S, "the eviction in the status of the Workload")
-    assert borrower.status("job-lent")["phase"] == "Pending"
+    cluster.until(lambda: borrower.status("job-lent")["phase"] == "Pending", SOON_S, "lent to be pending")
     by, rule = f"{owner.name}/job-mine", "reclaim_quota"
     assert (evicted()["by"], evicted()["rule"]) == (by, rule)
     assert by in evicted()["sentence"]
     assert "GPU-hours of work and restarts" in evicted()["choice"]
     uid = borrower.workload("job-lent")["metadata"]["uid"]
-    assert by in borrower.events(uid)["Evicted"]
+    cluster.until(lambda: by in borrower.events(uid).get("Evicted", ""), SOON_S, "the event of the eviction")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{owner.name}/jobs/mine")
     borrower.runs("lent")
     cluster.until(lambda: borrower.status("job-lent")["phase"] == "Running", SOON_S, "lent to run again")

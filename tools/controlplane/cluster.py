@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tools.controlplane.api import Api, ApiError, Object
+from tools.controlplane.enforcement import wait_for_policies, wait_for_webhooks
 from tools.controlplane.nodes import nodes as nodes_alike
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.stored_keys import Stored, stored
@@ -117,9 +118,7 @@ class Cluster:
             self._sweep(path, there)
         if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
             self.until(self._no_pods, 120, "the pods to be gone")
-            there = stored(self.plane.etcd) | {
-                "validatingadmissionpolicies": there["validatingadmissionpolicies"]
-            }
+            there = stored(self.plane.etcd) | {_plural(path): there[_plural(path)] for path in _HOOKS}
         for path in _OTHERS:
             self._sweep(path, there)
         for kind in ("projects", "departments"):
@@ -131,29 +130,15 @@ class Cluster:
             if name not in _STAYS and not name.startswith(_ONCE):
                 self.api.delete(f"/api/v1/namespaces/{name}")
         if there["validatingadmissionpolicies"]:
-            self.until(self._takes_any_pod, 120, "the policies to be out of force")
+            wait_for_policies(self.api)
+        if any(there[_plural(path)] for path in _HOOKS if "webhook" in path):
+            wait_for_webhooks(self.api)
 
     def _release(self, kind: str, there: Stored) -> None:
         """Take away the finalizers of queues: the Weir that would is gone."""
         for _, name in there[kind]:
             with suppress(ApiError):  # it is gone
                 self.api.patch(f"{_WEIR}/{kind}/{name}", {"metadata": {"finalizers": None}})
-
-    def _takes_any_pod(self) -> bool:
-        """Return True if a pod passes that any policy of Weir would refuse."""
-        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "none", "uid": "none"}
-        gpu = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-        probe = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "probe", "annotations": {"weir.dev/gpus": "0"}, "ownerReferences": [owner]},
-            "spec": {"nodeName": "none", "schedulerName": "none", "containers": [gpu]},
-        }
-        try:
-            self.api.post("/api/v1/namespaces/default/pods?dryRun=All", probe)
-        except ApiError:
-            return False
-        return True
 
     def _ready(self) -> set[str]:
         return {

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.controlplane.api import ApiError, Object
+from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
 
@@ -51,6 +52,7 @@ class Installed(Weir):
         self._webhooks = webhooks
         self._options = options
         self._apply(plane)
+        self._is_enforced = False
         account = kubeconfig or plane.kubeconfig_of(namespace, "weir")
         super().__init__(plane, account, name=name, aloud=aloud)
         self._extra = list(extra)
@@ -61,6 +63,13 @@ class Installed(Weir):
         words[words.index("--port") + 1] = str(self.port)
         own = ["--host", "127.0.0.1", "--namespace", self.namespace, *self._extra]
         return [*super().command()[:3], *words, *own]
+
+    def start(self) -> None:
+        """Run it, and return when the API server enforces its policies."""
+        super().start()
+        if not self._is_enforced:
+            wait_for_policies(self._plane.api)  # while it starts
+            self._is_enforced = True
 
     def wait_ready(self) -> None:
         """Wait until the API server calls the webhooks.
@@ -75,6 +84,7 @@ class Installed(Weir):
             if time.monotonic() > end:
                 raise TimeoutError(f"no webhook is called after {_CONFIGURED_S:g} s; see {self.log}")
             time.sleep(0.05)
+        wait_for_webhooks(self._plane.api)  # the mutating ones as well
 
     def _is_called(self) -> bool:
         """Return True if a webhook refuses a project whose department doesn't exist."""
@@ -106,6 +116,7 @@ class Installed(Weir):
         self._wait_for_namespace(plane)
         objects = [each for each in self.objects() if each["kind"] != "CustomResourceDefinition"]
         plane.api.apply(*objects)
+        wait_for_rights(plane.api)
         (deployment,) = (each for each in objects if each["kind"] == "Deployment")
         (self._container,) = deployment["spec"]["template"]["spec"]["containers"]
 

@@ -28,6 +28,7 @@ from typing import Self
 from tools.controlplane.api import Api, ApiError
 from tools.controlplane.binaries import Binaries, find
 from tools.controlplane.certificates import Authority, Pair, service_account_keys
+from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.nodes import STAGES
 from tools.controlplane.processes import Ended, Processes
 from tools.prefork import Process
@@ -226,6 +227,7 @@ class ControlPlane:
                 "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
             }
         )
+        wait_for_rights(self.api)
 
     def log(self, name: str) -> Path:
         """What one of the programs said."""
