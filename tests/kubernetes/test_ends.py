@@ -65,7 +65,7 @@ def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(running: We
     # Without pods the gang waits for those that the Job controller makes after its pause.
     reported = "The Job controller pauses after an eviction, until about"
     cluster.until(
-        lambda: pending_reason(cluster, within, "job-gang").startswith(reported), 120, "the pause to be told"
+        lambda: reported in pending_reason(cluster, within, "job-gang"), 120, "the pause to be told"
     )
     cluster.until(lambda: "Failed" in conditions(cluster, within, "short"), 120, "the Job to end")
     assert conditions(cluster, within, "short")["Failed"] == "PodFailurePolicy"

@@ -106,7 +106,8 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     scraper = Scraper(weir, plane, cluster)
     seen_in_metrics = scraper.scrape()
     (stops,) = (each["metadata"] for each in cluster.pods(a) if "deletionTimestamp" in each["metadata"])
-    cluster.api.delete(f"/api/v1/namespaces/{a}/pods/{stops['name']}", grace_s=0)
+    ended = {"metadata": {"annotations": {STOPS_AFTER: "0s"}}}
+    cluster.api.patch(f"/api/v1/namespaces/{a}/pods/{stops['name']}", ended)
     cluster.until(lambda: len(cluster.running(b)) == 1, 120, "the owner to run")
     cluster.until(lambda: gpus(status_of(cluster, a), "allocated") == 2, 120, "the device to be free")
     assert seen_in_metrics["weir_queue_allocated_gpus", of(a)] == 3
