@@ -38,7 +38,9 @@ _SERVE = (
     "most = int(sys.argv[2]); resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)); "
     "limits = Path(sys.argv[3]) if sys.argv[3:] else None; "
     "home = Path(sys.argv[1]); "
-    "sys.exit(run(ServerSettings(home=home, port=0, virtual_gpus=8, limits_file=limits, log_level='info')))"
+    "from pwd import getpwuid; from os import getuid; own = getpwuid(getuid()).pw_name; "
+    "sys.exit(run(ServerSettings(home=home, port=0, virtual_gpus=8, limits_file=limits, log_level='info', "
+    "shared_account=own)))"
 )
 _LINE = "head -c {} /dev/zero | tr '\\0' x; sleep 600"
 

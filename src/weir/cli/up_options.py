@@ -95,6 +95,9 @@ class PoolOptions:
     """Also send the audit log to syslog, where jobs can't change it."""
     hide_others: Annotated[bool, Parameter(negative=())] = False
     """Hide workload names of other projects in metrics, and usage by person in reports."""
+    shared_account: str | None = None
+    """Name of the user that runs the server: accept tokens of other people, and run all their jobs as this
+    user. They can do all that it can."""
     price: Annotated[Sequence[str], Parameter(negative=())] = ()
     """Price of an hour of a GPU, such as 2.50, or NVIDIA-H100=2.50 for one model; repeat it for others."""
     currency: str = "USD"
@@ -175,6 +178,7 @@ def server_settings(
         pids_most=pool.pids_max,
         audit_to_syslog=pool.audit_syslog,
         hides_others=pool.hide_others,
+        shared_account=pool.shared_account,
         prices=read_prices(pool.price, pool.currency),
     )
 

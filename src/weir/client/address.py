@@ -1,5 +1,8 @@
 """The address of the pool and the token: from the environment, else from files of a server on this machine.
 
+$WEIR_URL and $WEIR_HOME come first, then a personal pool in the home, then the pool that is installed on the
+machine. The socket of that one needs no token: the kernel names the caller.
+
 This module uses the standard library only, because completion runs while a person types.
 """
 
@@ -21,6 +24,8 @@ CLUSTER = "kube:"
 """A context of the kubeconfig, or nothing for the current one, in place of a URL."""
 NO_CLUSTER = "{} is a cluster, which `weir` on the command line asks; programs ask its API for Workloads."
 SERVER_FILE, TOKEN_FILE, SOCKET_FILE = "server.json", "token", "weir.sock"
+MACHINE = Path("/run/weir")
+"""Directory of the socket of the pool that is installed on this machine."""
 ELSEWHERE = (
     f"set {URL} and {TOKEN} to use your team's (its administrator makes a token with `weir token create`)"
 )
@@ -31,7 +36,8 @@ _FILE_BYTES_MAX = 1 << 16
 class Address:
     """A pool's URL, a token, and the users that its server may run as.
 
-    `home` is set if requests go through the socket in the home of this machine's pool.
+    `home` is set if requests go through the socket in the home of this machine's pool; it is the directory
+    of the machine's socket for an installed pool.
     """
 
     url: str
@@ -72,10 +78,12 @@ def find(url: str | None = None, token: str | None = None) -> Address:
         checked = _checked(named)
         return Address(checked, token, None if checked.startswith(CLUSTER) else expected_uids())
     at = home()
+    if not os.environ.get(HOME) and not _is_there(at / SERVER_FILE) and _is_there(MACHINE / SOCKET_FILE):
+        at = MACHINE
     with _opened(at) as directory:
         owner = _owner(directory, at)
         url, has_socket = _place(directory, at, owner)
-        if token is None:
+        if token is None and at != MACHINE:
             token = _read(directory, TOKEN_FILE, at, owner).strip() or None
     return Address(_checked(url), token, frozenset({owner}), at if has_socket else None)
 
@@ -107,14 +115,28 @@ def _opened(at: Path) -> Iterator[int]:
         os.close(directory)
 
 
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
 def _none_here(at: Path) -> Unreachable:
-    return Unreachable(f"No pool runs in {at}: {ELSEWHERE}, or start one with `weir up`.")
+    return Unreachable(
+        f"No pool runs in {at}: {ELSEWHERE}, or start one with `weir up`; "
+        "`sudo weir install` installs one for everyone of this machine."
+    )
 
 
 def _owner(directory: int, at: Path) -> int:
-    """Return the owner of a home, if a pool may run as that user."""
+    """Return the owner of a home, if a pool may run as that user.
+
+    Only root can have made the directory of the machine's socket, so its owner is the pool's user.
+    """
     owner = os.fstat(directory).st_uid
-    expected = expected_uids()
+    expected = None if at == MACHINE else expected_uids()
     if owner and expected is not None and owner not in expected:
         name = user_name(owner)
         raise Unreachable(

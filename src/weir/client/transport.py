@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from weir.client.address import TOKEN, URL, Address, open_socket_path
+from weir.client.address import MACHINE, TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
 from weir.client.listener import check as check_listener
 from weir.version import __version__
@@ -59,6 +59,11 @@ def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
         )
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
         return Unreachable(f"The connection to the pool at {address.url} broke: try again.")
+    if address.home == MACHINE:
+        return Unreachable(
+            f"The pool of this machine doesn't answer at {MACHINE}: ask its administrator to start it "
+            "(`systemctl start weir`); its jobs run on."
+        )
     if address.home is not None:
         return Unreachable(
             f"The pool in {address.home} doesn't run any more: start it again with `weir up`; "

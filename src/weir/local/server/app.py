@@ -17,6 +17,7 @@ from weir.local.server.dashboard import routes as dashboard
 from weir.local.server.dashboard.browser_requests import header, session_cookie
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
+from weir.local.server.peers import peer_of
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter
@@ -59,14 +60,15 @@ class _AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
             try:
-                token = self._token_of(scope)
-                person = self._authenticator.person_with(token)
+                credential = self._credential_of(scope)
+                await self._authenticator.refresh(credential)
+                person = self._authenticator.person_with(credential)
                 admitted = self._limiter.admitted(
                     person, scope["method"], scope["path"], scope["query_string"]
                 )
                 with admitted, suppress(_TokenExpired):
                     state = scope.setdefault("state", {})
-                    state["person"], state["token"] = person, token
+                    state["person"], state["credential"] = person, credential
                     keep(state)
                     await self._app(scope, receive, self._while_it_holds(send, scope, person))
             except RequestRefused as refused:
@@ -76,17 +78,24 @@ class _AuthMiddleware:
             return
         await self._app(scope, receive, send)
 
-    def _token_of(self, scope: Scope) -> str:
-        """Return the hash of the token in the header, or of the session in the cookie."""
-        authorization = header(scope, b"authorization")
-        if not authorization and session_cookie(scope):
-            return browser_requests.token_of(scope, self._sessions)
-        return hash_of_header(authorization)
+    def _credential_of(self, scope: Scope) -> str:
+        """Return the hash of the token in the header, that of the session in the cookie, or the peer's user.
 
-    def _holds(self, scope: Scope, person: Person) -> bool:
+        A token comes first: its rights may be fewer than the peer's.
+        """
+        authorization = header(scope, b"authorization")
+        if authorization:
+            return hash_of_header(authorization)
+        if session_cookie(scope):
+            return browser_requests.credential_of(scope, self._sessions)
+        return self._authenticator.peer_credential(peer_of(scope)) or hash_of_header("")
+
+    async def _holds(self, scope: Scope, person: Person) -> bool:
         """Return True if a request still means this person, with the same rights."""
         try:
-            return self._authenticator.person_with(self._token_of(scope)) == person
+            credential = self._credential_of(scope)
+            await self._authenticator.refresh(credential)
+            return self._authenticator.person_with(credential) == person
         except RequestRefused:
             return False
 
@@ -94,7 +103,7 @@ class _AuthMiddleware:
         """End an answer that goes on for long, such as a stream, once its token has changed or ended."""
 
         async def checked(message: Message) -> None:
-            if message.get("more_body") and not self._holds(scope, person):
+            if message.get("more_body") and not await self._holds(scope, person):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 raise _TokenExpired
             await send(message)

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weir.local.server.audit import AuditLog, Outcome
 from weir.local.server.auth import Person
+from weir.local.server.peers import peer_of
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONFIDENTIAL = ("/api/v1/tokens", "/api/v1/snapshot", "/api/v1/audit")
@@ -81,7 +82,7 @@ def outcome_of(status: int | None) -> Outcome:
 
 def source_of(scope: Scope) -> str:
     """Return where a request came from: an address and port, or the process behind a Unix socket."""
-    peer = scope.get("state", {}).get("peer")
+    peer = peer_of(scope)
     if peer is not None:
         return str(peer)
     client = scope.get("client")

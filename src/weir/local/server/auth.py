@@ -1,16 +1,16 @@
-"""Authentication: the administrator by the token in the home, everyone else by a token that this pool made.
+"""Authentication: by the peer of a Unix socket, by the token in the home, or by a token that this pool made.
 
-Tokens are compared by their hashes, in constant time. No token is logged or stored as text, except the
-administrator's own, in a file that only its owner can read.
+A credential is the hash of a token, or `uid:` with the user id that the kernel gave for the peer. Tokens are
+compared by their hashes, in constant time. No token is logged or stored as text, except the administrator's
+own, in a file that only its owner can read.
 """
 
 import os
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from getpass import getuser
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -18,11 +18,14 @@ from typing import Protocol
 
 from fastapi import Request
 
+from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.peers import PeerCredentials
 from weir.local.server.problem_details import RequestRefused
 from weir.store.records import TokenRecord
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
+_UID = "uid:"
 _SAY_WHO = "Set WEIR_TOKEN; an administrator creates tokens with `weir token create`."
 
 
@@ -30,7 +33,8 @@ _SAY_WHO = "Set WEIR_TOKEN; an administrator creates tokens with `weir token cre
 class Person:
     """A requester and the projects they may act in; an administrator may act in all.
 
-    `token`: the number of their token, with its label; None for the administrator's own in the home.
+    `token`: the number of their token, with its label; None for a peer of a socket and the token in the home.
+    `uid`, `groups`: of their Unix account, for a peer of a socket.
     """
 
     user: str
@@ -38,6 +42,8 @@ class Person:
     projects: frozenset[str] = frozenset()
     token: int | None = None
     label: str = ""
+    uid: int | None = None
+    groups: frozenset[str] = frozenset()
 
     def may_act_in(self, project: str | None) -> bool:
         """Return True if the person may act in a project and see all of it."""
@@ -59,29 +65,46 @@ class TokenLookup(Protocol):
 class Authenticator:
     """Authenticates requests."""
 
-    def __init__(self, admin_token: str, tokens: TokenLookup, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        admin_token: str,
+        tokens: TokenLookup,
+        clock: Callable[[], float] = time.time,
+        *,
+        accounts: PoolAccounts,
+    ) -> None:
         self._clock = clock
         self._admin = token_hash(admin_token)
-        self._admin_person = Person(_user(), is_admin=True)
+        self._accounts = accounts
+        self._admin_person = Person(accounts.owner, is_admin=True)
         self._tokens = tokens
 
-    def who(self, authorization: str | None) -> Person:
-        """Return the person that an Authorization header names.
+    def peer_credential(self, peer: PeerCredentials | None) -> str | None:
+        """Return the credential of a peer; None if this pool asks everyone for a token."""
+        if peer is None or self._accounts.mode is AccountMode.SHARED_ACCOUNT:
+            return None
+        return f"{_UID}{peer.uid}"
+
+    async def refresh(self, credential: str) -> None:
+        """Look up the account of a peer, if that was long ago.
 
         Raises:
-            Refused: the token is unknown or has expired.
+            RequestRefused: the account database doesn't answer.
         """
-        return self.person_with(hash_of_header(authorization or ""))
+        if credential.startswith(_UID) and self._accounts.mode is AccountMode.UNIX_ACCOUNTS:
+            await self._accounts.unix.get(int(credential.removeprefix(_UID)))
 
-    def person_with(self, hashed: str) -> Person:
-        """Return the person of the token with this hash.
+    def person_with(self, credential: str) -> Person:
+        """Return the person of a credential.
 
         Raises:
-            RequestRefused: the token is unknown or has expired.
+            RequestRefused: the token is unknown or has expired, or the pool doesn't serve this user.
         """
-        if compare_digest(hashed, self._admin):
+        if credential.startswith(_UID):
+            return self._peer(int(credential.removeprefix(_UID)))
+        if compare_digest(credential, self._admin):
             return self._admin_person
-        row = self._tokens.token_with(hashed)
+        row = self._tokens.token_with(credential)
         if row is None:
             raise RequestRefused(401, f"Unknown token. {_SAY_WHO}")
         now_s = self._clock()
@@ -89,8 +112,27 @@ class Authenticator:
             assert row.expires_s is not None
             day = datetime.fromtimestamp(row.expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
             raise RequestRefused(401, f"This token expired at {day}: ask an administrator for a new one.")
+        self._accounts.check_token_user(row.user)
         self._tokens.token_used(row.id, now_s)
         return Person(row.user, row.role == "admin", frozenset(row.projects), row.id, row.label)
+
+    def _peer(self, uid: int) -> Person:
+        """Return the person of a user id of this machine."""
+        accounts = self._accounts
+        if accounts.mode is AccountMode.PERSONAL:
+            if uid != accounts.owner_uid:
+                raise RequestRefused(
+                    403, f"This pool is personal: it serves {accounts.owner} alone. {INSTALL}."
+                )
+            return replace(self._admin_person, uid=uid)
+        if accounts.mode is not AccountMode.UNIX_ACCOUNTS:
+            raise RequestRefused(401, f"Missing token. {_SAY_WHO}")
+        account = accounts.unix.known(uid)
+        if account is None:
+            raise RequestRefused(
+                403, f"User id {uid} has no account on this machine: ask its administrator for one."
+            )
+        return Person(account.name, accounts.is_admin(account), uid=uid, groups=account.groups)
 
 
 def hash_of_header(authorization: str) -> str:
@@ -155,10 +197,3 @@ def admin_token(home: Path) -> str:
         file.flush()
         os.fsync(file.fileno())
     return text
-
-
-def _user() -> str:
-    try:
-        return getuser()
-    except (OSError, KeyError):
-        return "admin"

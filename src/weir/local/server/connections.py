@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from weir.local.server.peers import PEER, peer_of_socket
 from weir.local.server.server_limits import ServerLimits
 
 PIPELINED_MAX = 16
@@ -125,7 +126,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._awaits_since_s: float | None = monotonic()  # the rest of a request; None: it hasn't begun
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count it."""
+        """Count it, and note the peer of a Unix socket for its requests."""
+        peer = peer_of_socket(transport.get_extra_info("socket"))
+        if peer is not None:
+            self.app_state[PEER] = peer
         super().connection_made(transport)
         self._registry.made(self)
 

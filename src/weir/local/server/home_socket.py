@@ -1,7 +1,7 @@
-"""Socket in the home, for the owner's own command line and programs.
+"""Unix sockets of a pool: in its home for its owner, and of the machine for everyone.
 
-A port of loopback doesn't prove who listens on it; for this socket the kernel does. Only the owner can use
-the home. Requests need a token here too: every job of the pool runs as that user.
+A port of loopback doesn't prove who listens on it. For a socket the kernel does, and it also
+names the caller.
 """
 
 import os
@@ -16,8 +16,8 @@ _BACKLOG = 256
 _LOG = get_logger(__name__)
 
 
-def listen_in(home: Path) -> socket.socket | None:
-    """Listen on the socket of a home that this process occupies; None if its file system has no sockets."""
+def listen_in(home: Path, mode: int = 0o600) -> socket.socket | None:
+    """Listen on the socket of a directory of this process; None if its file system has no sockets."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     directory = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -26,7 +26,7 @@ def listen_in(home: Path) -> socket.socket | None:
         listening.bind(
             f"/proc/self/fd/{directory}/{SOCKET_FILE}"
         )  # names of sockets are short, homes needn't be
-        os.chmod(SOCKET_FILE, 0o600, dir_fd=directory)
+        os.chmod(SOCKET_FILE, mode, dir_fd=directory)
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -23,12 +23,14 @@ from weir.local.backend import LocalBackend
 from weir.local.gpu_claim import GpuClaim
 from weir.local.gpu_sampling import UtilizationSampler
 from weir.local.machine import Machine, this_machine
-from weir.local.server import home_socket
+from weir.local.server import home_socket, machine_socket
+from weir.local.server.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.app import create_app
 from weir.local.server.audit import AuditLog
 from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.connections import BoundedConfig, Connections, reserve_descriptors
 from weir.local.server.event_stream import EventStream
+from weir.local.server.machine_socket import SocketNotAvailable
 from weir.local.server.pool import PoolService
 from weir.local.server.retention import RetentionTask
 from weir.local.server.server_limits import ServerLimits, read_limits
@@ -70,7 +72,8 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
         return _refuse(str(error), WRONG_REQUEST)
     logging_setup.set_up(settings.log_level, repeats_max=limits.log_repeats_max, form=settings.log_format)
     sys.setswitchinterval(SWITCH_S)
-    if (refusal := _address_refused(settings.host)) is not None:
+    refusal = _address_refused(settings.host) or account_refused(settings.shared_account)
+    if refusal is not None:
         return _refuse(refusal, WRONG_REQUEST)
     home = settings.home
     try:
@@ -84,11 +87,14 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
             pids_most=settings.pids_most,
             umask=jobs_umask,
         )
-        with closing(_listening(settings.host, settings.port)) as listening:
-            return _serve(settings, [listening], policy, limits, machine, tell)
+        with ExitStack() as listening:
+            sockets = [listening.enter_context(closing(_listening(settings.host, settings.port)))]
+            if settings.installed:
+                sockets.append(listening.enter_context(machine_socket.listen(settings.socket_path)))
+            return _serve(settings, sockets, policy, limits, machine, tell)
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
-    except (_CannotListen, StateDirInUse, StoreFailed) as error:
+    except (_CannotListen, SocketNotAvailable, StateDirInUse, StoreFailed) as error:
         return _refuse(f"Can't start: {str(error).rstrip('.')}.", FAILED)
     except OSError as error:
         problem = f"Can't keep state in {error.filename or home}: {_words(error)}"
@@ -126,21 +132,26 @@ def _serve(
     )
     pool.checks["use"] = lambda: uses.trouble
     pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
-    server = PoolServer(pool, Authenticator(token, store, pool.clock), stream, audit)
+    server = PoolServer(pool, Authenticator(token, store, pool.clock, accounts=pool.accounts), stream, audit)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
+    places = [home, settings.socket_path.parent] if settings.installed else [home]
     try:
         pool.start(backend)
         uses.start()
         own = home_socket.listen_in(home)
         _write_place(home, url, None if own is None else home_socket.SOCKET_FILE)
+        if settings.installed:
+            _write_place(settings.socket_path.parent, url, home_socket.SOCKET_FILE, mode=0o644)
         details = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
         audit.write(details=details)
         _greet(tell, url, home, machine, pool.inventory.projects)
+        tell(whom_it_serves(settings, pool.accounts))
         server.run(sockets if own is None else [*sockets, own])
     finally:
         pool.deadline.begin()
         audit.write(details={"act": "server stopped"})
-        _forget_place(home)
+        for each in places:
+            _forget_place(each)
         home_socket.remove_from(home)
         pool.deadline.waits_for = "weir-uses"
         uses.close()
@@ -162,7 +173,10 @@ def _open_pool(
     claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
     clock = persistent_clock.resume(home, least_s=store.sampled_s(), jumped=_jumped)
     persistent_clock.keep(home, clock, synced=True)
-    pool = PoolService(store, machine.node, policy, stream, home=home, clock=clock, limits=limits)
+    accounts = accounts_of(settings)
+    pool = PoolService(
+        store, machine.node, policy, stream, home=home, clock=clock, limits=limits, accounts=accounts
+    )
     pool.hides_others = settings.hides_others
     pool.prices = settings.prices
     backend = LocalBackend(
@@ -299,10 +313,11 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _write_place(home: Path, url: str, own: str | None) -> None:
+def _write_place(home: Path, url: str, own: str | None, mode: int = 0o600) -> None:
     """Write the address of the server, for clients on this machine."""
     beside = home / f"{SERVER_FILE}.new"
     beside.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n", "utf-8")
+    beside.chmod(mode)
     beside.replace(home / SERVER_FILE)
 
 

@@ -21,6 +21,7 @@ from weir.control.port import CancelRequested
 from weir.local import persistent_clock
 from weir.local.pod_records import JobMessage
 from weir.local.server import submissions
+from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.auth import Person, require_project
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.control_hooks import PoolControlHooks
@@ -78,11 +79,13 @@ class PoolService(PoolState):
         home: Path,
         clock: Clock | None = None,
         limits: ServerLimits | None = None,
+        accounts: PoolAccounts | None = None,
     ) -> None:
         if not store.queues():
             _create_default_project(store, node, clock or Clock())
         super().__init__(store, node, policy, stream, home=home, clock=clock)
         self.limits = ServerLimits() if limits is None else limits
+        self.accounts = PoolAccounts() if accounts is None else accounts
         self.workers = Workers()
         self.prices = GpuPrices()
         self.hides_others = False  # hide names of others' work, and usage by person, from members
@@ -205,11 +208,11 @@ class PoolService(PoolState):
             await self.secrets.check(submission)
         if submission.name in self.view.workloads:  # over in the store perhaps, and not yet in control
             raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
-        exists: bool | None = True
-        if submission.directory is not None and submissions.can_be_directory(submission.directory):
-            exists = await self.workers.is_directory(submission.directory)
+        account = await self.accounts.job_account(person.user)
+        exists = await submissions.directory_exists(submission, self.workers, account)
+        home = None if account is None else account.home
         with self.pending_limits.reserved(person, submission.project):
-            record, row = await self._enqueue(submission, raw, size, person, exists)
+            record, row = await self._enqueue(submission, raw, size, person, exists, home)
         self.backend.submitted(record)
         self.stream.send([("workload", row, None)])
         return record, row
@@ -221,6 +224,7 @@ class PoolService(PoolState):
         size: int,
         person: Person,
         directory_exists: bool | None,
+        home: str | None,
     ) -> tuple[WorkloadRecord, WorkloadRow]:
         """Check a submission and write it down, under another name if a made one is taken."""
         for tries_left in reversed(range(NAMES_TRIED_MOST)):
@@ -232,6 +236,7 @@ class PoolService(PoolState):
                 inventory=self.inventory,
                 rules=self.policy.life,
                 directory_exists=directory_exists,
+                home=home,
             )
             made = await self.workers.parse(size, check)
             try:

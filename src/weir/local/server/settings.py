@@ -6,6 +6,7 @@ from typing import Literal
 
 from weir.local.backend import LOG_MOST
 from weir.local.machine import PIDS_MOST
+from weir.local.server.account_mode import ADMIN_GROUP
 from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.retention import RetentionSettings
 
@@ -32,6 +33,10 @@ class ServerSettings:
         audit_to_syslog: send lines of the audit log to syslog as well.
         hides_others: leave names of other projects' work and people out of metrics and usage.
         prices: of an hour of a GPU, by model.
+        shared_account: the name of the server's own user: people with tokens run their jobs as this user.
+        installed: serve everyone of this machine by their Unix account, and run each job as its person.
+        socket_path: the socket of an installed pool, for everyone of this machine.
+        admin_group: members of this Unix group administer an installed pool.
         log_level: of the server's own log, on standard error.
         log_format: of its lines.
     """
@@ -50,5 +55,9 @@ class ServerSettings:
     audit_to_syslog: bool = False
     hides_others: bool = False
     prices: GpuPrices = field(default_factory=GpuPrices)
+    shared_account: str | None = None
+    installed: bool = False
+    socket_path: Path = Path("/run/weir/weir.sock")
+    admin_group: str = ADMIN_GROUP
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"

@@ -18,6 +18,8 @@ from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults
 from weir.local.server.time_limits import check_time_limits
+from weir.local.server.unix_accounts import UnixAccount
+from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import parse_uid
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy
@@ -49,6 +51,7 @@ def check_submission(
     inventory: PoolInventory,
     rules: LifecyclePolicy | None = None,
     directory_exists: bool | None = True,
+    home: str | None = None,
 ) -> WorkloadRecord:
     """Check a submission and return the workload to queue, which has no number yet.
 
@@ -59,6 +62,7 @@ def check_submission(
         inventory: nodes, topologies and queues of the pool.
         rules: the policy's rules of time.
         directory_exists: None if the file system of the directory doesn't answer.
+        home: the default directory; that of the server's account if None.
 
     Raises:
         Refused: with everything that is wrong with it.
@@ -94,7 +98,7 @@ def check_submission(
         uid=0,
         command=tuple(submission.command),
         environment=tuple(sorted(submission.env.items())),
-        directory=str(Path.home()) if submission.directory is None else submission.directory,
+        directory=submission.directory or home or str(Path.home()),
         grace_s=GRACE_S if submission.grace is None else submission.grace,
         secrets=tuple(sorted(submission.secrets.items())),
     )
@@ -156,6 +160,19 @@ def _check_secret(name: str, submission: Submission, fields: FieldErrors) -> Non
         fields.at(("secrets", name), f"secrets: {name} is set by the pool; write another variable")
     elif name in submission.env:
         fields.at(("secrets", name), f"secrets: {name} is in env, too; leave one of them out")
+
+
+async def directory_exists(
+    submission: Submission, workers: Workers, account: UnixAccount | None
+) -> bool | None:
+    """Return True if the directory of a submission exists; None if its file system doesn't answer.
+
+    A directory of another account may be closed to this process: its job reports a missing one.
+    """
+    directory = submission.directory
+    if account is not None or directory is None or not can_be_directory(directory):
+        return True
+    return await workers.is_directory(directory)
 
 
 def can_be_directory(path: str) -> bool:

@@ -14,6 +14,7 @@ from tests.unit.store.migrated import place_database
 from weir.control.clock import Clock
 from weir.local.backend import LocalBackend
 from weir.local.machine import this_machine
+from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.app import create_app
 from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.event_stream import EventStream
@@ -91,6 +92,7 @@ async def standing(
     limits: ServerLimits | None = None,
     end_jobs: bool = True,
     clock: Clock | None = None,
+    accounts: PoolAccounts | None = None,
 ) -> AsyncIterator[Standing]:
     """A pool that stands until the block ends. Its jobs end with it, unless told otherwise."""
     clock = clock or Clock()
@@ -101,7 +103,16 @@ async def standing(
     store = Store(None, home)
     stream = EventStream(epoch=int(time.time() * 1000))
     stream.open(asyncio.get_running_loop())
-    pool = PoolService(store, machine.node, policy or Policy(), stream, home=home, limits=limits, clock=clock)
+    pool = PoolService(
+        store,
+        machine.node,
+        policy or Policy(),
+        stream,
+        home=home,
+        limits=limits,
+        clock=clock,
+        accounts=accounts or PoolAccounts(mode=AccountMode.SHARED_ACCOUNT),
+    )
     backend = LocalBackend(
         store.journal,
         home,
@@ -112,7 +123,7 @@ async def standing(
         refused=pool.refused,
     )
     pool.start(backend)
-    app = create_app(pool, Authenticator(token, store, pool.clock))
+    app = create_app(pool, Authenticator(token, store, pool.clock, accounts=pool.accounts))
     stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
     try:
         await stands.until_true(lambda _: True, "status")

@@ -3,10 +3,11 @@
 import http.client
 import json
 import os
+import pwd
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from typing import Any
 from tools import prefork
 
 UP = (
-    "import gc, sys; gc.disable(); from pathlib import Path; from weir.local.server.main import run; "
+    "import gc, sys; gc.disable(); from pathlib import Path, PosixPath; from weir.local.server.main import run; "
     "from weir.local.server.settings import ServerSettings as Settings; gc.enable(); "
-    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=int(sys.argv[3]), virtual_gpus=int(sys.argv[2]), log_level='warning')))"
+    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=int(sys.argv[3]), virtual_gpus=int(sys.argv[2]), "
+    "log_level='warning', **(eval(sys.argv[4]) if sys.argv[4:] else {}))))"
 )
+SHARED_ACCOUNT = {"shared_account": pwd.getpwuid(os.getuid()).pw_name}
+"""Settings of a pool whose people have tokens."""
 
 
 FRESH_S = 30.0
@@ -29,13 +33,15 @@ class Serving:
     _fresh_until_s = 0.0
     port = 0  # any
 
-    def __init__(self, home: Path, gpus: int = 4) -> None:
+    def __init__(self, home: Path, gpus: int = 4, settings: Mapping[str, Any] = SHARED_ACCOUNT) -> None:
+        self.settings = settings
         self.home = home
         self.gpus = gpus
         self.begin()
 
     def begin(self) -> None:
         command = [sys.executable, "-c", UP, str(self.home), str(self.gpus), str(self.port)]
+        command.append(repr(dict(self.settings)))
         reading, writing = os.pipe()
         self.output = os.fdopen(reading)
         self.process = prefork.start(command, stdout=writing)
@@ -101,10 +107,10 @@ class Serving:
 
 
 @contextmanager
-def serving(home: Path, gpus: int = 4) -> Iterator[Serving]:
+def serving(home: Path, gpus: int = 4, settings: Mapping[str, Any] = SHARED_ACCOUNT) -> Iterator[Serving]:
     """A server for the length of a block; its jobs end with it."""
     os.environ.setdefault("PYTHONPATH", "src")
-    server = Serving(home, gpus)
+    server = Serving(home, gpus, settings)
     try:
         yield server
         server.stop_all()

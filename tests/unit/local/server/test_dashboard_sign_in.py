@@ -69,10 +69,10 @@ async def test_link_ends_after_a_minute_and_session_after_a_week(stands: Standin
     now_s += CODE_S
     with pytest.raises(Exception, match="older than a minute"):
         sessions.redeem(code)
-    assert sessions.token_of(cookie, proof) == "a" * 64
+    assert sessions.credential_of(cookie, proof) == "a" * 64
     now_s += SESSION_S
     with pytest.raises(Exception, match="signed in"):
-        sessions.token_of(cookie, proof)
+        sessions.credential_of(cookie, proof)
 
 
 async def test_session_ends_with_its_token_and_outlives_the_server(stands: Standing) -> None:
@@ -96,7 +96,7 @@ async def test_damaged_sessions_mean_to_sign_in_again(stands: Standing, tmp_path
         (tmp_path / "sessions.json").write_text(text)
         sessions = DashboardSessions(tmp_path, authenticator, stands.pool.clock)
         cookie, proof = sessions.begin("a" * 64)
-        assert sessions.token_of(cookie, proof) == "a" * 64
+        assert sessions.credential_of(cookie, proof) == "a" * 64
 
 
 async def test_cookie_alone_is_worth_nothing(stands: Standing) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from weir.local.server.audit import FILES_KEPT, REFUSED_AT_ONCE, AuditLog
-from weir.local.server.auth import Authenticator
+from weir.local.server.auth import Authenticator, token_hash
 
 from .in_process_server import Standing
 
@@ -59,11 +59,13 @@ async def test_expired_token_is_refused_with_its_date(stands: Standing) -> None:
     assert row is not None
     assert row.expires_s is not None
     now_s = row.expires_s - 1.0
-    authenticator = Authenticator(stands.token, stands.pool.store, lambda: now_s)
-    assert authenticator.who(f"Bearer {token['token']}").user == "mia"
+    authenticator = Authenticator(
+        stands.token, stands.pool.store, lambda: now_s, accounts=stands.pool.accounts
+    )
+    assert authenticator.person_with(token_hash(token["token"])).user == "mia"
     now_s = row.expires_s
     with pytest.raises(Exception, match="expired at 20"):
-        authenticator.who(f"Bearer {token['token']}")
+        authenticator.person_with(token_hash(token["token"]))
 
 
 async def test_rotated_token_has_one_text(stands: Standing) -> None:

@@ -29,14 +29,14 @@ def session_cookie(scope: Scope) -> str:
     return "" if morsel is None else morsel.value
 
 
-def token_of(scope: Scope, sessions: DashboardSessions) -> str:
-    """Return the hash of the token that a browser's request stands for.
+def credential_of(scope: Scope, sessions: DashboardSessions) -> str:
+    """Return the credential that a browser's request stands for.
 
     Raises:
         RequestRefused: it came from another site, or its session is unknown.
     """
     check_origin(scope)
-    return sessions.token_of(session_cookie(scope), header(scope, PROOF_HEADER))
+    return sessions.credential_of(session_cookie(scope), header(scope, PROOF_HEADER))
 
 
 def check_origin(scope: Scope) -> None:

@@ -53,10 +53,13 @@ async def sign_in(request: Request) -> Response:
     asked = await read_body(request, lambda body: read_as(SignInAsked, body, "The sign-in"))
     if (asked.token is None) == (asked.code is None):
         raise RequestRefused(422, "Write a token, or the code of a link.")
-    token = sessions.redeem(asked.code) if asked.code is not None else token_hash((asked.token or "").strip())
-    person = authenticator.person_with(token)
+    credential = token_hash((asked.token or "").strip())
+    if asked.code is not None:
+        credential = sessions.redeem(asked.code)
+    await authenticator.refresh(credential)
+    person = authenticator.person_with(credential)
     request.state.person = person
-    cookie, proof = sessions.begin(token)
+    cookie, proof = sessions.begin(credential)
     note(request, user=person.user)
     answer = json_response(_person(person, proof), 201)
     answer.headers["Cache-Control"] = "no-store"
@@ -86,7 +89,7 @@ async def sign_out(request: Request, _who: Who) -> Response:
 async def make_link(request: Request, pool: ThePool, _who: Who) -> Response:
     """Make a link that signs in to the dashboard once, within a minute, with the rights of this token."""
     sessions: DashboardSessions = request.app.state.sessions
-    code, until_s = sessions.make_code(request.state.token)
+    code, until_s = sessions.make_code(request.state.credential)
     answer = json_response(pool.on_wall_clock(DashboardLink(path=f"/#code={code}", expires_s=until_s)), 201)
     answer.headers.update(_NO_STORE)
     return answer

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: each stands for a token, with exactly the rights of that token.
+"""Sessions of the dashboard: each stands for a token or a Unix user, with exactly their rights.
 
 A browser proves a session by two secrets: a cookie that scripts can't read, and a proof that the page alone
 keeps, in storage of its origin. Cookies are sent to every port of a host, so the cookie alone is worth
@@ -29,6 +29,7 @@ SESSIONS_MAX = 1000
 CODES_MAX = 256
 _FILE_BYTES_MAX = 1 << 20
 _Hash = Field(pattern="^[0-9a-f]{64}$")
+_Credential = Field(pattern="^([0-9a-f]{64}|uid:[0-9]{1,10})$")
 _LOG = get_logger(__name__)
 SIGNED_OUT = "You aren't signed in here any more: run `weir dashboard`, or type your token."
 
@@ -39,7 +40,7 @@ class DashboardSession(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     proof: str = _Hash
-    token: str = _Hash
+    credential: str = _Credential
     until_s: float
 
 
@@ -48,7 +49,7 @@ _SESSIONS = TypeAdapter(dict[str, DashboardSession])
 
 @dataclass(frozen=True, slots=True)
 class _LinkCode:
-    token: str
+    credential: str
     until_s: float
 
 
@@ -62,18 +63,18 @@ class DashboardSessions:
         self._codes: dict[str, _LinkCode] = {}
         self._sessions = _read(self._path)
 
-    def make_code(self, token: str) -> tuple[str, float]:
-        """Return the code of a new one-time link for a token's hash, and when it ends."""
+    def make_code(self, credential: str) -> tuple[str, float]:
+        """Return the code of a new one-time link for a credential, and when it ends."""
         now_s = self._clock()
         self._codes = {key: code for key, code in self._codes.items() if code.until_s > now_s}
         while len(self._codes) >= CODES_MAX:
             del self._codes[next(iter(self._codes))]
         text = secrets.token_urlsafe(32)
-        self._codes[_hash(text)] = _LinkCode(token, now_s + CODE_S)
+        self._codes[_hash(text)] = _LinkCode(credential, now_s + CODE_S)
         return text, now_s + CODE_S
 
     def redeem(self, code: str) -> str:
-        """Return the hash of the token that a one-time link is for; it can't be used again.
+        """Return the credential that a one-time link is for; it can't be used again.
 
         Raises:
             RequestRefused: the code is unknown, was used, or is too old.
@@ -83,16 +84,18 @@ class DashboardSessions:
             raise RequestRefused(
                 401, "This link was used already or is older than a minute: run `weir dashboard` again."
             )
-        return found.token
+        return found.credential
 
-    def begin(self, token: str) -> tuple[str, str]:
-        """Return the cookie and the proof of a new session for a token's hash."""
+    def begin(self, credential: str) -> tuple[str, str]:
+        """Return the cookie and the proof of a new session for a credential."""
         now_s = self._clock()
         live = {key: each for key, each in self._sessions.items() if each.until_s > now_s}
         while len(live) >= SESSIONS_MAX:
             del live[next(iter(live))]
         cookie, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        live[_hash(cookie)] = DashboardSession(proof=_hash(proof), token=token, until_s=now_s + SESSION_S)
+        live[_hash(cookie)] = DashboardSession(
+            proof=_hash(proof), credential=credential, until_s=now_s + SESSION_S
+        )
         self._sessions = live
         self._write()
         return cookie, proof
@@ -102,8 +105,8 @@ class DashboardSessions:
         if self._sessions.pop(_hash(cookie), None) is not None:
             self._write()
 
-    def token_of(self, cookie: str, proof: str) -> str:
-        """Return the hash of the token that a session stands for.
+    def credential_of(self, cookie: str, proof: str) -> str:
+        """Return the credential that a session stands for.
 
         Raises:
             RequestRefused: there is no such session, or the proof is not its own.
@@ -113,7 +116,7 @@ class DashboardSessions:
             raise RequestRefused(401, SIGNED_OUT)
         if not compare_digest(_hash(proof), found.proof):
             raise RequestRefused(401, SIGNED_OUT)
-        return found.token
+        return found.credential
 
     def who(self, cookie: str, proof: str) -> Person:
         """Return the person of a session, with the present rights of their token.
@@ -121,7 +124,7 @@ class DashboardSessions:
         Raises:
             RequestRefused: the session or its token has ended.
         """
-        return self._authenticator.person_with(self.token_of(cookie, proof))
+        return self._authenticator.person_with(self.credential_of(cookie, proof))
 
     def _write(self) -> None:
         """Replace the file; without it, people sign in again after a restart."""

@@ -41,6 +41,7 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
     """Make a token; its text is returned only now."""
     require_admin(who)
     asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
+    pool.accounts.check_token_user(asked.user)
     fields = FieldErrors("The token")
     known = dict.fromkeys(pool.inventory.projects)
     for at, project in enumerate(asked.projects[:PROJECTS_MOST]):

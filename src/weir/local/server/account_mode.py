@@ -1,0 +1,79 @@
+"""Account mode of a pool: whom it serves, and as which Unix user their jobs run.
+
+A personal pool serves the user who started it. An installed pool serves everyone of the machine, each job as
+its person. With `--shared-account` people have tokens, and every job runs as the user of the server.
+"""
+
+import os
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.unix_accounts import UnixAccount, UnixAccounts, own_user
+
+ADMIN_GROUP = "weir-admin"
+INSTALL = "`sudo weir install` serves everyone of this machine, and runs each job as its own user"
+_ROOT = 0
+
+
+class AccountMode(StrEnum):
+    """Whom a pool serves."""
+
+    PERSONAL = "personal"
+    SHARED_ACCOUNT = "shared account"
+    UNIX_ACCOUNTS = "unix accounts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAccounts:
+    """The account mode of a pool, and the accounts of its machine.
+
+    Attributes:
+        mode: whom the pool serves.
+        owner: the user of the server.
+        owner_uid: the user id of the server.
+        admin_group: members of this Unix group are administrators of an installed pool.
+        unix: the accounts of the machine.
+    """
+
+    mode: AccountMode = AccountMode.PERSONAL
+    owner: str = field(default_factory=own_user)
+    owner_uid: int = field(default_factory=os.getuid)
+    admin_group: str = ADMIN_GROUP
+    unix: UnixAccounts = field(default_factory=UnixAccounts)
+
+    def check_token_user(self, user: str) -> None:
+        """Refuse a token that this pool can't honour.
+
+        Raises:
+            RequestRefused: it is for another person than the one that a personal pool serves.
+        """
+        if self.mode is AccountMode.PERSONAL and user != self.owner:
+            raise RequestRefused(
+                403, f"This pool is personal: it serves {self.owner} alone, not {user}. {INSTALL}."
+            )
+
+    def is_admin(self, account: UnixAccount) -> bool:
+        """Return True for root, members of the group of administrators, and the pool's own account."""
+        return account.uid in (_ROOT, self.owner_uid) or self.admin_group in account.groups
+
+    async def job_account(self, user: str) -> UnixAccount | None:
+        """Return the account that a person's jobs run as; None for the account of the server.
+
+        Raises:
+            RequestRefused: the person has no account here, or no job may run as it.
+        """
+        if self.mode is not AccountMode.UNIX_ACCOUNTS:
+            return None
+        account = await self.unix.get(user)
+        if account is None:
+            raise RequestRefused(
+                403, f"{user} has no account on this machine to run jobs as: ask its administrator for one."
+            )
+        if account.uid == _ROOT:
+            raise RequestRefused(403, "No job runs as root: submit it as yourself, without sudo.")
+        if account.uid == self.owner_uid:
+            raise RequestRefused(
+                403, f"No job runs as {self.owner}, the account of the pool itself: submit it as yourself."
+            )
+        return account

@@ -1,0 +1,36 @@
+"""Account mode of a server by its settings, and the sentences that tell of it."""
+
+from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.settings import ServerSettings
+from weir.local.server.unix_accounts import own_user
+
+
+def account_refused(named: str | None) -> str | None:
+    """Return why jobs of everyone can't run as the named account; None if it is this server's own."""
+    if named is None or named == own_user():
+        return None
+    return (
+        f"--shared-account names {named[:80]!r}, but the server and all jobs would run as {own_user()}: "
+        "write that name to accept that, or start it as the other user."
+    )
+
+
+def accounts_of(settings: ServerSettings) -> PoolAccounts:
+    """Return the account mode that the settings ask for."""
+    if settings.installed:
+        return PoolAccounts(mode=AccountMode.UNIX_ACCOUNTS, admin_group=settings.admin_group)
+    if settings.shared_account is not None:
+        return PoolAccounts(mode=AccountMode.SHARED_ACCOUNT)
+    return PoolAccounts()
+
+
+def whom_it_serves(settings: ServerSettings, accounts: PoolAccounts) -> str:
+    """Return the sentence that says who may use the pool."""
+    match accounts.mode:
+        case AccountMode.UNIX_ACCOUNTS:
+            return f"It serves everyone of this machine at {settings.socket_path}; nobody needs a token."
+        case AccountMode.SHARED_ACCOUNT:
+            may = "do everything on this machine" if accounts.owner_uid == 0 else "do all that it can"
+            return f"WARNING: everyone with a token runs jobs as {accounts.owner}, and may {may}. {INSTALL}."
+        case _:
+            return f"It is a personal pool and serves {accounts.owner} alone. For several people: {INSTALL}."
