@@ -42,9 +42,12 @@ class Submission(Entry):
 
 
 class TokenAsked(Entry):
-    """A token for a person: for an administrator, or for a member of some projects."""
+    """A token for a person: for an administrator, or for a member of some projects.
 
-    user: Name
+    `user` is the person, by default the one who asks.
+    """
+
+    user: Name | None = None
     role: Role = "member"
     projects: list[Name] = Field(default=[])
     label: Annotated[str, Field(max_length=200)] = ""

@@ -35,7 +35,8 @@ COLUMNS: "tuple[Column[TokenRow], ...]" = (
 
 @app.command
 def create(
-    user: str,
+    user: str | None = None,
+    /,
     *,
     admin: Annotated[bool, Parameter(negative=())] = False,
     project: Annotated[Sequence[str], Parameter(name=("--project", "-p"), negative=())] = (),
@@ -48,7 +49,7 @@ def create(
     Parameters
     ----------
     user
-        The person.
+        The person; yourself by default.
     admin
         Make the person an administrator, who may do everything in every project.
     project

@@ -279,17 +279,21 @@ class Endpoints(NodeEndpoints):
     @endpoint
     def make_token(
         self,
-        user: str,
+        user: str | None = None,
         *,
         role: str = "member",
         projects: Sequence[str] = (),
         label: str = "",
         expires: Amount | None = None,
     ) -> Call[model.TokenMade]:
-        """Create a token; only this answer shows its text. `expires` is its lifetime, such as "90d"."""
+        """Create a token, by default for oneself; only this answer shows its text.
+
+        `expires` is its lifetime, such as "90d".
+        """
         from weir.api.answers import TokenMade
 
-        body: dict[str, Any] = {"user": user, "role": role, "projects": [*projects]}
+        body: dict[str, Any] = {"role": role, "projects": [*projects]}
+        body |= {"user": user} if user is not None else {}
         body |= {"label": label} if label else {}
         body |= {"expires": expires} if expires is not None else {}
         return Call("POST", "/tokens", form(TokenMade), body=body)

@@ -41,7 +41,8 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
     """Make a token; its text is returned only now."""
     require_admin(who)
     asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
-    pool.accounts.check_token_user(asked.user)
+    user = who.user if asked.user is None else asked.user
+    pool.accounts.check_token_user(user)
     fields = FieldErrors("The token")
     known = dict.fromkeys(pool.inventory.projects)
     for at, project in enumerate(asked.projects[:PROJECTS_MOST]):
@@ -61,7 +62,7 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
     expires_s = None if asked.expires is None else pool.clock() + asked.expires
     row, text = await asyncio.to_thread(
         pool.store.make_token,
-        asked.user,
+        user,
         asked.role,
         projects,
         label=asked.label,
