@@ -25,7 +25,7 @@ def test_unit_keeps_jobs_and_shows_gpus() -> None:
     unit = settings("weir.service")
     assert set(KEEPS_JOBS) <= set(unit)
     assert not [line for line in unit if line.split("=")[0] in HIDES_GPUS]
-    assert f"ExecStart={PROGRAM} up --log-format json" in unit
+    assert f"ExecStart={PROGRAM} up --shared-account weir --log-format json" in unit
 
 
 def test_drop_in_starts_the_pool_in_its_own_group() -> None:
