@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
+from weir.client.access_endpoints import AccessEndpoints
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
 from weir.client.node_endpoints import NodeEndpoints
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from weir.api.history import HistoryReport
     from weir.api.submissions import Submission
     from weir.client.address import Address
-    from weir.client.submissions import Amount, SubmissionFields
+    from weir.client.submissions import SubmissionFields
 
 By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 Kind = Literal["projects", "departments"]
@@ -49,7 +50,7 @@ class EventFilterFields(TypedDict, total=False):
     kind: str | None
 
 
-class Endpoints(NodeEndpoints):
+class Endpoints(NodeEndpoints, AccessEndpoints):
     """Calls of both clients."""
 
     address: Address
@@ -269,56 +270,12 @@ class Endpoints(NodeEndpoints):
 
         return Call("GET", "/checkpoints", form(CheckpointPage), _ALL)
 
-    @row_list
-    def tokens(self) -> Call[RowPage[model.TokenRow]]:
-        """Return all tokens, without their secrets."""
-        from weir.api.answers import TokenPage
-
-        return Call("GET", "/tokens", form(TokenPage), _ALL)
-
-    @endpoint
-    def make_token(
-        self,
-        user: str | None = None,
-        *,
-        role: str = "member",
-        projects: Sequence[str] = (),
-        label: str = "",
-        expires: Amount | None = None,
-    ) -> Call[model.TokenMade]:
-        """Create a token, by default for oneself; only this answer shows its text.
-
-        `expires` is its lifetime, such as "90d".
-        """
-        from weir.api.answers import TokenMade
-
-        body: dict[str, Any] = {"role": role, "projects": [*projects]}
-        body |= {"user": user} if user is not None else {}
-        body |= {"label": label} if label else {}
-        body |= {"expires": expires} if expires is not None else {}
-        return Call("POST", "/tokens", form(TokenMade), body=body)
-
-    @endpoint
-    def rotate_token(
-        self, number: int | None = None, *, expires: Amount | None = None
-    ) -> Call[model.TokenMade]:
-        """Replace the text of a token, by default of the client's own; the old text becomes invalid."""
-        from weir.api.answers import TokenMade
-
-        path = f"/tokens/{'own' if number is None else number}/rotate"
-        return Call("POST", path, form(TokenMade), body={} if expires is None else {"expires": expires})
-
     @endpoint
     def dashboard_link(self) -> Call[model.DashboardLink]:
         """Make a link that signs in to the dashboard once, within a minute; `path` is on `address.url`."""
         from weir.api.answers import DashboardLink
 
         return Call("POST", "/dashboard/links", form(DashboardLink), body={})
-
-    @endpoint
-    def revoke_token(self, number: int) -> Call[None]:
-        """Make a token invalid."""
-        return Call("DELETE", f"/tokens/{number}", nothing)
 
     @row_list
     def audit(

@@ -1,4 +1,4 @@
-"""Account mode of a pool: whom it serves, and as which Unix user their jobs run.
+"""Account mode of a pool: the people it serves, and the Unix users of their jobs.
 
 A personal pool serves the user who started it. An installed pool serves everyone of the machine, each job as
 its person. With `--shared-account` people have tokens, and every job runs as the user of the server.
@@ -17,7 +17,7 @@ _ROOT = 0
 
 
 class AccountMode(StrEnum):
-    """Whom a pool serves."""
+    """The people that a pool serves."""
 
     PERSONAL = "personal"
     SHARED_ACCOUNT = "shared account"
@@ -29,7 +29,7 @@ class PoolAccounts:
     """The account mode of a pool, and the accounts of its machine.
 
     Attributes:
-        mode: whom the pool serves.
+        mode: the people that the pool serves.
         owner: the user of the server.
         owner_uid: the user id of the server.
         admin_group: members of this Unix group are administrators of an installed pool.

@@ -28,7 +28,7 @@ def whom_it_serves(settings: ServerSettings, accounts: PoolAccounts) -> str:
     """Return the sentence that says who may use the pool."""
     match accounts.mode:
         case AccountMode.UNIX_ACCOUNTS:
-            return f"It serves everyone of this machine at {settings.socket_path}; nobody needs a token."
+            return f"It serves everyone of this machine at {settings.socket_path}, without tokens."
         case AccountMode.SHARED_ACCOUNT:
             may = "do everything on this machine" if accounts.owner_uid == 0 else "do all that it can"
             return f"WARNING: everyone with a token runs jobs as {accounts.owner}, and may {may}. {INSTALL}."

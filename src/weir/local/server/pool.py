@@ -6,7 +6,7 @@ recovery finds it. Reads use immutable rows, or query the control thread.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -162,29 +162,6 @@ class PoolService(PoolState):
             raise RequestRefused(503, f"The pool makes no decisions now: {error}") from None
         except TimeoutError:
             raise RequestRefused(503, "The pool is too busy to answer now: try again in a moment.") from None
-
-    def created_at(self, projects: Iterable[str]) -> dict[str, float]:
-        """Return when each of these projects was created; missing projects are left out."""
-        of = self.inventory.of
-        return {name: of[name].created_s for name in projects if name in of}
-
-    def may_see(self, person: Person, project: str, submitted_s: float) -> bool:
-        """Return True if a person may see all of a workload.
-
-        Workloads of a former project of the same name aren't this project's.
-        """
-        made_s = self.created_at((project,)).get(project, 0.0)
-        return person.is_admin or (person.may_act_in(project) and submitted_s >= made_s)
-
-    def require_visible(self, person: Person, project: str, submitted_s: float) -> None:
-        """Refuse a person who may not see all of a workload.
-
-        Raises:
-            Refused: they may not.
-        """
-        require_project(person, project)
-        if not self.may_see(person, project, submitted_s):
-            raise RequestRefused(403, f"It belongs to a former project {project}: ask an administrator.")
 
     async def queue_rows(self) -> dict[str, QueueRow]:
         """Return the row of every department and project."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from weir.control.clock import Clock
+from weir.local.server.auth import Person, require_project
 from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_drain import with_drained
@@ -13,6 +14,7 @@ from weir.local.server.metrics import PoolCounters, WorkloadUtilization
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import pool_inventory
 from weir.local.server.pool_view import PoolView
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.reported_progress import ReportedProgress
 from weir.local.server.what_if_runs import WhatIfRuns
 from weir.model.nodes import Node
@@ -77,6 +79,29 @@ class PoolState:
     def drained_gpus(self, sentences: dict[int, str]) -> None:
         self._drained_gpus = sentences
         self.device_use = self._readings
+
+    def created_at(self, projects: Iterable[str]) -> dict[str, float]:
+        """Return when each of these projects was created; missing projects are left out."""
+        of = self.inventory.of
+        return {name: of[name].created_s for name in projects if name in of}
+
+    def may_see(self, person: Person, project: str, submitted_s: float) -> bool:
+        """Return True if a person may see all of a workload.
+
+        Workloads of a former project of the same name aren't this project's.
+        """
+        made_s = self.created_at((project,)).get(project, 0.0)
+        return person.is_admin or (person.may_act_in(project) and submitted_s >= made_s)
+
+    def require_visible(self, person: Person, project: str, submitted_s: float) -> None:
+        """Refuse a person who may not see all of a workload.
+
+        Raises:
+            Refused: they may not.
+        """
+        require_project(person, project)
+        if not self.may_see(person, project, submitted_s):
+            raise RequestRefused(403, f"It belongs to a former project {project}: ask an administrator.")
 
     def record(self, events: Iterable[HistoryEvent]) -> None:
         """Write down the acts of people, then these events. On the control thread."""

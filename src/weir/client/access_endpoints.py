@@ -1,0 +1,62 @@
+"""Calls about the access of people, of both clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
+
+if TYPE_CHECKING:
+    from weir.api import answers as model
+    from weir.client.submissions import Amount
+
+_ALL = {"limit": "1000"}
+
+
+class AccessEndpoints:
+    """Calls about tokens."""
+
+    @row_list
+    def tokens(self) -> Call[RowPage[model.TokenRow]]:
+        """Return all tokens, without their secrets."""
+        from weir.api.answers import TokenPage
+
+        return Call("GET", "/tokens", form(TokenPage), _ALL)
+
+    @endpoint
+    def make_token(
+        self,
+        user: str | None = None,
+        *,
+        role: str = "member",
+        projects: Sequence[str] = (),
+        label: str = "",
+        expires: Amount | None = None,
+    ) -> Call[model.TokenMade]:
+        """Create a token, by default for oneself; only this answer shows its text.
+
+        `expires` is its lifetime, such as "90d".
+        """
+        from weir.api.answers import TokenMade
+
+        body: dict[str, Any] = {"role": role, "projects": [*projects]}
+        body |= {"user": user} if user is not None else {}
+        body |= {"label": label} if label else {}
+        body |= {"expires": expires} if expires is not None else {}
+        return Call("POST", "/tokens", form(TokenMade), body=body)
+
+    @endpoint
+    def rotate_token(
+        self, number: int | None = None, *, expires: Amount | None = None
+    ) -> Call[model.TokenMade]:
+        """Replace the text of a token, by default of the client's own; the old text becomes invalid."""
+        from weir.api.answers import TokenMade
+
+        path = f"/tokens/{'own' if number is None else number}/rotate"
+        return Call("POST", path, form(TokenMade), body={} if expires is None else {"expires": expires})
+
+    @endpoint
+    def revoke_token(self, number: int) -> Call[None]:
+        """Make a token invalid."""
+        return Call("DELETE", f"/tokens/{number}", nothing)
