@@ -40,7 +40,7 @@ class Pool:
 
     def crash(self) -> None:
         """As when the server is killed: what it held is lost, wherever it was."""
-        kill(self.backend._fork_client.pid)
+        kill(self.backend._node.pid)
         self.backend.close()
         self._begin()
 

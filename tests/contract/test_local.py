@@ -169,7 +169,7 @@ def test_whenever_the_server_dies_every_job_ends_once(
     monkeypatch.setattr(start_spec, "make_directory", deadly(start_spec.make_directory))
     monkeypatch.setattr(backend.pod_files, "write", deadly(backend.pod_files.write))
     monkeypatch.setattr(pool.journal, "keep", deadly(pool.journal.keep))
-    monkeypatch.setattr(backend.ForkClient, "fork_supervisor", deadly(backend.ForkClient.fork_supervisor))
+    monkeypatch.setattr(backend.NodeClient, "start", deadly(backend.NodeClient.start))
     try:
         saved = {f"job{at}": pool.submit(f"job{at}", *alone(at)) for at in range(25)}
         deaths = 0

@@ -160,7 +160,7 @@ class LocalWorld(World):
         (self._directories[name] / "fail").touch()
 
     def restart(self) -> None:
-        kill(self.backend._fork_client.pid)
+        kill(self.backend._node.pid)
         self.backend.close()
         self._open()
 

@@ -1,7 +1,7 @@
 """Implement the backend port on this machine: effects become directories and signals, exits become facts.
 
 The control thread carries effects out. The watcher's thread notices everything else (a supervisor exits, a
-job sends a message, the fork server dies) and puts facts into the inbox. A start with unwritable or
+job sends a message, the node process dies) and puts facts into the inbox. A start with unwritable or
 unreadable records affects only its own workload.
 """
 
@@ -25,14 +25,18 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
-from weir.local import job_files, pod_files
+from weir.local import job_files, pod_files, secret_files
 from weir.local.environment import GangRank, PortPool
 from weir.local.fd_watcher import FdWatcher
-from weir.local.fork_client import ForkClient
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
 from weir.local.local_node import Devices, LocalNode
 from weir.local.machine import Machine
+from weir.local.node.orders import RemoveOrder, StartOrder
+from weir.local.node.start_files import write_stop
+from weir.local.node_client import NodeClient, NodeLink, OwnNode
+from weir.local.own_processes import OwnProcesses
+from weir.local.pod_processes import PodProcesses, UsersProcesses
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
 from weir.local.running_pods import LocalWorkload, RunningPod
@@ -45,7 +49,7 @@ from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, Workload
 LOG_MOST = 1 << 30
 """Default limit of the output kept of each start, in bytes."""
 _MAX_OPEN_REQUESTS = 64
-"""Number of starts requested from a new fork server before its answers are read."""
+"""Number of starts requested from a new node process before its answers are read."""
 
 
 def _nothing(*_: object) -> None:
@@ -58,7 +62,8 @@ class LocalBackend:
     `wake` is called, from any thread, when there are facts for control; `noted`, from the
     watcher's thread, with each message of a job (after recovery only the last of each kind); `refused`, from
     any thread, with a sentence about records of a start that can't be read.
-    `log_most`: bytes of output that are kept of each start of a pod; 0 for all.
+    `log_most`: bytes of output that are kept of each start of a pod; 0 for all. `shared_node`: the node
+    process of a pool for several users; None for a pool of this process's own user.
     """
 
     def __init__(
@@ -71,8 +76,9 @@ class LocalBackend:
         noted: Callable[[PodKey, int, JobMessage], None] = _nothing,
         refused: Callable[[PodKey, int, str], None] = _nothing,
         log_most: int = LOG_MOST,
+        shared_node: NodeLink | None = None,
     ) -> None:
-        self.home = StateDir(home)
+        self.home = StateDir(home, shared=shared_node is not None)
         self.home.occupy()
         self.node = LocalNode(machine)
         self._log_most = log_most
@@ -94,19 +100,28 @@ class LocalBackend:
         self._notes = JobMessageReader(
             self._watch, self._start_times.span, self._on_checkpoint, noted, refused
         )
-        self._wakeups = WakeupSocket(self.home.path, self._on_wakeup)
+        self._wakeups = WakeupSocket(self.home.path, self._on_wakeup, shared=self.home.shared)
         self._watch.add(self._wakeups.fileno(), self._wakeups.read)
+        link = shared_node or OwnNode(str(self.home.path), machine.groups)
+        self._node = NodeClient(link, self._watch, self._on_forked, self._on_node_restarted)
+        self.processes: PodProcesses = OwnProcesses() if shared_node is None else UsersProcesses(self._node)
+        if shared_node is not None:
+            self.home.remove = lambda uid, checkpoints: self._node.call(RemoveOrder(uid, checkpoints))
         self._supervisors = SupervisorWatch(
-            self.home, self._watch, self._lock, self._running, self._start_times, self._clock, self._finish
-        )
-        self._fork_client = ForkClient(
-            self._watch, self._supervisors.on_forked, self._on_fork_server_restarted
+            self.home,
+            self._watch,
+            self._lock,
+            self._running,
+            self._start_times,
+            self._clock,
+            self._finish,
+            self.processes,
         )
 
     def close(self) -> None:
         """Close everything but the pods: they run on, and recovery finds them."""
         self._watch.close()
-        self._fork_client.close()
+        self._node.close()
         self._wakeups.close()
         for run in self._running.values():
             self._supervisors.close_pidfd(run)
@@ -217,7 +232,9 @@ class LocalBackend:
         for record in self._journal.workloads():
             with self._lock:
                 known = dict(self._running)
-            found = recover(record, self.home, self.node.machine, self._ports, known, self._start_times)
+            found = recover(
+                record, self.home, self.node.machine, self._ports, known, self._start_times, self.processes
+            )
             facts += found.facts
             with self._lock:
                 self._workloads[record.workload.name] = found.local_workload
@@ -327,13 +344,13 @@ class LocalBackend:
             used = local_workload.use_nomination(pod)
         if used is not None:
             self._unsaved_effects.append(used)
-        self._fork_client.fork_supervisor(directory)
+        self._request(run, local_workload)
 
     def _conclude_earlier(self, effect: StartPod, directory: str, at_s: float) -> None:
         """Conclude a start whose directory existed before: report its end unless it is running."""
         if self.home.start_name(directory) in self._running:
             return
-        over = conclude_earlier_start(directory, at_s)
+        over = conclude_earlier_start(directory, at_s, self.processes)
         if over is not None:
             self.tell(exit_fact(effect.place.pod, effect.start, over, over.at_s, at_s))
 
@@ -354,8 +371,7 @@ class LocalBackend:
         if run is None:
             return  # it is over
         with suppress(OSError):  # on a full disk it is stopped all the same, with the grace of its start
-            record = {"grace_s": effect.grace_s, "cause": effect.cause.sentence}
-            pod_files.write(directory, pod_files.STOP, record, synced=False)
+            write_stop(directory, effect.grace_s, effect.cause.sentence)
         with self._lock:
             run.stopping = True
             self._supervisors.signal_stop(run)
@@ -372,7 +388,23 @@ class LocalBackend:
                 local_workload.release_rank(run.place.pod, self._ports)
         self.tell(fact)
 
-    def _on_fork_server_restarted(self) -> None:
+    def _request(self, run: RunningPod, local_workload: LocalWorkload) -> None:
+        """Have the node process start a pod whose spec is written."""
+        launch, place = local_workload.launch, run.place
+        request = local_workload.workload.groups[place.pod.group].request
+        order = StartOrder(
+            self.home.start_name(run.directory),
+            local_workload.workload.user if self.home.shared else "",
+            place.devices,
+            self.node.machine.limits_of(request),
+        )
+        file = secret_files.file_of(str(self.home.path), local_workload.workload.project)
+        self._node.start(order, run.directory, (file, dict(launch.secrets)) if launch.secrets else None)
+
+    def _on_forked(self, name: str, process: int | None, refused: str) -> None:
+        self._supervisors.on_forked(self.home.named(name), process, refused)
+
+    def _on_node_restarted(self) -> None:
         """Repeat unanswered requests. A start that has a supervisor, or is over, ignores them."""
         with self._lock:
             asked = [run for run in self._running.values() if run.process < 0]
@@ -382,8 +414,9 @@ class LocalBackend:
 
     def _ask_again(self, runs: list[RunningPod]) -> None:
         for run in runs:
-            if run.process < 0:
-                self._fork_client.fork_supervisor(run.directory)
+            local_workload = self._workloads.get(run.place.pod.workload)
+            if run.process < 0 and local_workload is not None and local_workload.launch.uid == run.uid:
+                self._request(run, local_workload)
 
     def _on_wakeup(self, name: str) -> None:
         with self._lock:

@@ -4,13 +4,16 @@ Supports version 2, version 1 and both side by side. Controllers that are missin
 out; without any, a pod is an ordinary process group. Groups lie below the pool's own group and exist only
 as long as their pods.
 
-Standard library only: supervisors use `Cgroup`, the server `found`.
+Standard library only: the node process makes groups and its supervisors watch them.
 """
 
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
+
+from weir.local.node.orders import Limits
 
 _TRIES = 20
 _PERIOD_US = 100_000
@@ -73,6 +76,10 @@ class Cgroup:
         self._holds_us = _try_to_set(f"{self._path}/cgroup.procs", "0")
         return self._holds_us
 
+    def add(self, pid: int) -> bool:
+        """Put a process into it; return True if that was allowed."""
+        return _try_to_set(f"{self._path}/cgroup.procs", str(pid))
+
     def leave(self) -> None:
         """Put this process where it was, if it may."""
         self._holds_us = not _try_to_set(f"{self._outside}/cgroup.procs", "0")
@@ -113,79 +120,92 @@ class Cgroup:
             os.rmdir(self._parent)
 
 
-class Cgroups:
-    """Places where control groups of the pool's pods can be made."""
+class Cgroups(NamedTuple):
+    """Places where control groups of the pool's pods can be made; an empty one: there is none.
 
-    def __init__(
-        self,
-        pool: str,
-        memory: str = "",
-        cpu: str = "",
-        unified: str = "",
-        controllers: str = "",
-        pids: str = "",
-    ) -> None:
-        self._pool = pool
-        self._memory = memory  # version 1
-        self._cpu = cpu  # version 1
-        self._pids = pids  # version 1
-        self._unified = unified  # version 2
-        self._controllers = controllers.split()  # that version 2 hands down here
+    `outside`: name of the group of supervisors below the pool's; empty: they stay where the pool is.
+    """
+
+    pool: str
+    memory: str = ""  # version 1
+    cpu: str = ""  # version 1
+    unified: str = ""  # version 2
+    controllers: str = ""  # that version 2 hands down here
+    pids: str = ""  # version 1
+    devices: str = ""  # version 1
+    outside: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self._memory or self._cpu or self._pids or self._unified)
+        return bool(self.memory or self.cpu or self.pids or self.unified)
 
     @property
     def limits_memory(self) -> bool:
         """Return True if memory can be limited."""
-        return bool(self._memory) or "memory" in self._controllers
+        return bool(self.memory) or "memory" in self.controllers.split()
 
     @property
     def limits_pids(self) -> bool:
         """Return True if the number of processes can be limited."""
-        return bool(self._pids) or "pids" in self._controllers
+        return bool(self.pids) or "pids" in self.controllers.split()
 
-    def of_pod(
-        self, pod: str, *, cpu_milli: int = 0, cpu_most: bool = False, memory: int = 0, pids: int = 0
-    ) -> list[Words]:
+    def of_pod(self, pod: str, limits: Limits) -> list[Words]:
         """Return the control groups of a pod.
 
-        They have its part of the processors, a limit of those if `cpu_most`, and limits of its memory and of
-        its processes and threads together; 0 is no limit.
+        Supervisors that are apart need one of them at least, whatever is limited.
         """
-        quota = cpu_milli * _PERIOD_US // 1000 if cpu_most and cpu_milli else 0
+        period = str(_PERIOD_US)
+        quota = limits.cpu_milli * _PERIOD_US // 1000 if limits.cpu_hard else 0
         words: list[Words] = []
-        if self._memory and memory:
-            words.append(self._in(self._memory, pod, {"memory.limit_in_bytes": str(memory)}))
-        if self._cpu and cpu_milli:
-            files = {"cpu.shares": str(max(2, cpu_milli * 1024 // 1000))}
+        if self.memory and limits.memory:
+            words.append(self._in(self.memory, pod, {"memory.limit_in_bytes": str(limits.memory)}))
+        if self.cpu and limits.cpu_milli:
+            files = {"cpu.shares": str(max(2, limits.cpu_milli * 1024 // 1000))}
             if quota:
-                files |= {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)}
-            words.append(self._in(self._cpu, pod, files))
-        if self._pids and pids:
-            words.append(self._in(self._pids, pod, {"pids.max": str(pids)}))
-        if self._unified:
-            files = {}
-            if "memory" in self._controllers and memory:
-                files |= {"memory.max": str(memory), "memory.oom.group": "1"}
-            if "pids" in self._controllers and pids:
-                files["pids.max"] = str(pids)
-            if "cpu" in self._controllers and cpu_milli:
-                files["cpu.weight"] = str(min(10_000, max(1, cpu_milli // 10)))
-                if quota:
-                    files["cpu.max"] = f"{quota} {_PERIOD_US}"
-            hands_down = " ".join(f"+{name}" for name in self._controllers)
-            words.append(self._in(self._unified, pod, files, hands_down))
+                files |= {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": str(quota)}
+            words.append(self._in(self.cpu, pod, files))
+        if self.pids and (limits.pids or self.outside):
+            words.append(self._in(self.pids, pod, {"pids.max": str(limits.pids)} if limits.pids else {}))
+        if self.devices:
+            words.append(self._in(self.devices, pod, {}))
+        if self.unified:
+            words.append(self._unified_of_pod(pod, limits, quota))
         return words
+
+    def all_of_pod(self, pod: str) -> list[Words]:
+        """Return every control group that a pod may have, whatever its limits are."""
+        return self.of_pod(pod, Limits(memory=1, cpu_milli=1, pids=1))
+
+    def supervisors(self) -> list[str]:
+        """Return the groups of supervisors that are apart."""
+        bases = (self.memory, self.cpu, self.pids, self.devices, self.unified)
+        return [f"{base}/{self.pool}/{self.outside}" for base in bases if base and self.outside]
+
+    def _unified_of_pod(self, pod: str, limits: Limits, quota: int) -> Words:
+        controllers = self.controllers.split()
+        files: dict[str, str] = {}
+        if "memory" in controllers and limits.memory:
+            files |= {"memory.max": str(limits.memory), "memory.oom.group": "1"}
+        if "pids" in controllers and limits.pids:
+            files["pids.max"] = str(limits.pids)
+        if "cpu" in controllers and limits.cpu_milli:
+            files["cpu.weight"] = str(min(10_000, max(1, limits.cpu_milli // 10)))
+            if quota:
+                files["cpu.max"] = f"{quota} {_PERIOD_US}"
+        return self._in(self.unified, pod, files, " ".join(f"+{name}" for name in controllers))
 
     def _in(self, base: str, pod: str, files: dict[str, str], hands_down: str = "") -> Words:
         own = f"{base}/{_OWN}"
         outside = own if hands_down and os.access(own, os.F_OK) else base
-        return f"{base}/{self._pool}/{pod.replace('/', '.')}", files, hands_down, outside
+        if self.outside:
+            outside = f"{base}/{self.pool}/{self.outside}"
+        return f"{base}/{self.pool}/{pod.replace('/', '.')}", files, hands_down, outside
 
 
-def found(pool: str) -> Cgroups:
-    """Return the control groups that this process may use, below its own."""
+def found(pool: str, outside: str = "") -> Cgroups:
+    """Return the control groups that this process may use, below its own.
+
+    `outside` names a group for supervisors; without one they stay where this process is.
+    """
     places: dict[str, str] = {}
     for names, base in _own():
         if _may_make(base, pool):
@@ -195,7 +215,8 @@ def found(pool: str) -> Cgroups:
     controllers = _handed_down(unified) if unified else ""
     if (memory or cpu) and not controllers:
         unified = ""  # it limits nothing, and those of version 1 know the processes as well
-    return Cgroups(pool, memory, cpu, unified, controllers, pids)
+    devices = places.get("devices", "") if outside else ""
+    return Cgroups(pool, memory, cpu, unified, controllers, pids, devices, outside)
 
 
 def _own() -> Iterator[tuple[list[str], str]]:

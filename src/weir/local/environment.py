@@ -5,6 +5,7 @@ the pod's identity.
 """
 
 import os
+import pwd
 import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ INHERITED = (
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
 """Variables inherited from the pool's own environment, with all that begin with LC_."""
+_OF_ONE_USER = frozenset(("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR"))
 PORTS = range(20_000, 30_000)
 """Where launchers of gangs meet: below the ports the kernel gives to outgoing connections."""
 
@@ -66,6 +68,17 @@ def environment(
     kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     kept["PYTHONUNBUFFERED"] = "1"  # its log is followed
     return kept | _gang(gang_rank) | _shares(sight) | dict(written) | _own(who) | _devices(sight)
+
+
+def user_environment(user: str, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a login of a user would set, and those of the machine that all have."""
+    shared = {name: value for name, value in inherited.items() if name not in _OF_ONE_USER}
+    try:
+        found = pwd.getpwnam(user)
+    except KeyError:
+        return shared  # the node process refuses to start anything as this user
+    own = {"HOME": found.pw_dir, "USER": user, "LOGNAME": user, "SHELL": found.pw_shell or "/bin/sh"}
+    return {**shared, **own}
 
 
 def _gang(gang_rank: GangRank) -> dict[str, str]:

@@ -119,24 +119,25 @@ def open_directory(directory: str) -> int | UnreadableFile | None:
     return _open(directory, "", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def make_file(directory_fd: int, name: str, text: bytes) -> None:
+def make_file(directory_fd: int, name: str, text: bytes, mode: int = _MODE) -> None:
     """Make a file in an open directory, unless something of that name exists or it can't be made."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
     with suppress(OSError):
-        fd = os.open(name, flags, _MODE, dir_fd=directory_fd)
+        fd = os.open(name, flags, mode, dir_fd=directory_fd)
         try:
+            os.fchmod(fd, mode)  # whatever the umask is
             os.write(fd, text)
         finally:
             os.close(fd)
 
 
-def exists(directory: str, name: str) -> bool:
-    """Return True if a file of any kind has this name."""
+def is_written(directory: str, name: str) -> bool:
+    """Return True if something has this name, but not for an empty file."""
     try:
-        os.lstat(f"{directory}/{name}")
+        status = os.lstat(f"{directory}/{name}")
     except OSError:
         return False
-    return True
+    return status.st_size > 0 or not stat.S_ISREG(status.st_mode)
 
 
 def _unreadable(name: str, failure: OSError) -> UnreadableFile:

@@ -70,7 +70,7 @@ def _latest(lines: list[bytes]) -> list[bytes]:
 class WakeupSocket:
     """Socket on which jobs announce new messages."""
 
-    def __init__(self, home: Path, heard: Callable[[str], None]) -> None:
+    def __init__(self, home: Path, heard: Callable[[str], None], *, shared: bool = False) -> None:
         self._heard = heard
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._path = home / SOCKET
@@ -80,6 +80,8 @@ class WakeupSocket:
         )  # names of sockets are short; paths of homes may be long
         try:
             self._socket.bind(f"/proc/self/fd/{place}/{SOCKET}")
+            if shared:
+                os.chmod(SOCKET, 0o622, dir_fd=place)  # noqa: S103 - jobs of all users announce messages
         finally:
             os.close(place)
 

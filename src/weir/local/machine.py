@@ -9,6 +9,7 @@ from pathlib import Path
 from weir.local import cgroups
 from weir.local.devices import Device, Nvml, nvml_driver, virtual_gpus
 from weir.local.environment import VisibleDevices
+from weir.local.node.orders import Limits
 from weir.model.nodes import Node
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
 from weir.model.workloads import WHOLE_MILLI, Request
@@ -59,15 +60,18 @@ class Machine:
             request.memory_on(memory),
         )
 
-    def groups_of(self, pod: str, request: Request) -> list[cgroups.Words]:
-        """Return the control groups of a pod with this request."""
-        return self.groups.of_pod(
-            pod,
-            cpu_milli=request.cpu_milli or request.assumed_cpu_milli,
-            cpu_most=self.hard_cpu and request.cpu_milli > 0,
+    def limits_of(self, request: Request) -> Limits:
+        """Return the limits of a pod with this request."""
+        return Limits(
             memory=request.memory if self.hard_memory else 0,
+            cpu_milli=request.cpu_milli or request.assumed_cpu_milli,
+            cpu_hard=self.hard_cpu and request.cpu_milli > 0,
             pids=self.pids_most,
         )
+
+    def groups_of(self, pod: str, request: Request) -> list[cgroups.Words]:
+        """Return the control groups of a pod with this request."""
+        return self.groups.of_pod(pod, self.limits_of(request))
 
 
 def this_machine(

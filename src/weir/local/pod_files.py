@@ -4,9 +4,10 @@ Weir's own records lie below `pods`: the spec, the lock, the outcome. A job does
 own directory lies below `jobs`, with its output and its messages; `job_files` reads them without trusting
 them.
 
-Records are written atomically (new file, sync, rename). The supervisor holds the lock as long as it lives,
-so no process id has to be trusted. Any other process that takes the lock must record the outcome before it
-releases the lock.
+The server writes records atomically (new file, sync, rename); a supervisor, which may be another user's,
+writes the files that the server opened for it. The supervisor holds the lock as long as it lives, so no
+process id has to be trusted. Any other process that takes the lock must record the outcome before it
+releases the lock, or pass the lock on.
 
 Standard library only, and little of it: the interpreter that forks supervisors has to stay small.
 """
@@ -86,12 +87,13 @@ def write(directory: str, name: str, value: Mapping[str, object], *, synced: boo
 
 
 def read(directory: str, name: str) -> bytes | UnreadableFile | None:
-    """Return the text of a record, for `pod_records`; None if it doesn't exist.
+    """Return the text of a record, for `pod_records`; None if it wasn't written.
 
     Raises:
         OSError: the machine is short of something.
     """
-    return job_files.read_whole(directory, name, _START_MOST if name == START else _RECORD_MOST)
+    text = job_files.read_whole(directory, name, _START_MOST if name == START else _RECORD_MOST)
+    return None if text == b"" and name != START else text
 
 
 def read_object(directory: str, name: str) -> dict[str, Any] | None:
@@ -101,8 +103,8 @@ def read_object(directory: str, name: str) -> dict[str, Any] | None:
 
 
 def has(directory: str, name: str) -> bool:
-    """Return True if the record exists."""
-    return job_files.exists(directory, name)
+    """Return True if the record was written. The server makes empty files for those of a supervisor."""
+    return job_files.is_written(directory, name)
 
 
 def take_lock(directory: str) -> int | UnreadableFile | None:

@@ -46,7 +46,6 @@ class StartRecord(NamedTuple):
     environment: dict[str, str]
     cgroups: tuple[tuple[str, dict[str, str], str, str], ...]
     umask: int
-    secrets: tuple[str, dict[str, str]] | None  # their file, and which of them by variable
     boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
     boot: str = ""  # names the boot of the machine
 
@@ -185,7 +184,6 @@ def _start(record: dict[str, Any]) -> StartRecord:
         _words(record.get("environment"), "environment"),
         tuple(_group(each) for each in _items(record.get("cgroups"), "cgroups", 16)),
         _whole(record.get("umask", UMASK), "umask", 0o777),
-        _secrets(record.get("secrets")),
         _number(record, "boot_s") if "boot_s" in record else 0.0,
         _text(record.get("boot", ""), "boot"),
     )
@@ -324,14 +322,6 @@ def _devices(value: object) -> tuple[int, ...]:
     if len(set(found)) < len(found):
         raise _InvalidRecord("has a device twice")
     return found
-
-
-def _secrets(value: object) -> tuple[str, dict[str, str]] | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise _InvalidRecord("needs an object as secrets")
-    return _text(value.get("file"), "secrets"), _words(value.get("names"), "secrets")
 
 
 def _group(value: object) -> tuple[str, dict[str, str], str, str]:

@@ -15,6 +15,7 @@ from weir.local.job_messages import read_messages
 from weir.local.machine import Machine
 from weir.local.orphan_cleanup import conclude_start, kill_with_supervisor
 from weir.local.pod_files import own_directory
+from weir.local.pod_processes import PodProcesses
 from weir.local.pod_records import SAVED, JobMessage, StartRecord, TimeBounds
 from weir.local.running_pods import LocalWorkload, RunningPod
 from weir.local.start_times import StartTimes
@@ -45,6 +46,7 @@ def recover(
     ports: PortPool,
     known: Mapping[str, RunningPod],
     start_times: StartTimes,
+    processes: PodProcesses,
 ) -> RecoveredWorkload:
     """Recover a workload from its record and directories. The starts in `known` are watched already."""
     workload, name, now_s = record.workload, record.workload.name, start_times.now_s()
@@ -72,7 +74,8 @@ def recover(
         status = replace(record.status, starts=max(record.status.starts, highest))
         facts.append(StatusRecovered(name, status))
     exits = [
-        _pod(found, pod, seen, home, machine, ports, known, start_times) for pod, seen in _by_start(last)
+        _pod(found, pod, seen, home, machine, ports, known, start_times, processes)
+        for pod, seen in _by_start(last)
     ]
     if found.saved_s is not None:
         facts.append(Checkpointed(name, found.saved_s))
@@ -114,6 +117,7 @@ def _pod(
     ports: PortPool,
     known: Mapping[str, RunningPod],
     start_times: StartTimes,
+    processes: PodProcesses,
 ) -> PodExited | None:
     """Recover the last start of a pod: report it as running, and as exited if it is over."""
     now_s = start_times.now_s()
@@ -127,10 +131,10 @@ def _pod(
         return None
     spec = checked_start(seen, pod)
     if isinstance(spec, UnreadableFile):
-        return _unreadable(found, pod, seen, spec, home, machine, now_s)
+        return _unreadable(found, pod, seen, spec, home, machine, now_s, processes)
     over: StartOutcome | None = None
     with suppress(OSError):  # processes remain, or the disk is full: it keeps its devices
-        over = conclude_start(seen.directory, spec.cgroups, start_times.latest_s(spec))
+        over = conclude_start(seen.directory, spec.cgroups, start_times.latest_s(spec), processes)
     node, at_s = machine.node, min(spec.at_s, now_s)
     place = Placement(pod, node.name, tuple(at for at in spec.devices if at < node.gpus))
     found.facts.append(PodRunning(place, seen.start, at_s, seen.stopping))
@@ -155,13 +159,14 @@ def _unreadable(
     home: StateDir,
     machine: Machine,
     now_s: float,
+    processes: PodProcesses,
 ) -> PodExited | None:
     """End a start whose spec can't be read, and count it as lost."""
     sentence = f"Its spec can't be read: {order.sentence}"
     request = found.local_workload.workload.groups[pod.group].request
     groups = machine.groups_of(home.start_name(seen.directory), request)
     with suppress(OSError):  # the next recovery tries again
-        kill_with_supervisor(seen.directory, groups, now_s)
+        kill_with_supervisor(seen.directory, groups, now_s, processes)
     found.facts.append(PodRunning(Placement(pod, machine.node.name, ()), seen.start, now_s, seen.stopping))
     return PodExited(pod, seen.start, PodExit.LOST, now_s, sentence, own_loss=True)
 

@@ -7,13 +7,13 @@ from contextlib import suppress
 from weir.control.port import StartPod
 from weir.local import pod_files, pod_records
 from weir.local.cgroups import Words
-from weir.local.environment import GangRank, PodIdentity, environment
+from weir.local.environment import GangRank, PodIdentity, environment, user_environment
 from weir.local.job_messages import SOCKET
 from weir.local.machine import Machine
 from weir.local.orphan_cleanup import conclude_start
+from weir.local.pod_processes import PodProcesses
 from weir.local.pod_records import StartRecord
 from weir.local.running_pods import LocalWorkload
-from weir.local.secret_files import file_of
 from weir.local.state_dir import StartOutcome, StateDir, make_directory
 
 
@@ -43,8 +43,8 @@ def start_spec(
         checkpoints=home.checkpoints(launch.uid),
         restarts=local_workload.starts_of.get(pod, 0),
     )
+    inherited = user_environment(spec.user, machine.environment) if home.shared else machine.environment
     sight = machine.sight(group.request, effect.place.devices)
-    secrets = {"file": file_of(str(home.path), spec.project), "names": dict(launch.secrets)}
     return {
         "pod": [pod.workload, pod.group, pod.index],
         "start": effect.start,
@@ -55,12 +55,11 @@ def start_spec(
         "boot": pod_files.boot(),
         "seat": [gang_rank.rank, gang_rank.world, gang_rank.port],
         "command": launch.command,
-        "directory": launch.directory or str(home.path),
+        "directory": launch.directory or (inherited.get("HOME", "/") if home.shared else str(home.path)),
         "grace_s": launch.grace_s,
         "log_most": log_most,
         "umask": machine.umask,
-        "environment": environment(machine.environment, launch.environment, who, gang_rank, sight),
-        "secrets": secrets if launch.secrets else None,
+        "environment": environment(inherited, launch.environment, who, gang_rank, sight),
         "cgroups": machine.groups_of(pod_id, group.request),
     }
 
@@ -85,8 +84,9 @@ def write_start_spec(
     if not make_directory(directory):
         return None
     try:
-        with suppress(FileExistsError):
-            os.mkdir(home.checkpoints(launch.uid), 0o700)
+        if not home.shared:
+            with suppress(FileExistsError):
+                os.mkdir(home.checkpoints(launch.uid), 0o700)
         pod_files.write(
             directory,
             pod_files.START,
@@ -100,7 +100,7 @@ def write_start_spec(
     return machine.groups_of(home.start_name(directory), request)
 
 
-def conclude_earlier_start(directory: str, now_s: float) -> StartOutcome | None:
+def conclude_earlier_start(directory: str, now_s: float, processes: PodProcesses) -> StartOutcome | None:
     """Return the outcome of a start whose directory existed before; None if it isn't over.
 
     Either the start was requested before, or another process made its directory: then it is lost.
@@ -109,4 +109,4 @@ def conclude_earlier_start(directory: str, now_s: float) -> StartOutcome | None:
         OSError: processes remain, or the machine lacks resources.
     """
     spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
-    return conclude_start(directory, spec.cgroups if isinstance(spec, StartRecord) else (), now_s)
+    return conclude_start(directory, spec.cgroups if isinstance(spec, StartRecord) else (), now_s, processes)

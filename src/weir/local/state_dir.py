@@ -4,7 +4,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,10 +113,17 @@ class StoredStart:
 
 
 class StateDir:
-    """`$WEIR_HOME`: for its owner only."""
+    """`$WEIR_HOME`: for its owner only, but for the directories of users in a shared pool.
 
-    def __init__(self, path: Path) -> None:
+    Attributes:
+        shared: pods run as several users, so the node process makes their directories.
+        remove: deletes directories of users, by the workload's number; True for its checkpoints.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
         self.path = path.absolute()
+        self.shared = shared
+        self.remove: Callable[[int, bool], object] = self._remove_own
         self._lock = -1
 
     def occupy(self) -> None:
@@ -176,7 +183,7 @@ class StateDir:
         """Return True if directories of starts can be made here at all."""
         return all(
             (self.path / name).is_dir() and os.access(self.path / name, os.W_OK | os.X_OK)
-            for name in (pod_files.RECORDS, pod_files.OWN, "checkpoints")
+            for name in (pod_files.RECORDS, *(() if self.shared else (pod_files.OWN, "checkpoints")))
         )
 
     def starts(self, uid: int, after: int = 0) -> Iterator[StoredStart]:
@@ -214,12 +221,18 @@ class StateDir:
 
     def forget(self, uid: int) -> None:
         """Delete the records and output of a workload that is over; its checkpoints stay."""
-        for name in (pod_files.RECORDS, pod_files.OWN):
-            shutil.rmtree(f"{self.path}/{name}/{uid}", ignore_errors=True)
+        shutil.rmtree(f"{self.path}/{pod_files.RECORDS}/{uid}", ignore_errors=True)
+        with suppress(OSError):
+            self.remove(uid, False)
 
     def delete_checkpoints(self, uid: int) -> None:
         """Delete the checkpoints of a workload that is over."""
-        shutil.rmtree(self.checkpoints(uid), ignore_errors=True)
+        with suppress(OSError):
+            self.remove(uid, True)
+
+    def _remove_own(self, uid: int, checkpoints: bool) -> None:
+        path = self.checkpoints(uid) if checkpoints else f"{self.path}/{pod_files.OWN}/{uid}"
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def ended(directory: str) -> StartOutcome | None:

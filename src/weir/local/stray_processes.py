@@ -4,13 +4,14 @@ They exist after a backup was restored, or after a pool was recreated over a use
 since then may still run under their supervisors.
 """
 
-import os
 import signal
 import time
 from contextlib import suppress
 
 from weir.local import pod_files, pod_records
-from weir.local.orphan_cleanup import conclude_start
+from weir.local.node.start_files import write_stop
+from weir.local.orphan_cleanup import conclude_start, signal_supervisor
+from weir.local.pod_processes import PodProcesses
 from weir.local.pod_records import StartRecord
 from weir.local.state_dir import StateDir
 
@@ -19,29 +20,29 @@ NOTICE_S = 10.0
 _LOOK_S = 0.05
 
 
-def end_stray_processes(home: StateDir, known: set[int], now_s: float) -> int:
+def end_stray_processes(home: StateDir, known: set[int], now_s: float, processes: PodProcesses) -> int:
     """End every start of a pod whose workload isn't one of these numbers; return how many of them ran.
 
     Raises:
         OSError: some don't end, so their devices aren't free.
     """
-    running = [directory for directory in _starts_of_others(home, known) if not _is_over(directory, now_s)]
+    running = [
+        directory for directory in _starts_of_others(home, known) if not _is_over(directory, now_s, processes)
+    ]
     for directory in running:
         with suppress(OSError):  # on a full disk they are stopped all the same
-            pod_files.write(
-                directory, pod_files.STOP, {"grace_s": NOTICE_S, "cause": "the pool doesn't know it"}
-            )
-        _signal_supervisor(directory, signal.SIGTERM)
+            write_stop(directory, NOTICE_S, "the pool doesn't know it")
+        signal_supervisor(directory, signal.SIGTERM, processes)
     until_s = time.monotonic() + NOTICE_S + 1.0
     left = running
     while left and time.monotonic() < until_s:
         time.sleep(_LOOK_S)
-        left = [directory for directory in left if not _is_over(directory, now_s)]
+        left = [directory for directory in left if not _is_over(directory, now_s, processes)]
     for directory in left:
-        _signal_supervisor(directory, signal.SIGKILL)
+        signal_supervisor(directory, signal.SIGKILL, processes)
     until_s = time.monotonic() + NOTICE_S
     while left:
-        left = [directory for directory in left if not _is_over(directory, now_s)]
+        left = [directory for directory in left if not _is_over(directory, now_s, processes)]
         if left and time.monotonic() > until_s:
             raise OSError(f"a process of {left[0]}, which the pool doesn't know, doesn't end: end it by hand")
         time.sleep(_LOOK_S if left else 0.0)
@@ -57,20 +58,8 @@ def _starts_of_others(home: StateDir, known: set[int]) -> list[str]:
     ]
 
 
-def _is_over(directory: str, now_s: float) -> bool:
+def _is_over(directory: str, now_s: float, processes: PodProcesses) -> bool:
     """Return True if the start is over; one whose supervisor is gone is ended here."""
     spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
-    return conclude_start(directory, spec.cgroups if isinstance(spec, StartRecord) else (), now_s) is not None
-
-
-def _signal_supervisor(directory: str, number: int) -> None:
-    supervisor = pod_files.signed(directory)
-    if supervisor is None:
-        return
-    with suppress(ProcessLookupError):
-        process = os.pidfd_open(supervisor.pid)
-        try:
-            if supervisor.lives():  # it is still the one that signed
-                signal.pidfd_send_signal(process, number)
-        finally:
-            os.close(process)
+    groups = spec.cgroups if isinstance(spec, StartRecord) else ()
+    return conclude_start(directory, groups, now_s, processes) is not None

@@ -1,13 +1,14 @@
 """Supervisor of one pod: starts its process, stops it on request, and records its outcome.
 
-It outlives the server. As the kernel's "child subreaper" it adopts all processes that the pod leaves
-behind, so none escapes by forking, and it ends when none is left. The pod is over when its first process
-is; the supervisor then stops the remaining ones.
+It outlives the server and the node process. As the kernel's "child subreaper" it adopts all processes that
+the pod leaves behind, so none escapes by forking, and it ends when none is left. The pod is over when its
+first process is; the supervisor then stops the remaining ones.
 
-Standard library only; runs in a fork of the fork server.
+It runs with the rights of the pod's user. Weir's records reach it as open files (`start_files`) alone.
+
+Standard library only; runs in a fork of the node process.
 """
 
-import ctypes
 import os
 import resource
 import signal
@@ -15,65 +16,63 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from weir.local import cgroups, job_files, pod_files, pod_records, secret_files, spawn_errors
+from weir.local import cgroups, job_files, pod_files, pod_records
 from weir.local.job_files import UnreadableFile
+from weir.local.node import start_files
+from weir.local.node.leader import Leader, NotStarted
+from weir.local.node.start_files import StartFiles
 from weir.local.output import OutputFile
 from weir.local.pod_records import StartRecord
 
-NOT_FOUND, NOT_RUNNABLE = 127, 126
-"""Exit codes of a shell for a missing command, and for one that isn't executable."""
-_SUBREAPER = 36
 _AGAIN_S = 0.05
 _AGAIN_MOST_S = 1.0
 """Interval of checks after a kill; processes blocked in the kernel die late."""
 _FULL_DISK_S = 1.0
-_OOM_ADJUST = b"500"
-"""Where memory ends and no limit holds, the kernel ends a job before it ends the pool."""
-
-_ALL_SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
-_prctl = ctypes.CDLL(None, use_errno=True).prctl
+_GROUP_READS = 0o640
+SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
+"""Signals that a supervisor waits for. They are blocked before it is forked."""
 
 
-def supervise(directory: str) -> None:
-    """Be the supervisor of the start in this directory, unless it has one or is over."""
-    os.setsid()
-    _prctl(_SUBREAPER, 1, 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGCHLD))
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    lock = pod_files.take_lock(directory)
-    if not isinstance(lock, int) or pod_files.has(directory, pod_files.EXIT):
-        return
-    start = pod_records.parse_start(pod_files.read(directory, pod_files.START))
-    if start is None:
-        return
-    if isinstance(start, UnreadableFile):
-        _write_exit(directory, {"lost": True, "error": f"Its spec can't be read: {start.sentence}"})
+def supervise(
+    files: StartFiles, own: str, leader: Leader, groups: Sequence[cgroups.Cgroup], *, shared: bool
+) -> None:
+    """Supervise a start whose leader was forked and waits, until nothing of it is left.
+
+    `own` is the job's own directory, `groups` are the control groups that its leader is in. `shared`: the
+    server runs as another user, and reads output and messages as the group of the directory.
+    """
+    start = pod_records.parse_start(start_files.read(files.spec))
+    if not isinstance(start, StartRecord):
+        why = "it is gone." if start is None else start.sentence
+        write_exit(files, {"lost": True, "error": f"Its spec can't be read: {why}"})
         return
     try:
-        pod_files.sign(lock)
-        supervisor = Supervisor(directory, start)
+        pod_files.sign(files.lock)
+        supervisor = Supervisor(files, _open(own, shared=shared), start, leader, groups)
         supervisor.start()
     except _DirectoryUnusable as failure:
-        ended = {"code": None, "error": f"It could not be started: {failure}"}
-        _write_exit(directory, {"at_s": start.now_s(), **ended})
+        write_exit(files, {"at_s": start.now_s(), **not_started(str(failure))})
         return
     except OSError as failure:
-        ended = {"code": None, "error": f"It could not be started: {failure.strerror}."}
-        _write_exit(directory, {"at_s": start.now_s(), **ended})
+        write_exit(files, {"at_s": start.now_s(), **not_started(f"{failure.strerror}.")})
         return
     supervisor.watch()
-    _write_exit(directory, {"at_s": start.now_s(), **supervisor.ended()})
+    write_exit(files, {"at_s": start.now_s(), **supervisor.ended()})
 
 
-def _write_exit(directory: str, ended: dict[str, object]) -> None:
+def not_started(why: str) -> dict[str, object]:
+    """Return the record of a start that could not be carried out."""
+    return {"code": None, "error": f"It could not be started: {why}"}
+
+
+def write_exit(files: StartFiles, ended: dict[str, object]) -> None:
     """Say how it ended, though the disk be full for a while: until then it isn't known to be over."""
     while True:
         try:
-            pod_files.write(directory, pod_files.EXIT, ended)
+            start_files.write(files.exit, ended)
         except OSError as failure:
             if not job_files.is_shortage(failure):
-                return  # its directory is gone or something else is in its place: the pool sees that itself
+                return
             time.sleep(_FULL_DISK_S)
         else:
             return
@@ -83,43 +82,45 @@ class _DirectoryUnusable(Exception):
     """The job's own directory, or its output in it, has the wrong type."""
 
 
-class _NotSpawnable(Exception):
-    def __init__(self, code: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-
-
 class Supervisor:
     """The processes of one pod."""
 
-    def __init__(self, directory: str, start: StartRecord) -> None:
-        self._directory = directory
+    def __init__(
+        self,
+        files: StartFiles,
+        opened: tuple[int, int],
+        start: StartRecord,
+        leader: Leader,
+        groups: Sequence[cgroups.Cgroup],
+    ) -> None:
+        self._files = files
         self._start = start
-        self._cgroups = [cgroups.Cgroup(*words) for words in start.cgroups]
+        self._cgroups = groups
+        self._waiting = leader
         self._leader = -1
         self._status: int | None = None  # of the leader, once it is gone
         self._problem: str | None = None  # why the command could not be started
         self._stopped = False  # a stop was requested before the leader exited
         self._started_s = 0.0
         self._kill_at: float | None = None  # on the monotonic clock
-        self._own, self._log = _own(directory)
+        self._own, self._log = opened
         self._output = OutputFile(self._log, start.log_most)
 
     def start(self) -> None:
         """Start the command, unless a stop was requested before."""
-        if pod_files.has(self._directory, pod_files.STOP):
+        if start_files.read(self._files.stop):
             self._stopped = True
+            self._waiting.dismiss()
             return
-        self._cgroups = [cgroup for cgroup in self._cgroups if cgroup.make()]
         self._started_s = self._start.now_s()
         try:
-            self._leader = self._spawn(self._log)
-        except _NotSpawnable as failure:
+            self._waiting.go(self._log)
+        except NotStarted as failure:
             self._problem = str(failure)
-            self._say(self._problem)
+            self._say(failure.logged)
             self._status = failure.code << 8
             return
-        _prefer_to_end(self._leader)
+        self._leader = self._waiting.pid
         running = {
             "supervisor": os.getpid(),
             "leader": self._leader,
@@ -128,7 +129,7 @@ class Supervisor:
             "cgroups": [cgroup.path for cgroup in self._cgroups],
         }
         with suppress(OSError):  # only for inspection: the pod runs without it, and the lock identifies us
-            pod_files.write(self._directory, pod_files.RUNNING, running, synced=False)
+            start_files.write(self._files.running, running, synced=False)
 
     def watch(self) -> None:
         """Until nothing of the pod is left."""
@@ -163,47 +164,6 @@ class Supervisor:
             "max_rss": used.ru_maxrss * 1024,
         }
 
-    def _spawn(self, log: int) -> int:
-        """Start the command where it belongs; its process.
-
-        A child is born in the groups of its parent, so this process visits them for that moment.
-        """
-        start = self._start
-        command, environment = start.command, _with_secrets(start)
-        try:
-            os.chdir(start.directory)
-        except (OSError, ValueError) as failure:
-            problem = _problem(failure)
-            self._say(f"the directory {start.directory}: {problem}")
-            raise _NotSpawnable(NOT_RUNNABLE, spawn_errors.bad_directory(problem)) from None
-        program = _found(command, environment.get("PATH", os.defpath))
-        self._cgroups = [cgroup for cgroup in self._cgroups if cgroup.join()]
-        own_mask = os.umask(start.umask)
-        try:
-            return os.posix_spawn(
-                program,
-                command,
-                environment,
-                file_actions=(
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, log, 1),
-                    (os.POSIX_SPAWN_DUP2, log, 2),
-                ),
-                setpgroup=0,
-                setsigmask=(),
-                setsigdef=_ALL_SIGNALS,  # whatever the server was started with, or Python ignores
-            )
-        except FileNotFoundError:
-            raise _NotSpawnable(NOT_FOUND, spawn_errors.not_found(command)) from None
-        except (OSError, ValueError) as failure:
-            sentence = spawn_errors.not_runnable(command, _problem(failure))
-            raise _NotSpawnable(NOT_RUNNABLE, sentence) from None
-        finally:
-            os.umask(own_mask)
-            for cgroup in self._cgroups:
-                cgroup.leave()
-            os.chdir("/")
-
     def _reap(self) -> bool:
         """Collect exited processes; return True if any are left."""
         while True:
@@ -236,14 +196,14 @@ class Supervisor:
 
     def _stop(self) -> None:
         """Told to stop: notice to the group, and an end to its time."""
-        text = pod_files.read(self._directory, pod_files.STOP)
+        text = start_files.read(self._files.stop)
         grace_s = pod_records.parse_grace(text)
         if grace_s is None:
             grace_s = self._start.grace_s
-        job_files.make_file(self._own, pod_files.STOP, text if isinstance(text, bytes) else b"{}")
+        job_files.make_file(self._own, pod_files.STOP, text or b"{}")
         kill_at = time.monotonic() + grace_s
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
-        if self._status is None:
+        if self._status is None and self._leader > 0:
             self._stopped = True
             with suppress(ProcessLookupError):
                 os.killpg(self._leader, signal.SIGTERM)
@@ -264,35 +224,23 @@ class Supervisor:
             _signal(pid, signal.SIGKILL)
 
 
-def _own(directory: str) -> tuple[int, int]:
-    """Make and open the job's own directory and its output; the descriptors stay valid if names change."""
-    pod_files.make_own(directory)
-    own = pod_files.own_directory(directory)
+def _open(own: str, *, shared: bool) -> tuple[int, int]:
+    """Open the job's own directory and its output; the descriptors stay valid if names change."""
     place = job_files.open_directory(own)
     if not isinstance(place, int):
         raise _DirectoryUnusable(_why(place, own))
     log = job_files.open_file(own, pod_files.LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     if not isinstance(log, int):
         raise _DirectoryUnusable(_why(log, own))
+    if shared:
+        os.fchmod(log, _GROUP_READS)
+        job_files.make_file(place, pod_files.NOTES, b"", _GROUP_READS)
     os.set_blocking(log, True)  # the job has it as its output, and need not know how it was opened
     return place, log
 
 
 def _why(place: UnreadableFile | None, own: str) -> str:
     return f"its own directory {own} is gone." if place is None else f"in {own}: {place.sentence}"
-
-
-def _with_secrets(start: StartRecord) -> dict[str, str]:
-    """Return the environment of the process, with the values of the secrets that the spec names."""
-    if start.secrets is None:
-        return start.environment
-    file, names = start.secrets
-    try:
-        return {**start.environment, **secret_files.values(file, names)}
-    except secret_files.SecretNotSet as failure:
-        raise _NotSpawnable(NOT_RUNNABLE, str(failure)) from None
-    except OSError as failure:
-        raise _NotSpawnable(NOT_RUNNABLE, f"its secrets can't be read: {failure.strerror}") from None
 
 
 def _sooner(one_s: float | None, other_s: float | None) -> float | None:
@@ -302,10 +250,9 @@ def _sooner(one_s: float | None, other_s: float | None) -> float | None:
 
 def _wait(most_s: float | None) -> int:
     """Wait for the next signal; return 0 if none comes in time."""
-    signals = (signal.SIGTERM, signal.SIGCHLD)
     if most_s is None:
-        return signal.sigwaitinfo(signals).si_signo
-    got = signal.sigtimedwait(signals, max(0.0, most_s))
+        return signal.sigwaitinfo(SIGNALS).si_signo
+    got = signal.sigtimedwait(SIGNALS, max(0.0, most_s))
     return 0 if got is None else got.si_signo
 
 
@@ -322,40 +269,7 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _found(command: Sequence[str], path: str) -> str:
-    """Return the file a command means, by the path of the environment it is to have."""
-    program = command[0]
-    if "/" in program:
-        return program
-    there = False
-    for directory in path.split(os.pathsep):
-        candidate = f"{directory or '.'}/{program}"
-        if not os.path.isfile(candidate):
-            continue
-        if os.access(candidate, os.X_OK):
-            return candidate
-        there = True
-    if there:
-        raise _NotSpawnable(NOT_RUNNABLE, spawn_errors.not_runnable(command, "permission denied"))
-    raise _NotSpawnable(NOT_FOUND, spawn_errors.not_found(command))
-
-
-def _problem(failure: OSError | ValueError) -> str:
-    reason = failure.strerror if isinstance(failure, OSError) else None
-    text = reason or str(failure)
-    return text[:1].lower() + text[1:]
-
-
 def _out_of_memory(cgroup: cgroups.Cgroup) -> str:
     if cgroup.memory_limit:
         return "it used more memory than it asked for, and was ended"
     return "the machine ran out of memory, and it was ended"
-
-
-def _prefer_to_end(pid: int) -> None:
-    with suppress(OSError):
-        fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(fd, _OOM_ADJUST)
-        finally:
-            os.close(fd)

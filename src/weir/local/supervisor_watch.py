@@ -12,7 +12,9 @@ from weir.control.port import (
 )
 from weir.local import pod_files
 from weir.local.fd_watcher import FdWatcher
-from weir.local.orphan_cleanup import conclude_start, kill_all
+from weir.local.orphan_cleanup import conclude_start
+from weir.local.pod_processes import PodProcesses
+from weir.local.pod_records import parse_grace
 from weir.local.recovery import exit_fact
 from weir.local.running_pods import RunningPod
 from weir.local.start_times import StartTimes
@@ -20,6 +22,10 @@ from weir.local.state_dir import StateDir
 
 _AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
 _MAX_LOCKED_CHECKS = 100
+_ENFORCED_AFTER_S = 20.0
+"""How much longer than the notice a supervisor may take to stop a pod."""
+_GRACE_MOST_S = 3600.0
+"""Assumed notice of a request to stop that can't be read."""
 
 
 class SupervisorWatch:
@@ -37,6 +43,7 @@ class SupervisorWatch:
         start_times: StartTimes,
         clock: Clock,
         concluded: Callable[[RunningPod, PodExited], None],
+        processes: PodProcesses,
     ) -> None:
         self._home = home
         self._watch = watch
@@ -45,16 +52,27 @@ class SupervisorWatch:
         self._start_times = start_times
         self._clock = clock
         self._concluded = concluded
+        self._processes = processes
 
     def signal_stop(self, run: RunningPod) -> None:
         """Signal the supervisor to stop. The caller holds the lock, so that the pidfd stays open."""
         if run.process >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(run.process, signal.SIGTERM)
-                signal.pidfd_send_signal(run.process, signal.SIGCONT)
+            self._processes.signal_supervisor(run.process, signal.SIGTERM)
+            process, grace_s = run.process, parse_grace(pod_files.read(run.directory, pod_files.STOP))
+            most_s = (_GRACE_MOST_S if grace_s is None else grace_s) + _ENFORCED_AFTER_S
+            self._watch.later(most_s, lambda: self._enforce(run, process))
 
-    def on_forked(self, directory: str, process: int | None) -> None:
-        """Take over a forked supervisor; without a process, check whether its start is over."""
+    def _enforce(self, run: RunningPod, process: int) -> None:
+        """Kill a supervisor that didn't stop its pod in time: a job may have stopped it itself."""
+        with self._lock:
+            if run.process == process:
+                self._processes.signal_supervisor(process, signal.SIGKILL)
+
+    def on_forked(self, directory: str, process: int | None, refused: str = "") -> None:
+        """Take over a forked supervisor; without a process, check whether its start is over.
+
+        `refused`: why the node process didn't fork one.
+        """
         with self._lock:
             run = self._running.get(self._home.start_name(directory))
             if run is not None and run.process < 0 and process is not None:
@@ -63,6 +81,10 @@ class SupervisorWatch:
         if process is not None:
             os.close(process)
         if run is not None and run.process < 0:
+            if refused:
+                with suppress(OSError):  # on a full disk it counts as lost
+                    ended = {"at_s": self._clock(), "error": f"It could not be started: {refused}."}
+                    pod_files.write(directory, pod_files.EXIT, ended)
             self.check(run)
 
     def _adopt(self, run: RunningPod, process: int) -> None:
@@ -100,7 +122,7 @@ class SupervisorWatch:
         if self._running.get(self._home.start_name(run.directory)) is not run or run.process >= 0:
             return None
         latest_s = self._start_times.latest_s(run)
-        over = conclude_start(run.directory, run.groups, latest_s)
+        over = conclude_start(run.directory, run.groups, latest_s, self._processes)
         if over is not None:
             self._concluded(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
             return None
@@ -111,5 +133,7 @@ class SupervisorWatch:
             return None
         run.locked_checks += 1
         if run.locked_checks % _MAX_LOCKED_CHECKS == 0:
-            kill_all(run.directory, run.groups)  # its job has taken the lock of a supervisor it ended
+            self._processes.kill_all(
+                run.directory, run.groups
+            )  # its job has taken the lock of a supervisor it ended
         return _AGAIN_S

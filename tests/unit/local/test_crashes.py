@@ -95,23 +95,34 @@ def test_a_supervisor_killed_while_nobody_watches_is_settled(rig: Rig) -> None:
     assert all((pod_files.stat_of(pid) or [b"Z"])[0] == b"Z" for pid in supervised)
 
 
-def test_a_supervisor_that_comes_too_late_refuses(rig: Rig) -> None:
-    """Asked for, but the server died and a new one has declared the start over."""
+def test_a_start_under_way_when_the_server_dies_is_carried_out_once(rig: Rig) -> None:
+    """The order has the lock, so the next server takes the start for one that runs."""
+    rig.submit("sh", "-c", "echo ran >> runs", directory=str(rig.home))
+    pod = PodKey("job", 0, 0)
+    earlier = rig.backend
+    os.kill(earlier._node.pid, signal.SIGSTOP)
+    rig.start(pod)
+    earlier._watch.close()
+    earlier._node._starts.close()  # as the kernel does when the server is killed
+    earlier._node._calls.close()
+    earlier._wakeups._socket.close()
+    earlier.home.leave()
+    rig.backend = rig._backend()
+    rig.facts, rig.relisted = [], list(rig.backend.events())
+    assert of(rig.relisted, PodRunning)
+    assert not of(rig.relisted, PodExited)
+    os.kill(earlier._node.pid, signal.SIGCONT)
+    assert rig.exit(pod).how is PodExit.DONE
+    assert (rig.home / "runs").read_text() == "ran\n"
+    earlier._node._link.close()
+
+
+def test_an_order_lost_with_the_node_process_was_no_start(rig: Rig) -> None:
     rig.submit("sh", "-c", "touch ran", directory=str(rig.home))
     pod = PodKey("job", 0, 0)
-    os.kill(rig.backend._fork_client.pid, signal.SIGSTOP)
+    os.kill(rig.backend._node.pid, signal.SIGSTOP)
     rig.start(pod)
-    directory, late = rig.directory(pod), rig.backend._fork_client
-    name = rig.backend.home.start_name(str(directory))
-    rig.backend._running.pop(name)  # as if this server never was
-    rig.backend.connect()
-    assert of(list(rig.backend.events()), PodExited)[0].how is PodExit.LOST
-    os.kill(late.pid, signal.SIGCONT)
-    other = rig.run("true", name="other")
-    rig.exit(other)
-    rig.backend._fork_client.close()  # whoever was forked before has taken its lock or has gone
-    rig.backend._fork_client._begin()
-    until(lambda: (lock := pod_files.take_lock(str(directory))) is not None and os.close(lock) is None)
+    assert of(rig.crash(), PodExited)[0].how is PodExit.LOST
     assert not (rig.home / "ran").exists()
 
 

@@ -15,6 +15,7 @@ from weir.local.devices import Device, Nvml, nvml_driver, virtual_gpus
 from weir.local.environment import GangRank, PodIdentity, PortPool, VisibleDevices, environment
 from weir.local.gpu_sampling import BY_CPU, UtilizationSampler
 from weir.local.machine import this_machine
+from weir.local.node.orders import Limits
 from weir.local.state_dir import StartOutcome
 from weir.model.workloads import Request
 
@@ -260,7 +261,8 @@ def test_without_a_driver_there_are_no_devices(tmp_path: Path) -> None:
 def test_limits_in_both_versions() -> None:
     one = cgroups.Cgroups("weir-x", memory="/m", cpu="/c")
     assert [
-        (words[0], words[1]) for words in one.of_pod("1/2-0-0", cpu_milli=1500, cpu_most=True, memory=4096)
+        (words[0], words[1])
+        for words in one.of_pod("1/2-0-0", Limits(memory=4096, cpu_milli=1500, cpu_hard=True))
     ] == [
         ("/m/weir-x/1.2-0-0", {"memory.limit_in_bytes": "4096"}),
         (
@@ -269,7 +271,7 @@ def test_limits_in_both_versions() -> None:
         ),
     ]
     two = cgroups.Cgroups("weir-x", unified="/u", controllers="cpu memory")
-    ((path, files, hands_down, outside),) = two.of_pod("1/2-0-0", cpu_milli=1500, memory=4096)
+    ((path, files, hands_down, outside),) = two.of_pod("1/2-0-0", Limits(memory=4096, cpu_milli=1500))
     assert (path, hands_down, outside) == ("/u/weir-x/1.2-0-0", "+cpu +memory", "/u")
     assert files == {"memory.max": "4096", "memory.oom.group": "1", "cpu.weight": "150"}
     assert not cgroups.Cgroups("weir-x")
@@ -277,12 +279,12 @@ def test_limits_in_both_versions() -> None:
 
 def test_processes_are_limited_in_both_versions() -> None:
     one = cgroups.Cgroups("weir-x", pids="/p")
-    assert [words[:2] for words in one.of_pod("1/2-0-0", pids=300)] == [
+    assert [words[:2] for words in one.of_pod("1/2-0-0", Limits(pids=300))] == [
         ("/p/weir-x/1.2-0-0", {"pids.max": "300"})
     ]
     two = cgroups.Cgroups("weir-x", unified="/u", controllers="memory cpu pids")
-    assert two.of_pod("1/2-0-0", pids=300)[0][1] == {"pids.max": "300"}
-    assert two.of_pod("1/2-0-0")[0][1] == {}, "0 is no limit"
+    assert two.of_pod("1/2-0-0", Limits(pids=300))[0][1] == {"pids.max": "300"}
+    assert two.of_pod("1/2-0-0", Limits())[0][1] == {}, "0 is no limit"
     assert one.limits_pids
     assert two.limits_pids
 

@@ -208,7 +208,7 @@ def test_a_pod_whose_environment_is_gone_is_found_by_its_session(rig: Rig) -> No
 
 def test_a_killed_nursery_is_replaced(rig: Rig) -> None:
     for at in range(5):
-        kill(rig.backend._fork_client.pid)
+        kill(rig.backend._node.pid)
         pod = rig.run("sh", "-c", 'echo run >> "$WEIR_CHECKPOINT_DIR/runs"', name=f"job{at}")
         assert rig.exit(pod).how is PodExit.DONE
         assert (rig.home / "checkpoints" / str(at + 1) / "runs").read_text() == "run\n"

@@ -24,6 +24,7 @@ from weir.cli.extras import how_to_install
 from weir.client.api import Pool
 from weir.local import orphan_cleanup, pod_files, pod_records
 from weir.local.job_messages import read_messages
+from weir.local.own_processes import OwnProcesses
 from weir.local.pod_records import SAVED, TimeBounds
 from weir.local.state_dir import ended
 
@@ -163,7 +164,7 @@ def _end_pod(directory: str) -> None:
     with suppress(OSError):
         start = pod_records.parse_start(pod_files.read(directory, pod_files.START))
         groups = start.cgroups if isinstance(start, pod_records.StartRecord) else ()
-        orphan_cleanup.kill_with_supervisor(directory, groups, time.time())
+        orphan_cleanup.kill_with_supervisor(directory, groups, time.time(), OwnProcesses())
 
 
 def _environment() -> dict[str, str]:

@@ -36,7 +36,7 @@ from weir.local.server.retention import RetentionTask
 from weir.local.server.server_limits import ServerLimits, read_limits
 from weir.local.server.settings import DEFAULT_HOST, ServerSettings
 from weir.local.server.utilization import UtilizationTask
-from weir.local.state_dir import StateDir, StateDirInUse
+from weir.local.state_dir import StateDirInUse
 from weir.local.stray_processes import end_stray_processes
 from weir.model.policy import Policy
 from weir.model.scenario import InvalidFile as FileRefused
@@ -190,16 +190,16 @@ def _open_pool(
         log_most=settings.log_most,
     )
     begun_again = store.has_leftovers
-    _end_leftovers(store, backend.home, clock())
+    _end_leftovers(store, backend, clock())
     return pool, backend, claim, begun_again
 
 
-def _end_leftovers(store: Store, home: StateDir, now_s: float) -> None:
+def _end_leftovers(store: Store, backend: LocalBackend, now_s: float) -> None:
     """End processes of workloads that a restored or new database doesn't know."""
     if not store.has_leftovers:
         return
     known = {record.launch.uid for record in store.journal.workloads()}
-    ended = end_stray_processes(home, known, now_s)
+    ended = end_stray_processes(backend.home, known, now_s, backend.processes)
     if ended:
         _LOG.warning("leftovers_ended", starts=ended)
     store.leftovers_ended()

@@ -1,0 +1,233 @@
+"""Node process: receives orders and carries each one out, or answers why it doesn't.
+
+It serves one pool of its own user, whose server starts it, or it starts the server of a pool for several
+users (`shared.py`). It ends when the server does; pods run on.
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+from weir.local.cgroups import Cgroup, Cgroups
+from weir.local.node import directories
+from weir.local.node.accounts import Account, AccountRefused, find_account
+from weir.local.node.orders import (
+    MESSAGE_MOST,
+    Answer,
+    InvalidOrder,
+    JoinOrder,
+    KillOrder,
+    Order,
+    RemoveOrder,
+    SignalOrder,
+    StartOrder,
+    decode,
+    encode_answer,
+)
+from weir.local.node.start_files import StartFiles
+from weir.local.node.starts import Site, run_start
+
+_FILES_MOST = len(StartFiles._fields)
+_KILLS_MOST = 200
+_AGAIN_S = 0.01
+
+
+class NodeProcess:
+    """Carries out orders at a site. `starts` answers with pidfds when a pod was forked; `calls` at once."""
+
+    def __init__(self, site: Site, starts: socket.socket, calls: socket.socket) -> None:
+        self._site = site
+        self._starts = starts
+        self._calls = calls
+
+    def serve(self, server: int = -1) -> None:
+        """Carry out orders until the server, of this pidfd if it is known, is gone."""
+        poll = select.poll()
+        for each in (self._starts.fileno(), self._calls.fileno(), server):
+            if each >= 0:
+                poll.register(each, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == server:
+                    return
+                if not self._carry_out_next(self._starts if fd == self._starts.fileno() else self._calls):
+                    return
+
+    def _carry_out_next(self, place: socket.socket) -> bool:
+        """Carry out one order; return False if the server is gone."""
+        try:
+            message, fds, _, _ = socket.recv_fds(place, MESSAGE_MOST, _FILES_MOST)
+        except ConnectionResetError:
+            return False
+        if not message:
+            return False
+        for fd in fds:
+            os.set_inheritable(fd, False)  # no job may have the lock or the records
+        processes: list[int] = []
+        try:
+            answer = self._carried_out(decode(message), fds, processes)
+        except (InvalidOrder, AccountRefused) as refusal:
+            answer = Answer(_name_in(message), str(refusal))
+        except OSError as failure:
+            answer = Answer(_name_in(message), failure.strerror or "it can't be done")
+        finally:
+            for fd in fds:
+                os.close(fd)
+        try:
+            socket.send_fds(place, [encode_answer(answer)], processes)
+        except (BrokenPipeError, ConnectionResetError):
+            return False  # the server is gone; its order was carried out
+        finally:
+            for process in processes:
+                os.close(process)
+        return True
+
+    def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> Answer:
+        if isinstance(order, StartOrder):
+            return self._start(order, fds, processes)
+        if isinstance(order, SignalOrder):
+            return self._signal(order, fds)
+        if isinstance(order, KillOrder):
+            return self._kill(order)
+        if isinstance(order, JoinOrder):
+            return self._join(order, fds)
+        return self._remove(order)
+
+    def _start(self, order: StartOrder, fds: list[int], processes: list[int]) -> Answer:
+        if len(fds) < _FILES_MOST - 1:
+            raise InvalidOrder("a start needs its open files")
+        account = self._account(order.account)
+        pid = os.fork()
+        if pid == 0:
+            self._starts.close()
+            self._calls.close()
+            try:
+                run_start(order, account, StartFiles(*fds), self._site)
+            finally:
+                os._exit(0)
+        with suppress(ProcessLookupError):
+            processes.append(os.pidfd_open(pid))
+        return Answer(order.name)
+
+    def _account(self, name: str) -> Account | None:
+        rules = self._site.rules
+        if rules is not None:
+            return find_account(name, rules)
+        if name:
+            raise InvalidOrder("this pool serves its own user alone")
+        return None
+
+    def _signal(self, order: SignalOrder, fds: list[int]) -> Answer:
+        """Signal a supervisor; where users are apart, only a process that this one put among supervisors."""
+        if len(fds) != 1:
+            raise InvalidOrder("a signal needs its process")
+        pid = _pid_of(fds[0])
+        if self._site.rules is not None and not _is_in(pid, self._site.groups.supervisors()):
+            raise InvalidOrder(f"the process {pid} is no supervisor")
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fds[0], order.number)
+            signal.pidfd_send_signal(fds[0], signal.SIGCONT)  # a stopped one hears only when it goes on
+        return Answer()
+
+    def _kill(self, order: KillOrder) -> Answer:
+        """Kill all processes in the groups of a start, and remove the groups."""
+        groups = [Cgroup(*words) for words in self._site.groups.all_of_pod(order.name)]
+        left: set[int] = set()
+        killed = False
+        for _ in range(_KILLS_MOST):
+            left = {pid for group in groups for pid in group.processes()}
+            if not left:
+                break
+            killed = True
+            for group in groups:
+                group.kill()
+            time.sleep(_AGAIN_S)
+        for group in groups:
+            group.remove()
+        return Answer(order.name, killed=killed, left=len(left))
+
+    def _join(self, order: JoinOrder, fds: list[int]) -> Answer:
+        if len(fds) != 1 or self._site.rules is None:
+            raise InvalidOrder("only a process of a start's own user can join it")
+        pid = _pid_of(fds[0])
+        groups = [
+            group
+            for words in self._site.groups.all_of_pod(order.name)
+            if (group := Cgroup(*words)).processes()
+        ]
+        owners = {os.stat(f"/proc/{each}").st_uid for group in groups for each in group.processes()}
+        if not groups or owners != {_uid_of(pid)}:
+            raise InvalidOrder(f"the process {pid} isn't of the user of {order.name}")
+        for group in groups:
+            group.add(pid)
+        return Answer(order.name)
+
+    def _remove(self, order: RemoveOrder) -> Answer:
+        if self._site.rules is None:
+            raise InvalidOrder("this pool deletes its directories itself")
+        if os.fork() == 0:
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                directories.remove(
+                    self._site.home_fd, order.uid, self._site.rules, checkpoints=order.checkpoints
+                )
+            finally:
+                os._exit(0)
+        return Answer()
+
+
+def _name_in(message: bytes) -> str:
+    """Return the name of the start in an order that was refused, for the answer; empty if it has none."""
+    with suppress(ValueError, IndexError, TypeError, RecursionError):
+        name = json.loads(message)[1]
+        return name if isinstance(name, str) else ""
+    return ""
+
+
+def _pid_of(process: int) -> int:
+    """Return the process that a pidfd is for.
+
+    Raises:
+        InvalidOrder: it is no pidfd, or its process is gone.
+    """
+    with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name == "Pid" and int(value) > 0:
+                return int(value)
+    raise InvalidOrder("the process is gone")
+
+
+def _uid_of(pid: int) -> int:
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("Uid:"):
+                real, effective, saved, _ = line.split()[1:]
+                return int(real) if real == effective == saved else -1
+    return -1
+
+
+def _is_in(pid: int, groups: list[str]) -> bool:
+    return any(pid in Cgroup(group, {}, "", "").processes() for group in groups)
+
+
+def _serve_own(config: dict[str, Any]) -> None:
+    """Serve the pool of this process's user, whose server started this process."""
+    starts, calls = (socket.socket(fileno=fd) for fd in config["sockets"])
+    NodeProcess(Site(config["home"], Cgroups(*config["groups"])), starts, calls).serve()
+
+
+def main(config: dict[str, Any]) -> int:
+    """Serve as the configuration says, and return the exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # this process never waits for supervisors
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # a supervisor hears it once it can act on it
+    gc.disable()
+    gc.freeze()
+    _serve_own(config)
+    return 0

@@ -1,0 +1,91 @@
+"""Start of a pod: its groups and directories are made, its leader and its supervisor become its user."""
+
+import ctypes
+import os
+import signal
+from typing import NamedTuple
+
+from weir.local import pod_files
+from weir.local.cgroups import Cgroup, Cgroups
+from weir.local.node.accounts import Account, AccountRules, become
+from weir.local.node.device_rules import DeviceRules, deny
+from weir.local.node.directories import DirectoryRefused, make_for
+from weir.local.node.leader import Leader, prefer_to_end
+from weir.local.node.orders import StartOrder
+from weir.local.node.start_files import StartFiles
+from weir.local.supervisor import SIGNALS, not_started, supervise, write_exit
+
+_SUBREAPER = 36
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+class Site(NamedTuple):
+    """Place of the pods: their home and groups; and for several users the rules that hold them apart."""
+
+    home: str
+    groups: Cgroups
+    rules: AccountRules | None = None  # None: every pod runs as this process's user
+    devices: DeviceRules = DeviceRules(())
+    home_fd: int = -1
+    server_gid: int = -1
+
+
+def run_start(order: StartOrder, account: Account | None, files: StartFiles, site: Site) -> None:
+    """Be the supervisor of a start, in a process that was forked for it, until nothing of it is left."""
+    os.setsid()
+    _prctl(_SUBREAPER, 1, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    directory = f"{site.home}/{pod_files.RECORDS}/{order.name}"
+    own = pod_files.own_directory(directory)
+    try:
+        if account is None or site.rules is None:
+            pod_files.make_own(directory)
+        else:
+            make_for(site.home_fd, order.name, account, site.server_gid)
+        groups = _join(order, site, strict=account is not None)
+    except DirectoryRefused as refusal:
+        write_exit(files, not_started(f"{refusal}."))
+        return
+    except OSError as failure:
+        write_exit(files, not_started(f"{failure.strerror}."))
+        return
+    leader = Leader()
+    if leader.pid == 0:
+        prefer_to_end()
+    for group in groups if leader.pid else ():
+        group.leave()
+    if account is not None and site.rules is not None:
+        become(account, site.rules)
+    if leader.pid == 0:
+        leader.wait(files)
+        return
+    supervise(files, own, leader, groups, shared=account is not None)
+
+
+def _join(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]:
+    """Make the control groups of a start and join them for the moment in which the leader is forked.
+
+    Raises:
+        OSError: a group or a rule can't be made, where users are held apart.
+    """
+    all_groups = [Cgroup(*words) for words in site.groups.of_pod(order.name, order.limits)]
+    groups = [group for group in all_groups if group.make()]
+    denied = site.devices.denied(order.devices) if strict else []
+    if denied:
+        _deny(order.name, groups, site.groups, denied)
+    joined = [group for group in groups if group.join()]
+    if strict and len(joined) < len(all_groups):
+        raise OSError(1, "a control group of it can't be used")
+    return joined
+
+
+def _deny(name: str, groups: list[Cgroup], places: Cgroups, denied: list[tuple[int, int]]) -> None:
+    bases = [base for base in (places.devices, places.unified) if base]
+    for group in groups:
+        for base in bases[:1]:
+            if group.path.startswith(f"{base}/"):
+                deny(group.path, denied, unified=base == places.unified)
+                return
+    raise OSError(1, f"no control group can keep {name} from GPUs of others")

@@ -1,0 +1,54 @@
+"""Processes of pods, as the server may act on them: itself, or through the node process.
+
+Without several users every pod runs as the server's own user. Otherwise only the node process may signal
+them, and the control groups know them all: no user can leave one.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from weir.local.cgroups import Words
+from weir.local.node.orders import KillOrder, SignalOrder
+from weir.local.node_client import NodeClient
+
+
+class ProcessesLeft(OSError):
+    """Processes are left that could not be ended."""
+
+
+class PodProcesses(Protocol):
+    """The processes of pods."""
+
+    def signal_supervisor(self, process: int, number: int) -> None:
+        """Signal the supervisor of a pidfd; one that is gone hears nothing.
+
+        Raises:
+            OSError: it couldn't be signalled.
+        """
+        ...
+
+    def kill_all(self, directory: str, of_pod: Sequence[Words]) -> bool:
+        """Kill every process of a start but its supervisor; return True if there were any.
+
+        Raises:
+            OSError: some don't end.
+        """
+        ...
+
+
+class UsersProcesses:
+    """Processes of other users."""
+
+    def __init__(self, node: NodeClient) -> None:
+        self._node = node
+
+    def signal_supervisor(self, process: int, number: int) -> None:
+        """Signal the supervisor of a pidfd."""
+        self._node.call(SignalOrder(number), process)
+
+    def kill_all(self, directory: str, of_pod: Sequence[Words]) -> bool:  # noqa: ARG002 - the node knows the groups
+        """Kill every process of a start."""
+        answer = self._node.call(KillOrder("/".join(directory.rsplit("/", 2)[1:])))
+        if answer.left:
+            raise ProcessesLeft(f"{answer.left} processes of {directory} don't end")
+        return answer.killed
