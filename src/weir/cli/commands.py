@@ -59,6 +59,12 @@ TOPICS = (
         (
             Command("up", "weir.cli.up:up", "Serve this machine's GPUs as a pool.", extra="server"),
             Command(
+                "node",
+                "weir.cli.node:node",
+                "Serve a pool for several users of this machine.",
+                extra="server",
+            ),
+            Command(
                 "demo",
                 "weir.cli.demo.command:demo",
                 "Take a tour in a temporary pool, in a minute.",

@@ -85,10 +85,12 @@ def this_machine(
     hard_cpu: bool = False,
     pids_most: int = PIDS_MOST,
     control_groups: bool = True,
+    groups: cgroups.Cgroups | None = None,
     umask: int = 0o022,
 ) -> Machine:
     """Describe this machine.
 
+    `groups` are the control groups of pods; None finds them, unless `control_groups` is false.
     `virtual_devices` takes the place of the real ones. Processors and memory are this machine's own,
     unless they are given.
     """
@@ -112,7 +114,8 @@ def this_machine(
         (),
         nvml.links(devices) if nvml is not None else (),
     )
-    groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
+    if groups is None:
+        groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
     return Machine(node, devices, nvml if devices else None, groups, hard_memory, hard_cpu, umask, pids_most)
 
 

@@ -94,6 +94,44 @@ class OwnNode:
             self._process.wait()
 
 
+class SharedNode:
+    """The node process of a pool for several users: it has started the server, and ends with it.
+
+    `gone` is called when it is gone: without it nothing can be started or stopped.
+    """
+
+    def __init__(self, described: str, gone: Callable[[], None]) -> None:
+        """Take over the sockets that the node process describes in the variable `SOCKETS_VARIABLE`."""
+        found = json.loads(described)
+        self.groups = Cgroups(*found["groups"])
+        self.devices: str = found["devices"]
+        self._gone = gone
+        starts, calls = (socket.socket(fileno=fd) for fd in found["sockets"])
+        self._sockets: SocketPair | None = (starts, calls)
+
+    @property
+    def pid(self) -> int:
+        """Return the pid of the node process."""
+        return os.getppid()
+
+    def connect(self) -> SocketPair:
+        """Return the sockets, once.
+
+        Raises:
+            NodeGone: the node process is gone.
+        """
+        if self._sockets is None:
+            self._gone()
+            raise NodeGone(32, "the node process is gone, and the server ends")
+        sockets, self._sockets = self._sockets, None
+        for each in sockets:
+            each.set_inheritable(False)
+        return sockets
+
+    def close(self) -> None:
+        """Leave the node process, which ends when the server does."""
+
+
 class NodeClient:
     """Has pods started, whatever happens to the node process.
 

@@ -38,6 +38,7 @@ def conclude_start(
         over = ended(directory)
         signer = pod_files.signature(lock)
         if over is not None and signer is not None and not signer.lives():
+            processes.remove_groups(directory)
             return over
         if not processes.kill_all(directory, of_pod) and over is not None:
             return over  # no process is left, whatever wrote the outcome

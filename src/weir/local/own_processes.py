@@ -51,6 +51,9 @@ class OwnProcesses:
             time.sleep(_AGAIN_S)
         raise ProcessesLeft(f"{len(left)} processes of {directory} don't end")
 
+    def remove_groups(self, directory: str) -> None:
+        """Leave the groups: the supervisor has removed them."""
+
 
 def _session(directory: str) -> int:
     """Return the session of the start's processes; 0 if the number may belong to another session by now."""

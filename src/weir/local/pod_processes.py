@@ -35,6 +35,14 @@ class PodProcesses(Protocol):
         """
         ...
 
+    def remove_groups(self, directory: str) -> None:
+        """Remove the control groups of a start that is over, if its supervisor couldn't.
+
+        Raises:
+            OSError: processes are left in them.
+        """
+        ...
+
 
 class UsersProcesses:
     """Processes of other users."""
@@ -46,9 +54,13 @@ class UsersProcesses:
         """Signal the supervisor of a pidfd."""
         self._node.call(SignalOrder(number), process)
 
-    def kill_all(self, directory: str, of_pod: Sequence[Words]) -> bool:  # noqa: ARG002 - the node knows the groups
-        """Kill every process of a start."""
+    def kill_all(self, directory: str, of_pod: Sequence[Words]) -> bool:  # noqa: ARG002 - the node knows them
+        """Kill every process of a start, and remove its groups."""
         answer = self._node.call(KillOrder("/".join(directory.rsplit("/", 2)[1:])))
         if answer.left:
             raise ProcessesLeft(f"{answer.left} processes of {directory} don't end")
         return answer.killed
+
+    def remove_groups(self, directory: str) -> None:
+        """Remove the control groups of a start: its user has no right to."""
+        self.kill_all(directory, ())

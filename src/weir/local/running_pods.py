@@ -24,7 +24,7 @@ class RunningPod:
     groups: Sequence[Words] = ()
     boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
     boot: str = ""  # names the boot of the machine
-    process: int = -1  # pid of its supervisor; -1 until the fork server has answered
+    process: int = -1  # pid of its supervisor; -1 until the node process has answered
     since_s: float | None = None  # since when its supervisor is known to be there
     stopping: bool = False
     locked_checks: int = 0  # checks at which another process than its supervisor held the lock

@@ -109,7 +109,7 @@ class Rig:
         )
 
     def crash(self) -> list[Fact]:
-        """As kill -9 of the server, a nursery that may have been killed with it; then a new server."""
+        """As kill -9 of the server, a node process that may have been killed with it; then a new server."""
         kill(self.backend._node.pid)
         self.backend.close()
         self.backend = self._backend()

@@ -206,7 +206,7 @@ def test_a_pod_whose_environment_is_gone_is_found_by_its_session(rig: Rig) -> No
     assert gone(pid)
 
 
-def test_a_killed_nursery_is_replaced(rig: Rig) -> None:
+def test_a_killed_node_process_is_replaced(rig: Rig) -> None:
     for at in range(5):
         kill(rig.backend._node.pid)
         pod = rig.run("sh", "-c", 'echo run >> "$WEIR_CHECKPOINT_DIR/runs"', name=f"job{at}")

@@ -1,5 +1,6 @@
 """`python -I PATH CONFIG`: the node process, with the standard library and this package alone."""
 
+import gc
 import json
 import os
 import sys
@@ -10,9 +11,14 @@ _SOURCE_AT = -4
 
 def _run() -> None:
     sys.path.append(os.sep.join(os.path.abspath(__file__).split(os.sep)[:_SOURCE_AT]))
-    from weir.local.node.process import main
-
-    sys.exit(main(json.loads(sys.argv[1])))
+    config = json.loads(sys.argv[1])
+    gc.disable()
+    if "sockets" in config:
+        from weir.local.node.process import serve_own as serve
+    else:
+        from weir.local.node.shared import serve_shared as serve
+    gc.freeze()  # forks share what is loaded by now
+    sys.exit(serve(config))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from weir.local.cgroups import Cgroups
+
 _BPF_OF = {"aarch64": 280, "x86_64": 321, "ppc64le": 361, "s390x": 351}
 _PROG_LOAD, _PROG_ATTACH = 5, 8
 _CGROUP_DEVICE_PROGRAM, _CGROUP_DEVICE_HOOK, _ALLOW_MULTI = 15, 6, 2
@@ -31,6 +33,12 @@ class DeviceRules:
 
     def __init__(self, files: Sequence[Sequence[str]]) -> None:
         self._files = tuple(tuple(each) for each in files)
+
+    def way(self, groups: Cgroups) -> str:
+        """Return the means of the kernel that holds GPUs apart; empty if there is none or no GPU."""
+        if not self._files:
+            return ""
+        return "cgroup v1" if groups.devices else "cgroup v2" if groups.unified else ""
 
     def denied(self, held: Sequence[int]) -> list[DeviceNumber]:
         """Return the devices that a pod with these GPUs may not open."""

@@ -7,11 +7,13 @@ import os
 import shutil
 import stat
 from contextlib import suppress
+from typing import NamedTuple
 
 from weir.local.node.accounts import Account, AccountRules, become
 
 OWN, CHECKPOINTS = "jobs", "checkpoints"
-_PARENT_MODE = 0o711
+_PARENT_MODE = 0o751
+_HOME_MODE = 0o1771
 _MODE = 0o2750
 """Mode of a user's directory: its files get the group of the server, which reads logs and messages."""
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -21,29 +23,63 @@ class DirectoryRefused(Exception):
     """A directory isn't the user's; the text says which."""
 
 
-def make_for(home: int, name: str, account: Account, server_gid: int) -> None:
+class UserDirectories(NamedTuple):
+    """The open parents of users' directories, and the group that reads them."""
+
+    jobs: int
+    checkpoints: int
+    server_gid: int
+
+
+def prepare_home(home: str, server_gid: int) -> UserDirectories:
+    """Make the home of a shared pool, and open the parents of users' directories in it.
+
+    The server's group may make files in the home. It belongs to root and is sticky, so that the server
+    can't put anything in the place of a directory of root's.
+
+    Raises:
+        DirectoryRefused: something else has the name of one of them.
+        OSError: one can't be made.
+    """
+    os.makedirs(home, _PARENT_MODE, exist_ok=True)
+    place = os.open(home, _OPEN)
+    try:
+        os.fchown(place, 0, server_gid)
+        os.fchmod(place, _HOME_MODE)
+        jobs, checkpoints = (_open_parent(place, name, server_gid) for name in (OWN, CHECKPOINTS))
+        return UserDirectories(jobs, checkpoints, server_gid)
+    finally:
+        os.close(place)
+
+
+def _open_parent(home: int, name: str, server_gid: int) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, _PARENT_MODE, dir_fd=home)
+    parent = os.open(name, _OPEN, dir_fd=home)
+    if os.fstat(parent).st_uid != 0:
+        os.close(parent)
+        raise DirectoryRefused(f"the directory {name} of the home doesn't belong to root: move it away")
+    os.fchown(parent, 0, server_gid)  # the server lists what is in it
+    os.fchmod(parent, _PARENT_MODE)  # whatever the umask is
+    return parent
+
+
+def make_for(places: UserDirectories, name: str, account: Account) -> None:
     """Make a job's own directory and the checkpoint directory of its workload, for a user.
 
-    `home` is the open home; `name` is UID/START-GROUP-INDEX.
+    `name` is UID/START-GROUP-INDEX.
 
     Raises:
         DirectoryRefused: one exists and belongs to someone else.
         OSError: one can't be made.
     """
     uid, _, start = name.partition("/")
-    with suppress(FileExistsError):
-        os.mkdir(f"{OWN}/{uid}", _PARENT_MODE, dir_fd=home)
-    above = os.open(f"{OWN}/{uid}", _OPEN, dir_fd=home)
+    above = _open_parent(places.jobs, uid, places.server_gid)
     try:
-        os.fchmod(above, _PARENT_MODE)  # whatever the umask is
-        _make(above, start, account, server_gid)
+        _make(above, start, account, places.server_gid)
     finally:
         os.close(above)
-    checkpoints = os.open(CHECKPOINTS, _OPEN, dir_fd=home)
-    try:
-        _make(checkpoints, uid, account, server_gid)
-    finally:
-        os.close(checkpoints)
+    _make(places.checkpoints, uid, account, places.server_gid)
 
 
 def _make(above: int, name: str, account: Account, server_gid: int) -> None:
@@ -64,22 +100,28 @@ def _make(above: int, name: str, account: Account, server_gid: int) -> None:
         os.close(made)
 
 
-def remove(home: int, uid: int, rules: AccountRules, *, checkpoints: bool) -> None:
+def remove(places: UserDirectories, uid: int, rules: AccountRules, *, checkpoints: bool) -> None:
     """Delete the directories of a workload's jobs or its checkpoints, in a process of their owner.
 
     A directory that its owner fills again meanwhile stays.
     """
     with suppress(OSError):
-        above = os.open(CHECKPOINTS if checkpoints else f"{OWN}/{uid}", _OPEN, dir_fd=home)
+        if checkpoints:
+            _remove_from(places.checkpoints, str(uid), rules)
+            return
+        above = os.open(str(uid), _OPEN, dir_fd=places.jobs)
         try:
-            for name in [str(uid)] if checkpoints else os.listdir(above):
-                _empty(above, name, rules)
-                with suppress(OSError):
-                    os.rmdir(name, dir_fd=above)
+            for name in os.listdir(above):
+                _remove_from(above, name, rules)
         finally:
             os.close(above)
-        if not checkpoints:
-            os.rmdir(f"{OWN}/{uid}", dir_fd=home)
+        os.rmdir(str(uid), dir_fd=places.jobs)
+
+
+def _remove_from(above: int, name: str, rules: AccountRules) -> None:
+    with suppress(OSError):
+        _empty(above, name, rules)
+        os.rmdir(name, dir_fd=above)
 
 
 def _empty(above: int, name: str, rules: AccountRules) -> None:

@@ -139,9 +139,10 @@ def _start(name: object, account: object, devices: object, limits: object) -> St
 
 
 def _signal(number: object) -> SignalOrder:
-    if number not in SIGNALS:
+    order = SignalOrder(_whole(number, max(SIGNALS), "number"))
+    if order.number not in SIGNALS:
         raise InvalidOrder("number is neither SIGTERM nor SIGKILL")
-    return SignalOrder(_whole(number, max(SIGNALS), "number"))
+    return order
 
 
 def _kill(name: object) -> KillOrder:

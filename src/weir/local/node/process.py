@@ -4,7 +4,6 @@ It serves one pool of its own user, whose server starts it, or it starts the ser
 users (`shared.py`). It ends when the server does; pods run on.
 """
 
-import gc
 import json
 import os
 import select
@@ -32,6 +31,7 @@ from weir.local.node.orders import (
 )
 from weir.local.node.start_files import StartFiles
 from weir.local.node.starts import Site, run_start
+from weir.local.supervisor import SIGNALS
 
 _FILES_MOST = len(StartFiles._fields)
 _KILLS_MOST = 200
@@ -46,18 +46,28 @@ class NodeProcess:
         self._starts = starts
         self._calls = calls
 
-    def serve(self, server: int = -1) -> None:
-        """Carry out orders until the server, of this pidfd if it is known, is gone."""
+    def serve(self, server: int = 0) -> int:
+        """Carry out orders until the server is gone; return its exit code.
+
+        `server` is its pid, if this process started it: otherwise it is gone when its sockets are closed.
+        """
+        ended, ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(ends, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # it wakes the poll
         poll = select.poll()
-        for each in (self._starts.fileno(), self._calls.fileno(), server):
-            if each >= 0:
-                poll.register(each, select.POLLIN)
+        for each in (self._starts.fileno(), self._calls.fileno(), ended):
+            poll.register(each, select.POLLIN)
         while True:
             for fd, _ in poll.poll():
-                if fd == server:
-                    return
-                if not self._carry_out_next(self._starts if fd == self._starts.fileno() else self._calls):
-                    return
+                if fd == ended:
+                    with suppress(BlockingIOError):
+                        os.read(ended, MESSAGE_MOST)
+                    if (code := _reap(server)) is not None:
+                        return code
+                elif not self._carry_out_next(self._starts if fd == self._starts.fileno() else self._calls):
+                    if not server:
+                        return 0
+                    poll.unregister(fd)  # its exit is about to be noticed
 
     def _carry_out_next(self, place: socket.socket) -> bool:
         """Carry out one order; return False if the server is gone."""
@@ -76,6 +86,8 @@ class NodeProcess:
             answer = Answer(_name_in(message), str(refusal))
         except OSError as failure:
             answer = Answer(_name_in(message), failure.strerror or "it can't be done")
+        except Exception as failure:  # noqa: BLE001 - no order may end this process
+            answer = Answer(_name_in(message), f"the node process failed ({type(failure).__name__})")
         finally:
             for fd in fds:
                 os.close(fd)
@@ -103,6 +115,7 @@ class NodeProcess:
         if len(fds) < _FILES_MOST - 1:
             raise InvalidOrder("a start needs its open files")
         account = self._account(order.account)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         pid = os.fork()
         if pid == 0:
             self._starts.close()
@@ -111,6 +124,7 @@ class NodeProcess:
                 run_start(order, account, StartFiles(*fds), self._site)
             finally:
                 os._exit(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         with suppress(ProcessLookupError):
             processes.append(os.pidfd_open(pid))
         return Answer(order.name)
@@ -169,14 +183,13 @@ class NodeProcess:
         return Answer(order.name)
 
     def _remove(self, order: RemoveOrder) -> Answer:
-        if self._site.rules is None:
+        site = self._site
+        if site.rules is None or site.places is None:
             raise InvalidOrder("this pool deletes its directories itself")
         if os.fork() == 0:
             try:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                directories.remove(
-                    self._site.home_fd, order.uid, self._site.rules, checkpoints=order.checkpoints
-                )
+                directories.remove(site.places, order.uid, site.rules, checkpoints=order.checkpoints)
             finally:
                 os._exit(0)
         return Answer()
@@ -217,17 +230,18 @@ def _is_in(pid: int, groups: list[str]) -> bool:
     return any(pid in Cgroup(group, {}, "", "").processes() for group in groups)
 
 
-def _serve_own(config: dict[str, Any]) -> None:
+def _reap(server: int) -> int | None:
+    """Take note of ended children; return the exit code of the server if it is one of them."""
+    code = None
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == server:
+                code = os.waitstatus_to_exitcode(ended[1])
+    return code
+
+
+def serve_own(config: dict[str, Any]) -> int:
     """Serve the pool of this process's user, whose server started this process."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # it ends with the server, not before
     starts, calls = (socket.socket(fileno=fd) for fd in config["sockets"])
-    NodeProcess(Site(config["home"], Cgroups(*config["groups"])), starts, calls).serve()
-
-
-def main(config: dict[str, Any]) -> int:
-    """Serve as the configuration says, and return the exit code."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # this process never waits for supervisors
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # a supervisor hears it once it can act on it
-    gc.disable()
-    gc.freeze()
-    _serve_own(config)
-    return 0
+    return NodeProcess(Site(config["home"], Cgroups(*config["groups"])), starts, calls).serve()

@@ -9,7 +9,7 @@ from weir.local import pod_files
 from weir.local.cgroups import Cgroup, Cgroups
 from weir.local.node.accounts import Account, AccountRules, become
 from weir.local.node.device_rules import DeviceRules, deny
-from weir.local.node.directories import DirectoryRefused, make_for
+from weir.local.node.directories import DirectoryRefused, UserDirectories, make_for
 from weir.local.node.leader import Leader, prefer_to_end
 from weir.local.node.orders import StartOrder
 from weir.local.node.start_files import StartFiles
@@ -26,24 +26,25 @@ class Site(NamedTuple):
     groups: Cgroups
     rules: AccountRules | None = None  # None: every pod runs as this process's user
     devices: DeviceRules = DeviceRules(())
-    home_fd: int = -1
-    server_gid: int = -1
+    places: UserDirectories | None = None
 
 
 def run_start(order: StartOrder, account: Account | None, files: StartFiles, site: Site) -> None:
-    """Be the supervisor of a start, in a process that was forked for it, until nothing of it is left."""
+    """Be the supervisor of a start, in a process that was forked for it, until nothing of it is left.
+
+    The signals of supervisors are blocked before the fork.
+    """
     os.setsid()
     _prctl(_SUBREAPER, 1, 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     directory = f"{site.home}/{pod_files.RECORDS}/{order.name}"
     own = pod_files.own_directory(directory)
     try:
-        if account is None or site.rules is None:
+        if account is None or site.places is None:
             pod_files.make_own(directory)
         else:
-            make_for(site.home_fd, order.name, account, site.server_gid)
+            make_for(site.places, order.name, account)
         groups = _join(order, site, strict=account is not None)
     except DirectoryRefused as refusal:
         write_exit(files, not_started(f"{refusal}."))

@@ -23,6 +23,9 @@ from weir.local.backend import LocalBackend
 from weir.local.gpu_claim import GpuClaim
 from weir.local.gpu_sampling import UtilizationSampler
 from weir.local.machine import Machine, this_machine
+from weir.local.node.shared import SOCKETS_VARIABLE
+from weir.local.node_client import SharedNode
+from weir.local.pod_records import UMASK
 from weir.local.server import home_socket, machine_socket
 from weir.local.server.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.app import create_app
@@ -81,17 +84,20 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
         jobs_umask = os.umask(0o077)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = replace(settings, home=home.resolve())
+        node = _shared_node()
+        settings = replace(settings, installed=settings.installed or node is not None)
         machine = this_machine(
             settings.home,
             virtual_devices=settings.virtual_gpus,
             pids_most=settings.pids_most,
-            umask=jobs_umask,
+            groups=None if node is None else node.groups,
+            umask=jobs_umask if node is None else UMASK,
         )
         with ExitStack() as listening:
             sockets = [listening.enter_context(closing(_listening(settings.host, settings.port)))]
             if settings.installed:
                 sockets.append(listening.enter_context(machine_socket.listen(settings.socket_path)))
-            return _serve(settings, sockets, policy, limits, machine, tell)
+            return _serve(settings, sockets, policy, limits, machine, node, tell)
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
     except (_CannotListen, SocketNotAvailable, StateDirInUse, StoreFailed) as error:
@@ -107,6 +113,7 @@ def _serve(
     policy: Policy,
     limits: ServerLimits,
     machine: Machine,
+    node: SharedNode | None,
     tell: Callable[[str], None],
 ) -> int:
     home = settings.home
@@ -119,7 +126,7 @@ def _serve(
     store = Store(settings.database, home, begin_again=settings.begin_again)
     stream = EventStream(epoch=secrets.randbits(_EPOCH_BITS))
     try:
-        pool, backend, claim, begun_again = _open_pool(settings, store, policy, limits, machine, stream)
+        pool, backend, claim, begun_again = _open_pool(settings, store, policy, limits, machine, node, stream)
     except BaseException:
         store.close()
         raise
@@ -166,6 +173,7 @@ def _open_pool(
     policy: Policy,
     limits: ServerLimits,
     machine: Machine,
+    node: SharedNode | None,
     stream: EventStream,
 ) -> tuple[PoolService, LocalBackend, GpuClaim, bool]:
     """Open the pool and its backend; return also the claim of the GPUs, and True if it begins again."""
@@ -188,10 +196,24 @@ def _open_pool(
         noted=pool.noted,
         refused=pool.refused,
         log_most=settings.log_most,
+        shared_node=node,
     )
     begun_again = store.has_leftovers
     _end_leftovers(store, backend, clock())
     return pool, backend, claim, begun_again
+
+
+def _shared_node() -> SharedNode | None:
+    """Return the node process that started this server for several users; None if there is none."""
+    described = os.environ.pop(SOCKETS_VARIABLE, None)
+
+    def end() -> None:
+        _LOG.error(
+            "node_process_gone", why="Nothing can be started without it: the server ends. Jobs run on."
+        )
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    return None if described is None else SharedNode(described, end)
 
 
 def _end_leftovers(store: Store, backend: LocalBackend, now_s: float) -> None:

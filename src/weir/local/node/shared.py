@@ -1,0 +1,114 @@
+"""Node process of a pool for several users: as root it starts the server, and then carries out its orders.
+
+The server runs as a user of its own, without any rights of root. Nobody else can reach the sockets between
+the two: they exist only as the server's open files.
+"""
+
+import json
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import sys
+from typing import Any
+
+from weir.local import cgroups
+from weir.local.cgroups import Cgroups
+from weir.local.node.accounts import AccountRules
+from weir.local.node.device_rules import DeviceRules, nvidia_files
+from weir.local.node.directories import DirectoryRefused, prepare_home
+from weir.local.node.process import NodeProcess
+from weir.local.node.starts import Site
+
+SOCKETS_VARIABLE = "WEIR_NODE"
+"""Variable in which the server finds its end: JSON with `sockets`, `groups` and `devices`."""
+_SUPERVISORS = "supervisors"
+_WRONG_REQUEST = 2
+_FILES_MOST = 1 << 20
+
+
+class SharedRefused(Exception):
+    """A pool for several users can't be served here; the text says why, and what to do."""
+
+
+def serve_shared(config: dict[str, Any]) -> int:
+    """Start the server of a shared pool and serve it; return its exit code.
+
+    `config`: `home`, `user` of the server, `group` of users who may run pods (empty: all), `uid_min`,
+    `no_new_privileges`, `gpu_files` (empty: NVIDIA's), and `command` of the server.
+    """
+    os.closerange(3, _FILES_MOST)  # what this process inherited is not for jobs
+    try:
+        site, server = _site(config)
+    except (SharedRefused, DirectoryRefused) as refusal:
+        print(f"weir: {refusal}.", file=sys.stderr)
+        return _WRONG_REQUEST
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+    process = _start_server(config, server, site, [theirs for _, theirs in pairs])
+    for _, theirs in pairs:
+        theirs.close()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: process.send_signal(signal.SIGTERM))
+    return NodeProcess(site, pairs[0][0], pairs[1][0]).serve(process.pid)
+
+
+def _site(config: dict[str, Any]) -> tuple[Site, pwd.struct_passwd]:
+    if os.getuid() != 0:
+        raise SharedRefused("a pool for several users needs root to start jobs as them: use sudo")
+    try:
+        server = pwd.getpwnam(config["user"])
+    except KeyError:
+        raise SharedRefused(f"the user {config['user']} doesn't exist: `weir install` makes it") from None
+    if server.pw_uid == 0:
+        raise SharedRefused("the server can't run as root: name another user with --user")
+    os.umask(0o022)
+    places = prepare_home(config["home"], server.pw_gid)
+    groups = _groups(config["home"])
+    rules = AccountRules(config["uid_min"], server.pw_uid, config["group"], config["no_new_privileges"])
+    files = [[each] for each in config["gpu_files"]] or nvidia_files()
+    return Site(config["home"], groups, rules, DeviceRules(files), places), server
+
+
+def _groups(home: str) -> Cgroups:
+    """Return the control groups of a shared pool, with one for supervisors.
+
+    Raises:
+        SharedRefused: none can be made, and so users couldn't be held apart.
+    """
+    status = os.stat(home)
+    groups = cgroups.found(f"weir-{status.st_dev:x}-{status.st_ino:x}", _SUPERVISORS)
+    try:
+        for each in groups.supervisors():
+            os.makedirs(each, exist_ok=True)
+    except OSError as failure:
+        raise SharedRefused(
+            f"the control group {failure.filename} can't be made: {failure.strerror}"
+        ) from None
+    if not groups.supervisors():
+        raise SharedRefused(
+            "no control group can be made here, and without one a job could outlive its end: "
+            "run this as a systemd service, or in a container with its own control groups"
+        )
+    return groups
+
+
+def _start_server(
+    config: dict[str, Any], server: pwd.struct_passwd, site: Site, theirs: list[socket.socket]
+) -> subprocess.Popen[bytes]:
+    fds = [each.fileno() for each in theirs]
+    link = {"sockets": fds, "groups": site.groups, "devices": site.devices.way(site.groups)}
+    own = {"HOME": server.pw_dir, "USER": server.pw_name, "LOGNAME": server.pw_name}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {**inherited, **own, "WEIR_HOME": config["home"], SOCKETS_VARIABLE: json.dumps(link)}
+    return subprocess.Popen(  # noqa: S603 - the words of the administrator who started this process
+        config["command"],
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        env=environment,
+        user=server.pw_uid,
+        group=server.pw_gid,
+        extra_groups=os.getgrouplist(server.pw_name, server.pw_gid),
+        umask=0o077,
+        pass_fds=fds,
+    )
