@@ -17,6 +17,7 @@ def node(
     *options: str,
     user: str = "weir",
     home: Path = Path("/var/lib/weir"),
+    socket: Path = Path("/run/weir/weir.sock"),
     allow_group: str = "",
     uid_min: Annotated[int, Parameter(validator=Number(gte=1, lte=_UID_MOST))] = 1000,
     new_privileges: bool = False,
@@ -34,6 +35,8 @@ def node(
         User that runs the server.
     home
         Directory of the pool's state. Root owns it.
+    socket
+        Socket of the machine, to which everyone may connect.
     allow_group
         Unix group whose users may run jobs; by default every user.
     uid_min
@@ -48,6 +51,7 @@ def node(
     config = {
         "user": user,
         "home": str(home.absolute()),
+        "socket": str(socket.absolute()),
         "group": allow_group,
         "uid_min": uid_min,
         "no_new_privileges": not new_privileges,

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from weir.local import secret_files
@@ -105,6 +106,7 @@ class SharedNode:
         found = json.loads(described)
         self.groups = Cgroups(*found["groups"])
         self.devices: str = found["devices"]
+        self.socket_path = Path(found["socket"])
         self._gone = gone
         starts, calls = (socket.socket(fileno=fd) for fd in found["sockets"])
         self._sockets: SocketPair | None = (starts, calls)

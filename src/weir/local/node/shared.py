@@ -9,6 +9,7 @@ import os
 import pwd
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from typing import Any
@@ -22,7 +23,7 @@ from weir.local.node.process import NodeProcess
 from weir.local.node.starts import Site
 
 SOCKETS_VARIABLE = "WEIR_NODE"
-"""Variable in which the server finds its end: JSON with `sockets`, `groups` and `devices`."""
+"""Variable in which the server finds its end: JSON with `sockets`, `groups`, `devices` and `socket`."""
 _SUPERVISORS = "supervisors"
 _WRONG_REQUEST = 2
 _FILES_MOST = 1 << 20
@@ -35,7 +36,7 @@ class SharedRefused(Exception):
 def serve_shared(config: dict[str, Any]) -> int:
     """Start the server of a shared pool and serve it; return its exit code.
 
-    `config`: `home`, `user` of the server, `group` of users who may run pods (empty: all), `uid_min`,
+    `config`: `home`, `socket` of the machine, `user` of the server, `group` of users who may run pods (empty: all), `uid_min`,
     `no_new_privileges`, `gpu_files` (empty: NVIDIA's), and `command` of the server.
     """
     os.closerange(3, _FILES_MOST)  # what this process inherited is not for jobs
@@ -63,11 +64,25 @@ def _site(config: dict[str, Any]) -> tuple[Site, pwd.struct_passwd]:
     if server.pw_uid == 0:
         raise SharedRefused("the server can't run as root: name another user with --user")
     os.umask(0o022)
+    _prepare_socket(os.path.dirname(config["socket"]), server)
     places = prepare_home(config["home"], server.pw_gid)
     groups = _groups(config["home"])
     rules = AccountRules(config["uid_min"], server.pw_uid, config["group"], config["no_new_privileges"])
     files = [[each] for each in config["gpu_files"]] or nvidia_files()
     return Site(config["home"], groups, rules, DeviceRules(files), places), server
+
+
+def _prepare_socket(directory: str, server: pwd.struct_passwd) -> None:
+    """Make the directory in which the server listens for everyone of the machine."""
+    try:
+        os.mkdir(directory, 0o755)
+        os.chown(directory, server.pw_uid, server.pw_gid)
+    except FileExistsError:
+        found = os.lstat(directory)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != server.pw_uid:
+            raise SharedRefused(f"{directory} doesn't belong to {server.pw_name}: remove it") from None
+    except OSError as failure:
+        raise SharedRefused(f"{directory} can't be made: {failure.strerror}") from None
 
 
 def _groups(home: str) -> Cgroups:
@@ -97,7 +112,8 @@ def _start_server(
     config: dict[str, Any], server: pwd.struct_passwd, site: Site, theirs: list[socket.socket]
 ) -> subprocess.Popen[bytes]:
     fds = [each.fileno() for each in theirs]
-    link = {"sockets": fds, "groups": site.groups, "devices": site.devices.way(site.groups)}
+    way = site.devices.way(site.groups)
+    link = {"sockets": fds, "groups": site.groups, "devices": way, "socket": config["socket"]}
     own = {"HOME": server.pw_dir, "USER": server.pw_name, "LOGNAME": server.pw_name}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = {**inherited, **own, "WEIR_HOME": config["home"], SOCKETS_VARIABLE: json.dumps(link)}

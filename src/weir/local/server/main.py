@@ -85,7 +85,8 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = replace(settings, home=home.resolve())
         node = _shared_node()
-        settings = replace(settings, installed=settings.installed or node is not None)
+        if node is not None:
+            settings = replace(settings, installed=True, socket_path=node.socket_path)
         machine = this_machine(
             settings.home,
             virtual_devices=settings.virtual_gpus,
