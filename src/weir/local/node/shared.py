@@ -36,8 +36,8 @@ class SharedRefused(Exception):
 def serve_shared(config: dict[str, Any]) -> int:
     """Start the server of a shared pool and serve it; return its exit code.
 
-    `config`: `home`, `socket` of the machine, `user` of the server, `group` of users who may run pods (empty: all), `uid_min`,
-    `no_new_privileges`, `gpu_files` (empty: NVIDIA's), and `command` of the server.
+    `config`: `home`, `socket` of the machine, `user` of the server, `group` of users who may run pods
+    (empty: all), `uid_min`, `no_new_privileges`, `gpu_files` (empty: NVIDIA's), and `command` of the server.
     """
     os.closerange(3, _FILES_MOST)  # what this process inherited is not for jobs
     try:
