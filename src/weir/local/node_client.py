@@ -15,7 +15,7 @@ from weir.local import secret_files
 from weir.local.cgroups import Cgroups
 from weir.local.fd_watcher import FdWatcher
 from weir.local.node import __main__ as node_process
-from weir.local.node.orders import MESSAGE_MOST, Answer, Order, StartOrder, decode_answer, encode
+from weir.local.node.orders import MESSAGE_MOST, NodeAnswer, Order, StartOrder, decode_answer, encode
 from weir.local.node.start_files import StartUnreadable, open_start_files
 
 _ENDS_WITHIN_S = 5.0
@@ -95,7 +95,7 @@ class OwnNode:
             self._process.wait()
 
 
-class SharedNode:
+class RootNode:
     """The node process of a pool for several users: it has started the server, and ends with it.
 
     `gone` is called when it is gone: without it nothing can be started or stopped.
@@ -179,7 +179,7 @@ class NodeClient:
         finally:
             files.close()
 
-    def call(self, order: Order, *fds: int) -> Answer:
+    def call(self, order: Order, *fds: int) -> NodeAnswer:
         """Have an order carried out now.
 
         Raises:

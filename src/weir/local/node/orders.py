@@ -76,7 +76,7 @@ _KINDS: dict[str, type[Order]] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """Outcome of an order. `refused`: why it wasn't carried out.
 
     `killed`: whether processes had to be; `left`: how many are still there.
@@ -109,14 +109,14 @@ def decode(message: bytes) -> Order:
     return read(*values)
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_answer(answer: NodeAnswer) -> bytes:
     """Return an answer as a message."""
     return json.dumps(answer).encode()
 
 
-def decode_answer(message: bytes) -> Answer:
+def decode_answer(message: bytes) -> NodeAnswer:
     """Return the answer in a message of the node process."""
-    return Answer(*json.loads(message))
+    return NodeAnswer(*json.loads(message))
 
 
 def _start(name: object, account: object, devices: object, limits: object) -> StartOrder:

@@ -18,10 +18,10 @@ from weir.local.node import directories
 from weir.local.node.accounts import Account, AccountRefused, find_account
 from weir.local.node.orders import (
     MESSAGE_MOST,
-    Answer,
     InvalidOrder,
     JoinOrder,
     KillOrder,
+    NodeAnswer,
     Order,
     RemoveOrder,
     SignalOrder,
@@ -83,11 +83,11 @@ class NodeProcess:
         try:
             answer = self._carried_out(decode(message), fds, processes)
         except (InvalidOrder, AccountRefused) as refusal:
-            answer = Answer(_name_in(message), str(refusal))
+            answer = NodeAnswer(_name_in(message), str(refusal))
         except OSError as failure:
-            answer = Answer(_name_in(message), failure.strerror or "it can't be done")
+            answer = NodeAnswer(_name_in(message), failure.strerror or "it can't be done")
         except Exception as failure:  # noqa: BLE001 - no order may end this process
-            answer = Answer(_name_in(message), f"the node process failed ({type(failure).__name__})")
+            answer = NodeAnswer(_name_in(message), f"the node process failed ({type(failure).__name__})")
         finally:
             for fd in fds:
                 os.close(fd)
@@ -100,7 +100,7 @@ class NodeProcess:
                 os.close(process)
         return True
 
-    def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> Answer:
+    def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> NodeAnswer:
         if isinstance(order, StartOrder):
             return self._start(order, fds, processes)
         if isinstance(order, SignalOrder):
@@ -111,7 +111,7 @@ class NodeProcess:
             return self._join(order, fds)
         return self._remove(order)
 
-    def _start(self, order: StartOrder, fds: list[int], processes: list[int]) -> Answer:
+    def _start(self, order: StartOrder, fds: list[int], processes: list[int]) -> NodeAnswer:
         if len(fds) < _FILES_MOST - 1:
             raise InvalidOrder("a start needs its open files")
         account = self._account(order.account)
@@ -127,7 +127,7 @@ class NodeProcess:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         with suppress(ProcessLookupError):
             processes.append(os.pidfd_open(pid))
-        return Answer(order.name)
+        return NodeAnswer(order.name)
 
     def _account(self, name: str) -> Account | None:
         rules = self._site.rules
@@ -137,7 +137,7 @@ class NodeProcess:
             raise InvalidOrder("this pool serves its own user alone")
         return None
 
-    def _signal(self, order: SignalOrder, fds: list[int]) -> Answer:
+    def _signal(self, order: SignalOrder, fds: list[int]) -> NodeAnswer:
         """Signal a supervisor; where users are apart, only a process that this one put among supervisors."""
         if len(fds) != 1:
             raise InvalidOrder("a signal needs its process")
@@ -147,9 +147,9 @@ class NodeProcess:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(fds[0], order.number)
             signal.pidfd_send_signal(fds[0], signal.SIGCONT)  # a stopped one hears only when it goes on
-        return Answer()
+        return NodeAnswer()
 
-    def _kill(self, order: KillOrder) -> Answer:
+    def _kill(self, order: KillOrder) -> NodeAnswer:
         """Kill all processes in the groups of a start, and remove the groups."""
         groups = [Cgroup(*words) for words in self._site.groups.all_of_pod(order.name)]
         left: set[int] = set()
@@ -164,9 +164,9 @@ class NodeProcess:
             time.sleep(_AGAIN_S)
         for group in groups:
             group.remove()
-        return Answer(order.name, killed=killed, left=len(left))
+        return NodeAnswer(order.name, killed=killed, left=len(left))
 
-    def _join(self, order: JoinOrder, fds: list[int]) -> Answer:
+    def _join(self, order: JoinOrder, fds: list[int]) -> NodeAnswer:
         if len(fds) != 1 or self._site.rules is None:
             raise InvalidOrder("only a process of a start's own user can join it")
         pid = _pid_of(fds[0])
@@ -180,9 +180,9 @@ class NodeProcess:
             raise InvalidOrder(f"the process {pid} isn't of the user of {order.name}")
         for group in groups:
             group.add(pid)
-        return Answer(order.name)
+        return NodeAnswer(order.name)
 
-    def _remove(self, order: RemoveOrder) -> Answer:
+    def _remove(self, order: RemoveOrder) -> NodeAnswer:
         site = self._site
         if site.rules is None or site.places is None:
             raise InvalidOrder("this pool deletes its directories itself")
@@ -192,7 +192,7 @@ class NodeProcess:
                 directories.remove(site.places, order.uid, site.rules, checkpoints=order.checkpoints)
             finally:
                 os._exit(0)
-        return Answer()
+        return NodeAnswer()
 
 
 def _name_in(message: bytes) -> str:

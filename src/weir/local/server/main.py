@@ -24,7 +24,7 @@ from weir.local.gpu_claim import GpuClaim
 from weir.local.gpu_sampling import UtilizationSampler
 from weir.local.machine import Machine, this_machine
 from weir.local.node.shared import SOCKETS_VARIABLE
-from weir.local.node_client import SharedNode
+from weir.local.node_client import RootNode
 from weir.local.pod_records import UMASK
 from weir.local.server import home_socket, machine_socket
 from weir.local.server.account_settings import account_refused, accounts_of, whom_it_serves
@@ -114,7 +114,7 @@ def _serve(
     policy: Policy,
     limits: ServerLimits,
     machine: Machine,
-    node: SharedNode | None,
+    node: RootNode | None,
     tell: Callable[[str], None],
 ) -> int:
     home = settings.home
@@ -174,7 +174,7 @@ def _open_pool(
     policy: Policy,
     limits: ServerLimits,
     machine: Machine,
-    node: SharedNode | None,
+    node: RootNode | None,
     stream: EventStream,
 ) -> tuple[PoolService, LocalBackend, GpuClaim, bool]:
     """Open the pool and its backend; return also the claim of the GPUs, and True if it begins again."""
@@ -204,7 +204,7 @@ def _open_pool(
     return pool, backend, claim, begun_again
 
 
-def _shared_node() -> SharedNode | None:
+def _shared_node() -> RootNode | None:
     """Return the node process that started this server for several users; None if there is none."""
     described = os.environ.pop(SOCKETS_VARIABLE, None)
 
@@ -214,7 +214,7 @@ def _shared_node() -> SharedNode | None:
         )
         os.kill(os.getpid(), signal.SIGTERM)
 
-    return None if described is None else SharedNode(described, end)
+    return None if described is None else RootNode(described, end)
 
 
 def _end_leftovers(store: Store, backend: LocalBackend, now_s: float) -> None:
