@@ -11,7 +11,7 @@ import pytest
 from tests.unit.local.harness import kill, python, until
 from tools import prefork
 
-from weir.local import backend, pod_files, start_spec
+from weir.local import backend, node_client, pod_files, start_spec
 from weir.state.events import PodKey, WorkloadOutcome
 
 from .pool import Pool, Written, slow_or_fast
@@ -169,7 +169,7 @@ def test_whenever_the_server_dies_every_job_ends_once(
     monkeypatch.setattr(start_spec, "make_directory", deadly(start_spec.make_directory))
     monkeypatch.setattr(backend.pod_files, "write", deadly(backend.pod_files.write))
     monkeypatch.setattr(pool.journal, "keep", deadly(pool.journal.keep))
-    monkeypatch.setattr(backend.NodeClient, "start", deadly(backend.NodeClient.start))
+    monkeypatch.setattr(node_client.NodeClient, "start", deadly(node_client.NodeClient.start))
     try:
         saved = {f"job{at}": pool.submit(f"job{at}", *alone(at)) for at in range(25)}
         deaths = 0

@@ -25,21 +25,22 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
-from weir.local import job_files, pod_files, secret_files
+from weir.local import job_files, pod_files
 from weir.local.environment import GangRank, PortPool
 from weir.local.fd_watcher import FdWatcher
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
 from weir.local.local_node import Devices, LocalNode
 from weir.local.machine import Machine
-from weir.local.node.orders import RemoveOrder, StartOrder
+from weir.local.node.orders import RemoveOrder
 from weir.local.node.start_files import write_stop
-from weir.local.node_client import NodeClient, NodeLink, OwnNode
+from weir.local.node_client import NodeLink, OwnNode
 from weir.local.own_processes import OwnProcesses
 from weir.local.pod_processes import PodProcesses, UsersProcesses
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
 from weir.local.running_pods import LocalWorkload, RunningPod
+from weir.local.start_requests import StartRequests
 from weir.local.start_spec import conclude_earlier_start, write_start_spec
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StateDir
@@ -48,12 +49,9 @@ from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, Workload
 
 LOG_MOST = 1 << 30
 """Default limit of the output kept of each start, in bytes."""
-_MAX_OPEN_REQUESTS = 64
-"""Number of starts requested from a new node process before its answers are read."""
 
 
-def _nothing(*_: object) -> None:
-    """Take a call that has no receiver."""
+def _nothing(*_: object) -> None: ...
 
 
 class LocalBackend:
@@ -102,10 +100,13 @@ class LocalBackend:
         )
         self._wakeups = WakeupSocket(self.home.path, self._on_wakeup, shared=self.home.shared)
         self._watch.add(self._wakeups.fileno(), self._wakeups.read)
-        link = shared_node or OwnNode(str(self.home.path), machine.groups)
-        self._node = NodeClient(link, self._watch, self._on_forked, self._on_node_restarted)
-        self.processes: PodProcesses = OwnProcesses() if shared_node is None else UsersProcesses(self._node)
+        self._requests = StartRequests(
+            self.home, self.node, self._watch, self._lock, self._running, self._workloads
+        )
+        self._node = self._requests.connect(shared_node or OwnNode(str(self.home.path), machine.groups))
+        self.processes: PodProcesses = OwnProcesses()
         if shared_node is not None:
+            self.processes = UsersProcesses(self._node)
             self.home.remove = lambda uid, checkpoints: self._node.call(RemoveOrder(uid, checkpoints))
         self._supervisors = SupervisorWatch(
             self.home,
@@ -117,6 +118,7 @@ class LocalBackend:
             self._finish,
             self.processes,
         )
+        self._node.on_forked = self._supervisors.on_forked
 
     def close(self) -> None:
         """Close everything but the pods: they run on, and recovery finds them."""
@@ -302,8 +304,8 @@ class LocalBackend:
 
     def _start(self, effect: StartPod, local_workload: LocalWorkload, gang_rank: GangRank) -> None:
         pod, uid = effect.place.pod, local_workload.launch.uid
-        directory = self.home.directory(uid, effect.start, pod.group, pod.index)
-        at_s, groups = self._clock(), None
+        directory, at_s = self.home.directory(uid, effect.start, pod.group, pod.index), self._clock()
+        groups = None
         try:
             groups = write_start_spec(
                 self.home,
@@ -344,14 +346,13 @@ class LocalBackend:
             used = local_workload.use_nomination(pod)
         if used is not None:
             self._unsaved_effects.append(used)
-        self._request(run, local_workload)
+        self._requests.request(run, local_workload)
 
     def _conclude_earlier(self, effect: StartPod, directory: str, at_s: float) -> None:
         """Conclude a start whose directory existed before: report its end unless it is running."""
         if self.home.start_name(directory) in self._running:
             return
-        over = conclude_earlier_start(directory, at_s, self.processes)
-        if over is not None:
+        if (over := conclude_earlier_start(directory, at_s, self.processes)) is not None:
             self.tell(exit_fact(effect.place.pod, effect.start, over, over.at_s, at_s))
 
     def _release_rank(self, local_workload: LocalWorkload, pod: PodKey, directory: str) -> None:
@@ -361,14 +362,12 @@ class LocalBackend:
                 local_workload.release_rank(pod, self._ports)
 
     def _stop(self, effect: StopPod) -> None:
-        local_workload = self._workloads.get(effect.pod.workload)
+        pod = effect.pod
+        local_workload = self._workloads.get(pod.workload)
         if local_workload is None:
             return
-        directory = self.home.directory(
-            local_workload.launch.uid, effect.start, effect.pod.group, effect.pod.index
-        )
-        run = self._running.get(self.home.start_name(directory))
-        if run is None:
+        directory = self.home.directory(local_workload.launch.uid, effect.start, pod.group, pod.index)
+        if (run := self._running.get(self.home.start_name(directory))) is None:
             return  # it is over
         with suppress(OSError):  # on a full disk it is stopped all the same, with the grace of its start
             write_stop(directory, effect.grace_s, effect.cause.sentence)
@@ -387,36 +386,6 @@ class LocalBackend:
             if local_workload is not None and local_workload.launch.uid == run.uid:
                 local_workload.release_rank(run.place.pod, self._ports)
         self.tell(fact)
-
-    def _request(self, run: RunningPod, local_workload: LocalWorkload) -> None:
-        """Have the node process start a pod whose spec is written."""
-        launch, place = local_workload.launch, run.place
-        request = local_workload.workload.groups[place.pod.group].request
-        order = StartOrder(
-            self.home.start_name(run.directory),
-            local_workload.workload.user if self.home.shared else "",
-            place.devices,
-            self.node.machine.limits_of(request),
-        )
-        file = secret_files.file_of(str(self.home.path), local_workload.workload.project)
-        self._node.start(order, run.directory, (file, dict(launch.secrets)) if launch.secrets else None)
-
-    def _on_forked(self, name: str, process: int | None, refused: str) -> None:
-        self._supervisors.on_forked(self.home.named(name), process, refused)
-
-    def _on_node_restarted(self) -> None:
-        """Repeat unanswered requests. A start that has a supervisor, or is over, ignores them."""
-        with self._lock:
-            asked = [run for run in self._running.values() if run.process < 0]
-        for at in range(0, len(asked), _MAX_OPEN_REQUESTS):
-            some = asked[at : at + _MAX_OPEN_REQUESTS]
-            self._watch.later(0, lambda some=some: self._ask_again(some))  # type: ignore[misc]
-
-    def _ask_again(self, runs: list[RunningPod]) -> None:
-        for run in runs:
-            local_workload = self._workloads.get(run.place.pod.workload)
-            if run.process < 0 and local_workload is not None and local_workload.launch.uid == run.uid:
-                self._request(run, local_workload)
 
     def _on_wakeup(self, name: str) -> None:
         with self._lock:

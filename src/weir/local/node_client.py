@@ -137,7 +137,7 @@ class RootNode:
 class NodeClient:
     """Has pods started, whatever happens to the node process.
 
-    `on_forked` receives each requested directory with the pidfd of its supervisor (None: there is
+    `on_forked` receives the name of each requested start with the pidfd of its supervisor (None: there is
     none) and the reason of a refusal; `on_restarted` is called when a new node process replaced a dead one:
     unanswered requests may or may not have been carried out.
     """
@@ -146,12 +146,11 @@ class NodeClient:
         self,
         link: NodeLink,
         watch: FdWatcher,
-        on_forked: Callable[[str, int | None, str], None],
         on_restarted: Callable[[], None],
     ) -> None:
         self._link = link
         self._watch = watch
-        self._on_forked = on_forked
+        self.on_forked: Callable[[str, int | None, str], None] = _nothing
         self._on_restarted = on_restarted
         self._lock = threading.Lock()
         self._begin()
@@ -171,7 +170,7 @@ class NodeClient:
         except StartUnreadable:
             files = None
         if files is None:
-            self._watch.later(0, lambda: self._on_forked(order.name, None, ""))
+            self._watch.later(0, lambda: self.on_forked(order.name, None, ""))
             return
         try:
             with suppress(BrokenPipeError, ConnectionResetError), self._lock:
@@ -218,13 +217,17 @@ class NodeClient:
             for process in processes:
                 os.set_inheritable(process, False)
             answer = decode_answer(message)
-            self._on_forked(answer.name, processes[0] if processes else None, answer.refused)
+            self.on_forked(answer.name, processes[0] if processes else None, answer.refused)
             return
         self._watch.drop(self._starts.fileno())
         with self._lock:
             self._end()
             self._begin()
         self._on_restarted()
+
+
+def _nothing(*_: object) -> None:
+    """Ignore an answer that no one waits for yet."""
 
 
 def _values(file: str, names: Mapping[str, str]) -> bytes:

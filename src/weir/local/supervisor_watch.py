@@ -68,13 +68,13 @@ class SupervisorWatch:
             if run.process == process:
                 self._processes.signal_supervisor(process, signal.SIGKILL)
 
-    def on_forked(self, directory: str, process: int | None, refused: str = "") -> None:
+    def on_forked(self, name: str, process: int | None, refused: str = "") -> None:
         """Take over a forked supervisor; without a process, check whether its start is over.
 
         `refused`: why the node process didn't fork one.
         """
         with self._lock:
-            run = self._running.get(self._home.start_name(directory))
+            run = self._running.get(name)
             if run is not None and run.process < 0 and process is not None:
                 self._adopt(run, process)
                 return
@@ -84,7 +84,7 @@ class SupervisorWatch:
             if refused:
                 with suppress(OSError):  # on a full disk it counts as lost
                     ended = {"at_s": self._clock(), "error": f"It could not be started: {refused}."}
-                    pod_files.write(directory, pod_files.EXIT, ended)
+                    pod_files.write(run.directory, pod_files.EXIT, ended)
             self.check(run)
 
     def _adopt(self, run: RunningPod, process: int) -> None:

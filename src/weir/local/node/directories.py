@@ -91,7 +91,7 @@ def _make(above: int, name: str, account: Account, server_gid: int) -> None:
     made = os.open(name, _OPEN, dir_fd=above)
     try:
         owner = os.fstat(made).st_uid
-        if new or owner == 0:  # root's own: whoever made it was killed before it could give it away
+        if new or owner == 0:  # root's own: the process that made it was killed before it gave it away
             os.fchown(made, account.uid, server_gid)
             os.fchmod(made, _MODE)
         elif owner != account.uid:

@@ -1,7 +1,7 @@
 """Node process of a pool for several users: as root it starts the server, and then carries out its orders.
 
-The server runs as a user of its own, without any rights of root. Nobody else can reach the sockets between
-the two: they exist only as the server's open files.
+The server runs as a user of its own, without any rights of root. No other process can reach the sockets
+between the two: they exist only as the server's open files.
 """
 
 import json

@@ -85,7 +85,7 @@ def write(fd: int, value: Mapping[str, object], *, synced: bool = True) -> None:
     """Write an open record.
 
     Raises:
-        OSError: it couldn't be written; what is there isn't a whole record.
+        OSError: it couldn't be written; the record isn't whole.
     """
     text, at = _encoded(value).encode(), 0
     while at < len(text):
