@@ -15,23 +15,40 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 from tests.browser.conftest import CHROMIUM, ServingOnPort
 from tests.unit.local.server.server_process import serving
-from tests.unit.store.fixtures import opened, submitted
+from tests.unit.store.fixtures import opened
 from tests.unit.store.week import record_week
 
 from bench.dashboard_load import Spent, changes, fill, memory_mb, spend, viewers
 from bench.dashboard_rows import Measured, parser_of, report
-from weir.control.port import EndWorkload
-from weir.state.events import WorkloadOutcome
-from weir.store import HistoryEvent, UsageSample, UsageSamples
+from bench.dashboard_year import seed_year
 
 VIEWERS = 50
 CHANGES_PER_S = 200
 KILL_CHANGES_PER_S = 20
 ROUNDS = 5
 ROUND_S = 6.0
-TOGETHER = 500
-JOBS = 100_000
-DAY_S, MINUTE_S = 86400.0, 60.0
+JOBS, MANY_JOBS = 100_000, 1_000_000
+DAY_S = 86400.0
+REQUESTS = {
+    "Now: evictions": "events?kind=stopped&limit=8",
+    "Workloads: first page": "workloads?limit=100",
+    "Workloads: ended ones": "workloads?all=true&limit=100",
+    "Workloads: failed ones": "workloads?status=failed&limit=100",
+    "Workloads: ended ones of a project": "workloads?all=true&project=project-3&limit=100",
+    "Workloads: ended ones of a user": "workloads?all=true&user=user-007&limit=100",
+    "Workloads: ended ones by a part of the name": "workloads?all=true&q=resnet-00012&limit=100",
+    "Workload": "workloads/1000",
+    "Quotas": "queues",
+    "Nodes": "nodes",
+    "Activity": "events?limit=100",
+    "Activity: quotas met": "events?kind=quota_met&limit=100",
+    "Activity of a project": "events?project=project-3&limit=100",
+    "History: week by project": "history?by=project&since=7d",
+    "History: year by project": "history?by=project&since=365d",
+    "History: year by user": "history?by=user&since=365d",
+    "History: year by node": "history?by=node&since=365d",
+}
+"""Requests of the screens, with their filters."""
 
 
 def compared(
@@ -103,60 +120,45 @@ def replaying(server: Any) -> Iterator[None]:
 
 
 def history(quick: bool) -> Iterator[Measured]:
-    """Yield how long a year of history takes: the report in the store, and the page."""
-    jobs = 2_000 if quick else JOBS
-    now_s = time.time()
-    with tempfile.TemporaryDirectory() as name:
-        home = Path(name) / "home"
-        with opened(home) as store:
-            _year(store, jobs, now_s)
-            times = []
-            for _ in range(5):
-                began = time.perf_counter()
-                store.history(now_s - 365 * DAY_S, now_s, "project", now_s=now_s)
-                times.append(time.perf_counter() - began)
-        server = ServingOnPort(home, 4)
-        try:
-            painted = _painted(server)
-        finally:
-            server.end()
-    yield Measured(
-        f"year of {jobs:,} workloads, report of the store", statistics.median(times) * 1e3, 300, "ms"
-    )
-    yield Measured(f"year of {jobs:,} workloads, chosen to painted", painted, 300, "ms")
+    """Yield how long a year of history takes: the queries of the store, the pages' requests, and a page."""
+    for jobs in (2_000,) if quick else (JOBS, MANY_JOBS):
+        now_s = time.time()
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+            home = Path(name) / "home"
+            seed_year(home, jobs, now_s)
+            with opened(home) as store:
+                yield from _reports(store, jobs, now_s)
+            server = ServingOnPort(home, 4)
+            try:
+                yield from _requests(server, jobs)
+                painted = _painted(server)
+            finally:
+                server.end()
+        yield Measured(f"year of {jobs:,} workloads, chosen to painted", painted, 300, "ms")
 
 
-def _year(store: Any, jobs: int, now_s: float) -> None:
-    for first in range(0, jobs, TOGETHER):
-        begun = {
-            at: now_s - 365 * DAY_S * (1 - at / jobs) for at in range(first, min(jobs, first + TOGETHER))
-        }
-        asked = {
-            at: store.submit_soon(submitted(f"job-{at}", "vision", begun_s, user=f"user-{at % 50}"))
-            for at, begun_s in begun.items()
-        }
-        uids = {at: each.result().launch.uid for at, each in asked.items()}
-        store.journal.keep([_end(at, begun_s) for at, begun_s in begun.items()], {})
-        store.record([_stop(at, uids[at], begun_s) for at, begun_s in begun.items() if at % 20 == 0])
-    for day in range(365):
-        at_s = now_s - (365 - day) * DAY_S
-        rows = [
-            UsageSample("vision", "lab", f"user-{user}", "train", "node", DAY_S, DAY_S, DAY_S / 2)
-            for user in range(50)
-        ]
-        store.sample(UsageSamples(at_s, at_s + MINUTE_S, rows))  # a longer time is spread over its minutes
-    store.probe()
+def _reports(store: Any, jobs: int, now_s: float) -> Iterator[Measured]:
+    since_s = now_s - 365 * DAY_S
+    for by, limit in (("project", 300), ("user", 300), ("node", 1000)):
+        spent = _median_ms(lambda by=by: store.history(since_s, now_s, by, now_s=now_s))
+        yield Measured(f"year of {jobs:,} workloads, report by {by}", spent, limit, "ms")
+    chart = _median_ms(lambda: store.chart(since_s, now_s, now_s=now_s))
+    yield Measured(f"year of {jobs:,} workloads, points of the chart", chart, 300, "ms")
 
 
-def _end(at: int, begun_s: float) -> EndWorkload:
-    first_s = begun_s + at % 900
-    how = WorkloadOutcome.SUCCEEDED
-    return EndWorkload(f"job-{at}", how, begun_s + 1000, started_s=first_s, first_started_s=first_s)
+def _requests(server: Any, jobs: int) -> Iterator[Measured]:
+    for name, path in REQUESTS.items():
+        spent = _median_ms(lambda path=path: server.get(f"/api/v1/{path}"))
+        yield Measured(f"{jobs:,} ended, {name}", spent, 1000, "ms")
 
 
-def _stop(at: int, uid: int, begun_s: float) -> HistoryEvent:
-    numbers = {"rule": "reclaim_quota", "lost_s": 5.0, "gpus": 1.0}
-    return HistoryEvent(begun_s, "stopped", "It stopped.", uid, f"job-{at}", "vision", numbers=numbers)
+def _median_ms(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return round(statistics.median(times) * 1e3, 1)
 
 
 def _painted(server: Any) -> int:

@@ -10,7 +10,7 @@ import { lines } from '../src/logic/lines'
 import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
-import { gpusOf, historyCells, money } from '../src/logic/usage'
+import { both, gpusOf, historyCells, money } from '../src/logic/usage'
 import { alternativesOf } from '../src/logic/whatif'
 import { codeOf, href, parseRoute } from '../src/logic/route'
 import type { Device, PoolEvent, PoolNode, Queue, Row } from '../src/logic/types'
@@ -206,14 +206,15 @@ test('lines of pieces', async () => {
 })
 
 test('history: cells of the CSV, mean GPUs of a line, and money', () => {
-  const waits = { count: 2, p50_s: 1, p90_s: 3 }
-  const row = { key: 'a', allocated_gpu_s: 3600, used_gpu_s: null, idle_gpu_s: null, over_quota_gpu_s: 0, waiting_s: 1, workloads: 1, ended: 0, preempted: 2, waits, to_quota: { count: 0, p50_s: null, p90_s: null }, evicted: 1, lost_gpu_s: 9, cost: 2 }
+  const waits = { count: 2, p50_s: 1, p90_s: 3, rounded: false }
+  const row = { key: 'a', allocated_gpu_s: 3600, used_gpu_s: null, idle_gpu_s: null, over_quota_gpu_s: 0, waiting_s: 1, workloads: 1, ended: 0, preempted: 2, waits, to_quota: { count: 0, p50_s: null, p90_s: null, rounded: false }, evicted: 1, lost_gpu_s: 9, cost: 2 }
   const point = { at_s: 0, span_s: 60, allocated_gpu_s: 120, used_gpu_s: 30, over_quota_gpu_s: 0, waiting_s: 0 }
   const found = { since_s: 0, until_s: 60, by: 'project', currency: null, rows: [row], total: row, rules: [], points: [point] }
   const [head, cells] = historyCells(found)
   expect(head!.length).toBe(cells!.length)
   expect(cells).toEqual(['a', 3600, null, null, 1, 9, 2, 2, 1, 3, 0, null, null])
   expect(gpusOf(found.points, (each) => each.allocated_gpu_s)).toEqual([{ at_s: 30, value: 2 }])
+  expect([both(waits), both({ ...waits, p90_s: 90, rounded: true }), both(row.to_quota)]).toEqual(['1 s / 3 s', '≈ 1 s / 1.5 min', '–'])
   expect([money(null, 'EUR'), money(1234.5, 'EUR')]).toEqual(['–', '1,234.50 EUR'])
 })
 

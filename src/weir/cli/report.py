@@ -176,6 +176,8 @@ def _history_table(report: "HistoryReport") -> list[str]:
     if quota.count:
         times = f"{lasting_if(quota.p50_s)} (P50) and {lasting_if(quota.p90_s)} (P90)"
         lines += ["", f"Owners got GPUs of their quota back after {times}, {quota.count} times."]
+    if report.total.waits.rounded or quota.rounded:
+        lines += ["", "P50 and P90 of more than 10,000 times are rounded to 2.5 %."]
     for rule in report.rules:
         lines.append(f"Evicted by {rule.rule}: {rule.count}, {hours(rule.lost_gpu_s)} GPU hours lost.")
     if report.currency is not None:

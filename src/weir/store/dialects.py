@@ -180,10 +180,17 @@ def add_up(
 
 def put(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
     """Insert a row, or set that of the same key."""
-    insert: Any = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table).values(row)
+    put_all(connection, table, [row])
+
+
+def put_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of the same columns, or set those of the same keys."""
+    if not rows:
+        return
+    insert: Any = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
     keys = [column.name for column in table.primary_key]
-    rest = {name: insert.excluded[name] for name in row if name not in keys}
-    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=rest))
+    rest = {name: insert.excluded[name] for name in rows[0] if name not in keys}
+    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=rest), list(rows))
 
 
 def failure(error: Exception) -> StoreFailed:

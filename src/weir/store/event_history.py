@@ -12,6 +12,7 @@ from weir.store.codec import as_json, mapping_of
 from weir.store.database import Database, WriteListener
 from weir.store.records import HistoryEvent, RecordPage
 from weir.store.tables import events, workloads
+from weir.store.workload_sums import add_events
 
 PAGE_MOST = 1000
 SENTENCE_MOST = 4096
@@ -61,6 +62,7 @@ class EventHistory(WriteListener):
             for at, event in enumerate(happenings)
         ]
         connection.execute(_INSERT, [_row(row) for row in rows])
+        add_events(connection, rows)
         self._written += rows
 
     # Everyone's

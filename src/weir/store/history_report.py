@@ -9,20 +9,23 @@ from sqlalchemy import ColumnElement, Connection, Float, Numeric, cast, func, li
 
 from weir.api.answers import UsageRow
 from weir.api.history import EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
-from weir.model.reasons import EvictionRule
 from weir.store.codec import mapping_of
 from weir.store.database import Database
+from weir.store.histogram import Histogram, rank, rounded_percentiles
+from weir.store.period_sums import read_period
 from weir.store.records import Retention, UsagePoint
-from weir.store.tables import events, uses, workloads
+from weir.store.tables import COUNTED_EVENTS, events, uses, workloads
 from weir.store.usage import By, UsageReports, in_pieces, pieces
+from weir.store.workload_sums import QUOTA_MET, WorkloadSum, number_of
 
-STOPPED, QUOTA_MET = "stopped", "quota_met"
-EVENTS_MAX: Final = 200_000
-"""Evictions and reclaims of one report, the newest ones."""
 POINTS = 180
-RULES: Final = frozenset((*(rule.value for rule in EvictionRule), "drained"))
-"""Rules whose stops count as evictions."""
+EXACT_MAX: Final = 10_000
+"""Times of a report whose percentiles are exact; those of more, or of deleted records, are rounded."""
 _ALL = "all"
+_NO_SUM: Final = WorkloadSum()
+
+Times = tuple[Mapping[str, WaitTimes], WaitTimes]
+"""Percentiles by key, and of all together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,12 @@ class HistoryReports:
         first, end = usage.since_s, usage.until_s
 
         def read(connection: Connection) -> _Facts:
+            sums = read_period(connection, "type" if by == "node" else by, first, end)
             return _Facts(
-                *_waits(connection, first, end, by),
-                _events(connection, QUOTA_MET, first, end, by),
-                _events(connection, STOPPED, first, end, by),
+                _waits(connection, sums.by_key, first, end, by),
+                _reclaims(connection, sums.by_key, first, end, by),
+                {} if by == "node" else sums.by_key,
+                sums.by_rule,
                 _costs(connection, found, by, prices) if prices.currency is not None else {},
             )
 
@@ -67,17 +72,17 @@ class HistoryReports:
             currency=prices.currency,
             rows=rows,
             total=_total(rows, facts, prices),
-            rules=_by_rule(facts.stops),
+            rules=_by_rule(facts.by_rule),
             points=[_point(point) for point in points],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    waits: Mapping[str, WaitTimes]
-    all_waits: WaitTimes
-    reclaims: Sequence[tuple[str, Mapping[str, Any]]]
-    stops: Sequence[tuple[str, Mapping[str, Any]]]
+    waits: Times
+    to_quota: Times
+    sums: Mapping[str, WorkloadSum]
+    by_rule: Mapping[str, WorkloadSum]
     costs: Mapping[str, float]
 
 
@@ -87,26 +92,46 @@ def percentiles(values: Iterable[float]) -> WaitTimes:
     if not ranked:
         return WaitTimes()
     return WaitTimes(
-        count=len(ranked), p50_s=ranked[_rank(len(ranked), 50)], p90_s=ranked[_rank(len(ranked), 90)]
+        count=len(ranked), p50_s=ranked[rank(len(ranked), 50)], p90_s=ranked[rank(len(ranked), 90)]
     )
 
 
-def _rank(count: int, percent: int) -> int:
-    return (count * percent + 99) // 100 - 1
-
-
 def _waits(
-    connection: Connection, first: float, end: float, by: By
-) -> tuple[dict[str, WaitTimes], WaitTimes]:
-    """Return the waits of workloads that first started in a period, by key and of all together.
+    connection: Connection, sums: Mapping[str, WorkloadSum], first: float, end: float, by: By
+) -> Times:
+    """Return the waits of workloads that first started in a period."""
+    kept = {name: found.waits for name, found in sums.items() if found.waits}
+    return _times(kept, by, lambda: _exact_waits(connection, first, end, by))
 
-    The database counts equal tenths of a second, which are far fewer than workloads.
-    """
-    key: ColumnElement[Any] = literal("") if by == "node" else func.coalesce(workloads.c[by], "")
+
+def _reclaims(
+    connection: Connection, sums: Mapping[str, WorkloadSum], first: float, end: float, by: By
+) -> Times:
+    """Return how long owners waited for GPUs of their quota in a period."""
+    kept = {name: found.reclaims for name, found in sums.items() if found.reclaims}
+    return _times(kept, by, lambda: _exact_reclaims(connection, first, end, by))
+
+
+def _times(kept: Mapping[str, Histogram], by: By, exact: Callable[[], Times]) -> Times:
+    """Return exact percentiles if they are few and their records are there, otherwise rounded ones."""
+    total: Histogram = Counter()
+    for counts in kept.values():
+        total.update(counts)
+    if 0 < total.total() <= EXACT_MAX:
+        by_key, together = exact()
+        if together.count == total.total():
+            return by_key, together
+    rounded = {} if by == "node" else {name: rounded_percentiles(counts) for name, counts in kept.items()}
+    return rounded, rounded_percentiles(total)
+
+
+def _exact_waits(connection: Connection, first: float, end: float, by: By) -> Times:
+    """Count equal tenths of a second in the database: they are far fewer than workloads."""
     seconds = cast(
         workloads.c.first_started_s - workloads.c.submitted_s, Numeric
     )  # PostgreSQL rounds no floats
     wait = func.round(seconds, 1, type_=Float())
+    key = _key(by)
     query = (
         select(wait, key, func.count())
         .where(workloads.c.first_started_s >= first, workloads.c.first_started_s < end)
@@ -117,37 +142,25 @@ def _waits(
     for wait_s, name, count in connection.execute(query):
         counts[name][max(0.0, float(wait_s))] += count
         together[max(0.0, float(wait_s))] += count
-    by_key = {name: _counted_percentiles(own) for name, own in counts.items()}
-    return {} if by == "node" else by_key, _counted_percentiles(together)
+    by_key = {name: percentiles(own.elements()) for name, own in counts.items()}
+    return {} if by == "node" else by_key, percentiles(together.elements())
 
 
-def _counted_percentiles(counts: Mapping[float, int]) -> WaitTimes:
-    """Return the nearest-rank percentiles of times, each with its number."""
-    total = sum(counts.values())
-    if not total:
-        return WaitTimes()
-    found: list[float] = []
-    passed = 0
-    for time_s in sorted(counts):
-        passed += counts[time_s]
-        while len(found) < 2 and passed > _rank(total, (50, 90)[len(found)]):
-            found.append(time_s)
-    return WaitTimes(count=total, p50_s=found[0], p90_s=found[1])
-
-
-def _events(
-    connection: Connection, kind: str, first: float, end: float, by: By
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the numbers of events of a kind in a period, each with its key."""
-    key = literal("") if by == "node" else func.coalesce(workloads.c[by], "")
+def _exact_reclaims(connection: Connection, first: float, end: float, by: By) -> Times:
     query = (
-        select(key, events.c.numbers)
+        select(_key(by), events.c.numbers)
         .select_from(events.join(workloads, workloads.c.uid == events.c.uid))
-        .where(events.c.kind == kind, events.c.at_s >= first, events.c.at_s < end)
-        .order_by(events.c.id.desc())
-        .limit(EVENTS_MAX)
+        .where(COUNTED_EVENTS, events.c.kind == QUOTA_MET, events.c.at_s >= first, events.c.at_s < end)
     )
-    return [(name, mapping_of(text)) for name, text in connection.execute(query)]
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for name, text in connection.execute(query):
+        times[name].append(number_of(mapping_of(text), "waited_s"))
+    by_key = {name: percentiles(own) for name, own in times.items()}
+    return {} if by == "node" else by_key, percentiles(each for own in times.values() for each in own)
+
+
+def _key(by: By) -> ColumnElement[Any]:
+    return literal("") if by == "node" else func.coalesce(workloads.c[by], "")
 
 
 def _costs(
@@ -166,40 +179,19 @@ def _costs(
     return costs
 
 
-def _number(numbers: Mapping[str, Any], name: str) -> float:
-    value = numbers.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _lost(numbers: Mapping[str, Any]) -> float:
-    return _number(numbers, "lost_s") * _number(numbers, "gpus")
-
-
-def _is_eviction(numbers: Mapping[str, Any]) -> bool:
-    return numbers.get("rule") in RULES
-
-
 def _rows(usage: Mapping[str, UsageRow], facts: _Facts, prices: Prices) -> list[HistoryRow]:
-    evicted: Counter[str] = Counter()
-    lost: defaultdict[str, float] = defaultdict(float)
-    times: defaultdict[str, list[float]] = defaultdict(list)
-    for key, numbers in facts.stops:
-        if _is_eviction(numbers):
-            evicted[key] += 1
-            lost[key] += _lost(numbers)
-    for key, numbers in facts.reclaims:
-        times[key].append(_number(numbers, "waited_s"))
-    keys = dict.fromkeys([*usage, *facts.waits, *evicted, *times])
+    waits, to_quota = facts.waits[0], facts.to_quota[0]
+    evicted = [name for name, found in facts.sums.items() if found.evicted]
     rows = [
         HistoryRow(
             **dict(usage.get(key) or _no_usage(key)),
-            waits=facts.waits.get(key, WaitTimes()),
-            to_quota=percentiles(times[key]),
-            evicted=evicted[key],
-            lost_gpu_s=lost[key],
+            waits=waits.get(key, WaitTimes()),
+            to_quota=to_quota.get(key, WaitTimes()),
+            evicted=facts.sums.get(key, _NO_SUM).evicted,
+            lost_gpu_s=facts.sums.get(key, _NO_SUM).lost_gpu_s,
             cost=None if prices.currency is None else facts.costs.get(key, 0.0),
         )
-        for key in keys
+        for key in dict.fromkeys([*usage, *waits, *evicted, *to_quota])
         if key or key in usage
     ]
     return sorted(rows, key=lambda row: (-row.allocated_gpu_s, -row.waiting_s, row.key))
@@ -220,7 +212,6 @@ def _no_usage(key: str) -> UsageRow:
 
 
 def _total(rows: Sequence[HistoryRow], facts: _Facts, prices: Prices) -> HistoryRow:
-    stops = [numbers for _, numbers in facts.stops if _is_eviction(numbers)]
     seen = [row for row in rows if row.used_gpu_s is not None]
     return HistoryRow(
         key=_ALL,
@@ -232,25 +223,19 @@ def _total(rows: Sequence[HistoryRow], facts: _Facts, prices: Prices) -> History
         workloads=sum(row.workloads for row in rows),
         ended=sum(row.ended for row in rows),
         preempted=sum(row.preempted for row in rows),
-        waits=facts.all_waits,
-        to_quota=percentiles(_number(numbers, "waited_s") for _, numbers in facts.reclaims),
-        evicted=len(stops),
-        lost_gpu_s=sum(_lost(numbers) for numbers in stops),
+        waits=facts.waits[1],
+        to_quota=facts.to_quota[1],
+        evicted=sum(found.evicted for found in facts.by_rule.values()),
+        lost_gpu_s=sum(found.lost_gpu_s for found in facts.by_rule.values()),
         cost=None if prices.currency is None else sum(row.cost or 0.0 for row in rows),
     )
 
 
-def _by_rule(stops: Sequence[tuple[str, Mapping[str, Any]]]) -> list[EvictionRuleRow]:
-    count: Counter[str] = Counter()
-    lost: defaultdict[str, float] = defaultdict(float)
-    for _, numbers in stops:
-        if _is_eviction(numbers):
-            rule = str(numbers["rule"])
-            count[rule] += 1
-            lost[rule] += _lost(numbers)
+def _by_rule(sums: Mapping[str, WorkloadSum]) -> list[EvictionRuleRow]:
     return [
-        EvictionRuleRow(rule=rule, count=number, lost_gpu_s=lost[rule])
-        for rule, number in count.most_common()
+        EvictionRuleRow(rule=rule, count=found.evicted, lost_gpu_s=found.lost_gpu_s)
+        for rule, found in sorted(sums.items(), key=lambda each: (-each[1].evicted, each[0]))
+        if found.evicted
     ]
 
 

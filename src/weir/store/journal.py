@@ -27,6 +27,7 @@ from weir.store.event_history import EventHistory
 from weir.store.queues import queues_of
 from weir.store.records import HistoryEvent
 from weir.store.tables import ENDED, LIVE, submissions, workloads
+from weir.store.workload_sums import KINDS, EndedWorkload, add_ends
 
 WORKLOAD_RECORDS = (
     select(workloads, submissions)
@@ -148,14 +149,10 @@ class StoreJournal:
             self._end(connection, ends)
 
     def _end(self, connection: Connection, ends: Mapping[str, EndWorkload]) -> None:
-        found = connection.execute(
-            select(workloads.c.uid, workloads.c.name, workloads.c.project, workloads.c.submitted_s).where(
-                workloads.c.name.in_(list(ends)), workloads.c.state == LIVE
-            )
-        )
-        rows, events = [], []
-        for uid, name, project, submitted_s in found:
-            end = ends[name]
+        found = connection.execute(_ENDING.where(workloads.c.name.in_(list(ends)), workloads.c.state == LIVE))
+        rows, events, ended = [], [], []
+        for uid, name, submitted_s, *keys in found:
+            end, project = ends[name], keys[0]
             if end.at_s < submitted_s:
                 continue  # the end of an earlier workload of this name, reported again
             plain = f"{name} {end.how.value} after {span(end.at_s - submitted_s)}."
@@ -181,11 +178,16 @@ class StoreJournal:
                 if end.cause.rule.value in TELL_OF_END:
                     sentence = plain
             events.append(HistoryEvent(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
+            ended.append(
+                EndedWorkload([key or "" for key in keys], submitted_s, end.first_started_s, end.at_s)
+            )
         if rows:
             connection.execute(_SET_END, rows)
+            add_ends(connection, ended)
             self._history.write(connection, events)
 
 
+_ENDING = select(*(workloads.c[column] for column in ("uid", "name", "submitted_s", *KINDS)))
 _SET_END = (
     update(workloads)
     .where(workloads.c.uid == bindparam("of_uid"))

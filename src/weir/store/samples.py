@@ -18,13 +18,17 @@ from weir.store.tables import (
     DAY,
     HOUR,
     LIVE,
+    LONG_SPANS,
     MINUTE,
+    MONTH,
     SPANS,
     device_uses,
     events,
     marks,
+    pool_uses,
     submissions,
     uses,
+    workload_sums,
     workload_uses,
     workloads,
 )
@@ -57,8 +61,10 @@ class UsageTables:
         pieces = list(_pieces(samples.since_s, samples.until_s))
         if not pieces:
             return
+        usage = [asdict(use) for use in samples.uses]
         tables = (
-            (uses, _spread(map(asdict, samples.uses), pieces, uses)),
+            (uses, _spread(usage, pieces, uses, LONG_SPANS)),
+            (pool_uses, _spread([_pool_sums(usage)] if usage else (), pieces, pool_uses, LONG_SPANS)),
             (workload_uses, _spread(map(asdict, samples.workloads), pieces, workload_uses)),
             (device_uses, _spread(map(asdict, samples.devices), pieces, device_uses)),
         )
@@ -81,10 +87,11 @@ class UsageTables:
             MINUTE: (now_s - keep.minutes_s) // HOUR * HOUR,
             HOUR: (now_s - keep.hours_s) // DAY * DAY,
             DAY: (now_s - keep.days_s) // DAY * DAY,
+            MONTH: (now_s - keep.days_s) // DAY * DAY - MONTH + 1,
         }
         gone = 0
-        for table in (uses, workload_uses, device_uses):
-            for span_s in SPANS:
+        for table in (uses, pool_uses, workload_uses, device_uses, workload_sums):
+            for span_s in LONG_SPANS:
                 gone += self._forget_sums(table, span_s, before_s[span_s])
         gone += self._forget_workloads(now_s - keep.workloads_s)
         return gone + self._forget_events(now_s - keep.events_s)
@@ -164,8 +171,16 @@ def _pieces(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
         at_s = end_s
 
 
+def _pool_sums(usage: Sequence[Values]) -> Values:
+    names = [column.name for column in pool_uses.columns if not column.primary_key]
+    return {name: sum(row[name] for row in usage) for name in names}
+
+
 def _spread(
-    rows: Iterable[Values], pieces: Sequence[tuple[float, float]], table: Table
+    rows: Iterable[Values],
+    pieces: Sequence[tuple[float, float]],
+    table: Table,
+    spans: Sequence[int] = SPANS,
 ) -> list[dict[str, Any]]:
     """Return the additions to the sums of each span. Counts can't be split and go to the last span."""
     keys = [column.name for column in table.primary_key if column.name not in ("span_s", "at_s")]
@@ -173,7 +188,7 @@ def _spread(
     counted = {"preempted", "memory_most"}
     shares: dict[tuple[int, int], float] = defaultdict(float)
     for at_s, part in pieces:
-        for span_s in SPANS:
+        for span_s in spans:
             shares[span_s, int(at_s // span_s) * span_s] += part
     last = pieces[-1][0]
     for row in rows:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Double,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -25,7 +26,10 @@ ENDED = "ended"
 """Kind of the event that is the end of a workload."""
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
+MONTH = 30 * DAY
 SPANS = (MINUTE, HOUR, DAY)
+LONG_SPANS = (*SPANS, MONTH)
+"""Spans of sums that reports of a year add up."""
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")  # INTEGER of SQLite holds 64 bits
@@ -92,6 +96,9 @@ Index("workloads_name", workloads.c.name, workloads.c.uid)
 Index("workloads_state", workloads.c.state, workloads.c.uid)
 Index("workloads_project", workloads.c.project, workloads.c.uid)
 Index("workloads_ended", workloads.c.ended_s)
+Index("workloads_started", workloads.c.first_started_s)
+Index("workloads_submitted", workloads.c.submitted_s)
+Index("workloads_user", workloads.c.user, workloads.c.uid)
 
 submissions = Table(
     "submissions",
@@ -144,6 +151,15 @@ Index(
 Index("events_uid", events.c.uid, events.c.id)
 Index("events_project", events.c.project, events.c.id)
 Index("events_kind", events.c.kind, events.c.id)
+COUNTED_EVENTS = text("kind IN ('stopped', 'quota_met')")
+"""Condition of the index below: SQLite uses the index for queries with these very words."""
+Index(
+    "events_counted",
+    events.c.kind,
+    events.c.at_s,
+    sqlite_where=COUNTED_EVENTS,
+    postgresql_where=COUNTED_EVENTS,
+)
 
 
 def _sums() -> list[Column[float]]:
@@ -165,6 +181,17 @@ uses = Table(
     Column("over_quota_gpu_s", Double, nullable=False),
     Column("waiting_s", Double, nullable=False),
     Column("preempted", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+pool_uses = Table(
+    "pool_uses",
+    metadata,
+    Column("span_s", Integer, primary_key=True, autoincrement=False),
+    Column("at_s", _Number, primary_key=True, autoincrement=False),
+    *_sums(),
+    Column("over_quota_gpu_s", Double, nullable=False),
+    Column("waiting_s", Double, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -193,6 +220,22 @@ device_uses = Table(
     sqlite_with_rowid=False,
 )
 Index("device_uses_at", device_uses.c.span_s, device_uses.c.at_s)
+
+workload_sums = Table(
+    "workload_sums",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("span_s", Integer, primary_key=True),
+    Column("at_s", _Number, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("ended", Integer, nullable=False),
+    Column("submitted", Integer, nullable=False),
+    Column("evicted", Integer, nullable=False),
+    Column("lost_gpu_s", Double, nullable=False),
+    Column("waits", LargeBinary, nullable=False),
+    Column("reclaims", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
 
 marks = Table(
     "marks",

@@ -3,14 +3,27 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, union_all
 
 from weir.api.answers import UsageReport, UsageRow
 from weir.store.database import Database
+from weir.store.period_sums import Kind, workload_counts
 from weir.store.records import Retention, UsagePoint
-from weir.store.tables import DAY, HOUR, LIVE, MINUTE, SPANS, device_uses, uses, workload_uses, workloads
+from weir.store.tables import (
+    DAY,
+    HOUR,
+    LIVE,
+    LONG_SPANS,
+    MINUTE,
+    SPANS,
+    device_uses,
+    pool_uses,
+    uses,
+    workload_uses,
+    workloads,
+)
 
-By = Literal["project", "department", "user", "type", "node"]
+By = Kind | Literal["node"]
 POINTS_MOST = 2000
 _SUMS = ("allocated_gpu_s", "seen_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s", "preempted")
 
@@ -18,12 +31,18 @@ Piece = tuple[int, int, int]
 """The sums of one span length, from the first instant to before the second."""
 
 
-def pieces(since_s: float, until_s: float, now_s: float, retention: Retention) -> list[Piece]:
+def pieces(
+    since_s: float,
+    until_s: float,
+    now_s: float,
+    retention: Retention,
+    spans: Sequence[int] = LONG_SPANS,
+) -> list[Piece]:
     """Return the fewest sums that cover a period; its ends are widened to the finest sums kept there."""
     first = _floored(since_s, now_s, retention)
     end = -_floored(-until_s, now_s, retention, at_s=until_s)
     found: list[Piece] = []
-    _divide(first, end, SPANS[::-1], now_s, retention, found)
+    _divide(first, end, spans[::-1], now_s, retention, found)
     return sorted(found, key=lambda piece: piece[1])
 
 
@@ -84,7 +103,7 @@ class UsageReports:
             for key, values in _sums(connection, found, by):
                 rows[key] = {**rows.get(key, {}), **values}
             counts = (
-                _on_nodes(connection, found, first, end)
+                _on_nodes(connection, pieces(since_s, until_s, now_s, self._retention, SPANS), first, end)
                 if by == "node"
                 else _counts(connection, first, end, by)
             )
@@ -137,7 +156,7 @@ def _line(
         return device_uses, [device_uses.c.node == device[0], device_uses.c.device == device[1]]
     if uid is not None:
         return workload_uses, [workload_uses.c.uid == uid]
-    return uses, [] if project is None else [uses.c.project == project]
+    return (pool_uses, []) if project is None else (uses, [uses.c.project == project])
 
 
 def _sums(connection: Connection, found: Sequence[Piece], by: By) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -149,39 +168,38 @@ def _sums(connection: Connection, found: Sequence[Piece], by: By) -> Iterator[tu
         yield row[by], {name: row[name] for name in _SUMS}
 
 
-def _counts(connection: Connection, first: int, end: int, by: By) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the workloads that were live before the period, and those that ended in it."""
-    key = func.coalesce(workloads.c[by], "")
-    there = (
-        workloads.c.submitted_s < end,
-        or_(workloads.c.state == LIVE, workloads.c.ended_s >= first),
-    )
-    query = select(key, func.count(), _ended(first, end)).where(*there).group_by(key)
-    for name, count, ended in connection.execute(query):
+def _counts(connection: Connection, first: int, end: int, by: Kind) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the workloads that were live in the period, and those that ended in it."""
+    for name, count, ended in workload_counts(connection, by, first, end):
         yield name, {"workloads": count, "ended": ended}
 
 
 def _on_nodes(
     connection: Connection, found: Sequence[Piece], first: int, end: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the workloads that held devices on a node, and those of them that ended in the period."""
-    ran = (
-        select(workload_uses.c.uid, workload_uses.c.node)
-        .where(in_pieces(workload_uses, found))
-        .group_by(workload_uses.c.uid, workload_uses.c.node)
-        .subquery()
-    )
-    query = (
-        select(ran.c.node, func.count(), _ended(first, end))
-        .select_from(ran.join(workloads, workloads.c.uid == ran.c.uid))
-        .group_by(ran.c.node)
-    )
-    for node, count, ended in connection.execute(query):
-        yield node, {"workloads": count, "ended": ended}
+    """Return the workloads that held devices on a node, and those of them that ended in the period.
 
-
-def _ended(first: int, end: int) -> ColumnElement[int]:
-    return func.count().filter(workloads.c.ended_s >= first, workloads.c.ended_s < end)
+    The others are few, unless the period is long ago: those that are live or ended later, and those whose
+    last sample is of after their end. Sums of each span are read by themselves: an OR reads them twice.
+    """
+    node, uid, ended_s = workload_uses.c.node, workload_uses.c.uid, workloads.c.ended_s
+    ran = union_all(*(select(node, uid).where(in_pieces(workload_uses, [piece])) for piece in found))
+    there = ran.subquery()
+    held = select(there.c.node, func.count(there.c.uid.distinct())).group_by(there.c.node)
+    others = union_all(
+        select(workloads.c.uid).where(workloads.c.state == LIVE),
+        select(workloads.c.uid).where(ended_s >= end),
+        select(workloads.c.uid).where(ended_s >= first - DAY, ended_s < first),
+    )
+    span_s = workload_uses.c.span_s + 0  # an expression has no index: that of the numbers is used
+    within = (
+        and_(span_s == length_s, workload_uses.c.at_s >= from_s, workload_uses.c.at_s < to_s)
+        for length_s, from_s, to_s in found
+    )
+    not_ended = select(node, func.count(uid.distinct())).where(uid.in_(others), or_(*within)).group_by(node)
+    other = {row[0]: int(row[1]) for row in connection.execute(not_ended)}
+    for name, count in connection.execute(held):
+        yield name, {"workloads": count, "ended": count - other.get(name, 0)}
 
 
 def _row(key: str, values: dict[str, Any]) -> UsageRow:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from weir.store import Prices, Store
-from weir.store.history_report import RULES, percentiles
+from weir.store.history_report import percentiles
+from weir.store.workload_sums import EVICTION_RULES
 
 from .fixtures import NOW_S, opened
 from .week import record_week
@@ -45,7 +46,7 @@ def test_report_equals_what_the_records_say(store: Store, by: str) -> None:
             waits.setdefault(key, []).append((found.row.first_started_s or 0.0) - found.row.submitted_s)
         if event.kind == "quota_met":
             reclaims.setdefault(key, []).append(float(str(event.numbers["waited_s"])))
-        if event.kind == "stopped" and event.numbers["rule"] in RULES:
+        if event.kind == "stopped" and event.numbers["rule"] in EVICTION_RULES:
             evicted[key] += 1
             lost[key] += float(str(event.numbers["lost_s"]))
     assert {key: row.waits for key, row in rows.items()} == {

@@ -1,9 +1,11 @@
 """The store on a PostgreSQL server, where $WEIR_TEST_POSTGRES names one: an address whose user may create databases."""
 
+import json
 import os
 import secrets
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from weir.model.queues import Queue
 from weir.store import Store, StoreFailed
 from weir.store.backup import backup
 
-from .fixtures import end, submitted
+from .fixtures import NOW_S, end, opened, submitted
+from .week import record_week
 
 SERVER = os.environ.get("WEIR_TEST_POSTGRES", "")
 pytestmark = pytest.mark.skipif(not SERVER, reason="WEIR_TEST_POSTGRES names no PostgreSQL server")
@@ -46,6 +49,26 @@ def test_everything_is_kept_and_found_again(url: str, tmp_path: Path) -> None:
         assert store.token(answer) == token
     finally:
         store.close()
+
+
+def test_history_equals_that_of_sqlite(url: str, tmp_path: Path) -> None:
+    store = Store(url, tmp_path / "postgres")
+    with opened(tmp_path / "sqlite") as sqlite:
+        for queue in sqlite.queues():
+            store.set_queue(queue)
+        for each in (store, sqlite):
+            record_week(each, NOW_S)
+        for days, by in product((0.3, 7, 365), ("project", "user", "type", "node")):
+            period = (NOW_S - days * 86400, NOW_S, by)
+            one, other = (
+                json.loads(
+                    each.history(*period, now_s=NOW_S).model_dump_json(),
+                    parse_float=lambda text: round(float(text), 3),
+                )
+                for each in (store, sqlite)
+            )
+            assert one == other
+    store.close()
 
 
 def test_second_server_on_one_database_is_refused(url: str, tmp_path: Path) -> None:

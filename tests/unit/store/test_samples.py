@@ -1,6 +1,6 @@
 """Use: sums by minute, hour and day that agree, and reports over any time."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from weir.state.events import WorkloadOutcome
 from weir.store import DeviceUsageSample, Retention, Store, UsageSample, UsageSamples, WorkloadUsageSample
 from weir.store.samples import _pieces, _spread
-from weir.store.tables import DAY, HOUR, MINUTE, SPANS, uses
+from weir.store.tables import DAY, HOUR, LONG_SPANS, MINUTE, pool_uses, uses
 from weir.store.usage import pieces
 
 from .fixtures import NOW_S, end, opened, submitted
@@ -103,7 +103,8 @@ def test_pieces_of_a_time_are_all_of_it_once(one_s: float, other_s: float, later
         assert since_s - first < MINUTE
     for span_s, from_s, to_s in found:
         assert from_s % span_s == to_s % span_s == 0
-        if span_s != DAY:
+        assert span_s in LONG_SPANS
+        if span_s < DAY:
             kept_s, above_s = {MINUTE: (KEEP.minutes_s, HOUR), HOUR: (KEEP.hours_s, DAY)}[span_s]
             assert from_s >= (now_s - kept_s) // above_s * above_s
 
@@ -126,8 +127,8 @@ def test_what_lasted_is_spread_over_its_time(
         "waiting_s": amount,
         "preempted": times,
     }
-    rows = _spread([row, row], parts, uses)
-    for span_s in SPANS:
+    rows = _spread([row, row], parts, uses, LONG_SPANS)
+    for span_s in LONG_SPANS:
         of_span = [each for each in rows if each["span_s"] == span_s]
         assert sum(each["waiting_s"] for each in of_span) == pytest.approx(2 * amount)
         assert sum(each["preempted"] for each in of_span) == 2 * times
@@ -164,13 +165,13 @@ def test_sums_agree_whatever_they_are_read_from(
         engine = store._database.engine
         assert engine is not None
         totals = []
-        for span_s in SPANS:
-            query = select(func.sum(uses.c.allocated_gpu_s)).where(uses.c.span_s == span_s)
+        for table, span_s in product((uses, pool_uses), LONG_SPANS):
+            query = select(func.sum(table.c.allocated_gpu_s)).where(table.c.span_s == span_s)
             totals.append(
                 store._database.read(lambda connection, q=query: connection.execute(q).scalar()) or 0.0
             )
         expected = sum(amount for *_, amount in moments)
-        assert totals == [pytest.approx(expected)] * 3
+        assert totals == [pytest.approx(expected)] * 8
         first, last = (FIRST_S + hour * HOUR for hour in sorted(hours))
         for later_s in (0, 2 * DAY):
             now_s = last + later_s

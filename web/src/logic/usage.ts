@@ -1,4 +1,5 @@
 import type { ChartPoint } from './chart'
+import { brief } from './format'
 
 /** Usage over a time, by one kind of key, as `weir report usage` has it. */
 export interface UsageRow {
@@ -13,11 +14,12 @@ export interface UsageRow {
   preempted: number
 }
 
-/** Percentiles of times in seconds; null without any. */
+/** Percentiles of times in seconds; null without any. Those of many are rounded to 2.5 %. */
 export interface WaitTimes {
   count: number
   p50_s: number | null
   p90_s: number | null
+  rounded: boolean
 }
 
 export interface HistoryRow extends UsageRow {
@@ -52,6 +54,12 @@ export function hours(gpu_s: number): string {
 /** A line of the mean number of GPUs of which this time is. */
 export const gpusOf = (points: History['points'], value: (point: History['points'][number]) => number): ChartPoint[] =>
   points.map((point) => ({ at_s: point.at_s + point.span_s / 2, value: value(point) / point.span_s }))
+
+/** P50 and P90 as people read them. */
+export function both({ count, p50_s, p90_s, rounded }: WaitTimes): string {
+  const time = (value: number | null) => (value === null ? '–' : brief(value))
+  return count ? `${rounded ? '≈ ' : ''}${time(p50_s)} / ${time(p90_s)}` : '–'
+}
 
 export const money = (value: number | null, currency: string | null): string =>
   value === null ? '–' : `${value.toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })} ${currency ?? ''}`.trim()
