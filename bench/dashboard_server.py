@@ -30,7 +30,7 @@ ROUND_S = 6.0
 JOBS, MANY_JOBS = 100_000, 1_000_000
 DAY_S = 86400.0
 REQUESTS = {
-    "Now: evictions": "events?kind=stopped&limit=8",
+    "Now: evictions": "events?kind=stopping&limit=8",
     "Workloads: first page": "workloads?limit=100",
     "Workloads: ended ones": "workloads?all=true&limit=100",
     "Workloads: failed ones": "workloads?status=failed&limit=100",
@@ -38,7 +38,7 @@ REQUESTS = {
     "Workloads: ended ones of a user": "workloads?all=true&user=user-007&limit=100",
     "Workloads: ended ones by a part of the name": "workloads?all=true&q=resnet-00012&limit=100",
     "Workload": "workloads/1000",
-    "Quotas": "queues",
+    "Quotas": "projects",
     "Nodes": "nodes",
     "Activity": "events?limit=100",
     "Activity: quotas met": "events?kind=quota_met&limit=100",

@@ -27,7 +27,7 @@ from weir.store.event_history import EventHistory
 from weir.store.queues import queues_of
 from weir.store.records import HistoryEvent
 from weir.store.tables import ENDED, LIVE, submissions, workloads
-from weir.store.workload_sums import KINDS, EndedWorkload, add_ends
+from weir.store.workload_sums import KINDS, EndTimes, add_ends
 
 WORKLOAD_RECORDS = (
     select(workloads, submissions)
@@ -178,9 +178,7 @@ class StoreJournal:
                 if end.cause.rule.value in TELL_OF_END:
                     sentence = plain
             events.append(HistoryEvent(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
-            ended.append(
-                EndedWorkload([key or "" for key in keys], submitted_s, end.first_started_s, end.at_s)
-            )
+            ended.append(EndTimes([key or "" for key in keys], submitted_s, end.first_started_s, end.at_s))
         if rows:
             connection.execute(_SET_END, rows)
             add_ends(connection, ended)

@@ -75,8 +75,8 @@ class WorkloadSum:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedWorkload:
-    """Facts of a workload that has ended. `keys` are its project, department, user and type."""
+class EndTimes:
+    """Times of a workload that has ended. `keys` are its project, department, user and type."""
 
     keys: Sequence[str]
     submitted_s: float
@@ -98,7 +98,7 @@ def lost_gpu_s(numbers: Mapping[str, Any]) -> float:
     return number_of(numbers, "lost_s") * number_of(numbers, "gpus")
 
 
-def add_ends(connection: Connection, ended: Iterable[EndedWorkload]) -> None:
+def add_ends(connection: Connection, ended: Iterable[EndTimes]) -> None:
     """Add workloads in the transaction that ends them."""
     additions: Additions = defaultdict(WorkloadSum)
     for workload in ended:
@@ -169,9 +169,7 @@ def fill(connection: Connection) -> None:
     additions: Additions = defaultdict(WorkloadSum)
     for row in _paged(connection, _WORKLOAD.where(workloads.c.state != LIVE), workloads.c.uid):
         if row.ended_s is not None:
-            _add_end(
-                additions, EndedWorkload(_keys_of(row), row.submitted_s, row.first_started_s, row.ended_s)
-            )
+            _add_end(additions, EndTimes(_keys_of(row), row.submitted_s, row.first_started_s, row.ended_s))
     counted = (
         select(events.c.id, events.c.kind, events.c.at_s, events.c.numbers, *(workloads.c[k] for k in KINDS))
         .select_from(events.join(workloads, workloads.c.uid == events.c.uid))
@@ -200,7 +198,7 @@ def _day(at_s: float) -> int:
     return int(at_s // DAY) * DAY
 
 
-def _add_end(additions: Additions, workload: EndedWorkload) -> None:
+def _add_end(additions: Additions, workload: EndTimes) -> None:
     submitted, ended = _day(workload.submitted_s), _day(workload.ended_s)
     first_s = workload.first_started_s
     bucket = None if first_s is None else bucket_of(first_s - workload.submitted_s)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 from tools import prefork
 
 from weir.local import fd_watcher
-from weir.local.server import health
+from weir.local.server import health, main
 from weir.service import control_thread
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store import StoreFailed
@@ -194,3 +195,13 @@ def test_a_stop_ends_though_a_thread_hangs(name: str, tmp_path: Path) -> None:
     assert log.count("stop_took_too_long") == 1
     assert name in log
     assert not (tmp_path / "home" / "server.json").exists()
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """A second segment over a kept connection would wait 40 ms."""
+    with (
+        main._listening("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
