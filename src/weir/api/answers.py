@@ -6,6 +6,7 @@ Answers hold plain numbers: seconds since the epoch, devices as floats, memory i
 
 from typing import Literal
 
+from weir.api.access import MemberPage, MemberRow, Role, ScopeRole, TokenMade, TokenPage, TokenRow
 from weir.api.workload_list import (
     Answer,
     EvictionRow,
@@ -29,6 +30,8 @@ __all__ = [
     "EventRow",
     "EvictionRow",
     "Explanation",
+    "MemberPage",
+    "MemberRow",
     "NodePage",
     "NodeRow",
     "Page",
@@ -41,6 +44,7 @@ __all__ = [
     "QuotaEffect",
     "QuotaPreview",
     "Role",
+    "ScopeRole",
     "SecretPage",
     "SecretRow",
     "SeriesAnswer",
@@ -59,7 +63,6 @@ __all__ = [
     "WorkloadPage",
     "WorkloadRow",
 ]
-Role = Literal["admin", "member"]
 
 
 class PodRow(Answer):
@@ -334,42 +337,11 @@ class AuditPage(Page):
     items: list[AuditRow]
 
 
-class TokenMade(Answer):
-    """A new token; only this answer shows its text."""
-
-    id: int
-    token: str
-    user: str
-    role: Literal["admin", "member"]
-    projects: list[str] = []
-    label: str = ""
-    expires_s: float | None = None
-
-
 class DashboardLink(Answer):
     """A link that signs in to the dashboard, once. `path` is on the address of the pool."""
 
     path: str
     expires_s: float
-
-
-class TokenRow(Answer):
-    """A token in a list, without its secret."""
-
-    id: int
-    user: str
-    role: Literal["admin", "member"]
-    projects: list[str] = []
-    created_s: float | None = None  # when its text was made
-    label: str = ""
-    expires_s: float | None = None
-    used_s: float | None = None  # when it was last used, to the minute
-
-
-class TokenPage(Page):
-    """A page of tokens."""
-
-    items: list[TokenRow]
 
 
 WhyAnswer.model_rebuild()

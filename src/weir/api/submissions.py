@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from weir.api.answers import Role, Type
+from weir.api.answers import Role, ScopeRole, Type
 from weir.api.short_forms import gathered, words_of
 from weir.scenario_io.scalars import Name, Priority, Span
 from weir.scenario_io.specs import Count, Entry, PodsEntry, TopologyRequestEntry
@@ -58,6 +58,12 @@ class TokenRotated(Entry):
     """Request for a new text of a token. `expires` is its lifetime; by default that of the old text."""
 
     expires: Span | None = None
+
+
+class MemberAsked(Entry):
+    """Role of a member of a department or project."""
+
+    role: ScopeRole = "member"
 
 
 class PriorityAsked(Entry):

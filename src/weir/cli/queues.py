@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
 from weir.cli.formatting import amount, lasting, number
+from weir.cli.members import members_app
 from weir.cli.outputs import OutputOption, WatchOption, show
 from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
 from weir.cli.quotas import Kind, put
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 project = App(name="project", help="Create, set, list and delete projects, which hold quotas.")
 department = App(name="department", help="Create, set, list and delete departments, which hold projects.")
+
+project.command(members_app("project"))
+department.command(members_app("department"))
 
 
 def _gpus(amounts: dict[str, float], missing: str) -> str:

@@ -39,6 +39,7 @@ def create(
     /,
     *,
     admin: Annotated[bool, Parameter(negative=())] = False,
+    role: Annotated[Literal["viewer", "member", "lead"], Parameter(name=("--role", "-r"))] = "member",
     project: Annotated[Sequence[str], Parameter(name=("--project", "-p"), negative=())] = (),
     label: str = "",
     expires: str | None = None,
@@ -52,6 +53,8 @@ def create(
         The person; yourself by default.
     admin
         Make the person an administrator, who may do everything in every project.
+    role
+        viewer (sees details), member (submits) or lead (manages all work) of the projects.
     project
         A project of the person. Repeat it for more projects.
     label
@@ -68,7 +71,7 @@ def create(
         return 2
     with connect() as pool:
         made = pool.make_token(
-            user, role="admin" if admin else "member", projects=project, label=label, expires=expires
+            user, role="admin" if admin else role, projects=project, label=label, expires=expires
         )
     return _print(made, output)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
 
@@ -11,11 +12,33 @@ if TYPE_CHECKING:
     from weir.api import answers as model
     from weir.client.submissions import Amount
 
+Kind = Literal["projects", "departments"]
 _ALL = {"limit": "1000"}
 
 
 class AccessEndpoints:
-    """Calls about tokens."""
+    """Calls about members and tokens."""
+
+    @row_list
+    def members(self, name: str, *, kind: Kind = "projects") -> Call[RowPage[model.MemberRow]]:
+        """Return the members of a project or department, its own first, then those of departments above."""
+        from weir.api.answers import MemberPage
+
+        return Call("GET", _path(kind, name), form(MemberPage))
+
+    @endpoint
+    def set_member(
+        self, name: str, member: str, *, role: model.ScopeRole = "member", kind: Kind = "projects"
+    ) -> Call[model.MemberRow]:
+        """Give a user, a `@group` or `@everyone` a role in a project or department."""
+        from weir.api.answers import MemberRow
+
+        return Call("PUT", _path(kind, name, member), form(MemberRow), body={"role": role})
+
+    @endpoint
+    def remove_member(self, name: str, member: str, *, kind: Kind = "projects") -> Call[None]:
+        """Take the role of a user, a `@group` or `@everyone` away."""
+        return Call("DELETE", _path(kind, name, member), nothing)
 
     @row_list
     def tokens(self) -> Call[RowPage[model.TokenRow]]:
@@ -60,3 +83,7 @@ class AccessEndpoints:
     def revoke_token(self, number: int) -> Call[None]:
         """Make a token invalid."""
         return Call("DELETE", f"/tokens/{number}", nothing)
+
+
+def _path(kind: Kind, name: str, *member: str) -> str:
+    return "/".join(("", kind, quote(name, safe=""), "members", *(quote(each, safe="") for each in member)))

@@ -21,6 +21,7 @@ from weir.store.model_reports import history_by_model, usage_by_model
 from weir.store.records import (
     DeviceUsageSample,
     HistoryEvent,
+    MembershipRecord,
     RecordPage,
     Retention,
     StoredWorkload,
@@ -36,6 +37,7 @@ from weir.store.store import Store
 __all__ = [
     "DeviceUsageSample",
     "HistoryEvent",
+    "MembershipRecord",
     "NameTaken",
     "NoSuchQueue",
     "NoSuchToken",

@@ -9,6 +9,7 @@ from weir.store.codec import QUEUE, packed
 from weir.store.database import Database
 from weir.store.dialects import put
 from weir.store.errors import NoSuchQueue, QueueInUse, QueueUnsound
+from weir.store.memberships import without_scope
 from weir.store.tables import LIVE, queues, workloads
 from weir.store.tokens import without_project
 
@@ -68,6 +69,7 @@ class QueueTable:
             _refuse_if_used(connection, found[name], found, "can't be deleted")
             connection.execute(delete(queues).where(queues.c.name == name))
             without_project(connection, name)
+            without_scope(connection, name)
             return queues_of(connection)
 
         return self._database.write(work).result()

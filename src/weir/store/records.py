@@ -8,6 +8,9 @@ from weir.api.workload_list import WorkloadRow
 from weir.control.journal import WorkloadRecord
 
 Item = TypeVar("Item")
+TokenRole = Literal["admin", "lead", "member", "viewer"]
+ScopeRole = Literal["lead", "member", "viewer"]
+SubjectKind = Literal["user", "group", "everyone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class TokenRecord:
 
     id: int
     user: str
-    role: Literal["admin", "member"]
+    role: TokenRole
     projects: tuple[str, ...]
     created_s: float
     label: str = ""
@@ -76,6 +79,16 @@ class TokenRecord:
     def holds(self, now_s: float) -> bool:
         """Return True if it hasn't expired."""
         return self.expires_s is None or now_s < self.expires_s
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipRecord:
+    """Role of a user, of a group, or of everyone (with an empty name) in a department or project."""
+
+    scope: str
+    kind: SubjectKind
+    name: str
+    role: ScopeRole
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Literal
 
 from sqlalchemy import update
 
@@ -18,13 +17,16 @@ from weir.store.errors import NotSuspended
 from weir.store.event_history import EventHistory, filters
 from weir.store.history_report import HistoryReports, Prices
 from weir.store.journal import StoreJournal
+from weir.store.memberships import MembershipTable
 from weir.store.queues import QueueTable
 from weir.store.records import (
     HistoryEvent,
+    MembershipRecord,
     RecordPage,
     Retention,
     StoredWorkload,
     TokenRecord,
+    TokenRole,
     UsagePoint,
     UsageSamples,
     WorkloadFilter,
@@ -74,6 +76,7 @@ class Store:
         self._workloads = WorkloadTable(self._database)
         self._queues = QueueTable(self._database)
         self._tokens = TokenTable(self._database)
+        self._memberships = MembershipTable(self._database)
         self._uses = UsageTables(self._database, kept)
         self._usage = UsageReports(self._database, kept)
         self._reports = HistoryReports(self._database, kept, self._usage)
@@ -205,14 +208,30 @@ class Store:
         with self._tokens.changing:
             tree = self._queues.delete(name)
             self._tokens.project_deleted(name)
+            self._memberships.queue_deleted(name)
         return tree
 
-    # Tokens
+    # Access
+
+    @property
+    def memberships(self) -> tuple[MembershipRecord, ...]:
+        """Return all memberships, from memory; each change makes a new tuple."""
+        return self._memberships.all
+
+    def set_membership(self, membership: MembershipRecord) -> None:
+        """Create a membership, or change its role. Raises NoSuchQueue, QueueUnsound (too many)."""
+        with self._tokens.changing:
+            self._memberships.set(membership)
+
+    def delete_membership(self, scope: str, kind: str, name: str) -> bool:
+        """Delete a membership; return False if there was none."""
+        with self._tokens.changing:
+            return self._memberships.delete(scope, kind, name)
 
     def make_token(
         self,
         user: str,
-        role: Literal["admin", "member"],
+        role: TokenRole,
         projects: Sequence[str] = (),
         *,
         text: str | None = None,

@@ -128,6 +128,15 @@ tokens = Table(
     sqlite_autoincrement=True,
 )
 
+memberships = Table(
+    "memberships",
+    metadata,
+    Column("scope", String, primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("role", String, nullable=False),
+)
+
 events = Table(
     "events",
     metadata,

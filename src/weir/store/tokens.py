@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from weir.store.database import Database
 from weir.store.errors import NoSuchQueue, NoSuchToken
-from weir.store.records import TokenRecord
+from weir.store.records import TokenRecord, TokenRole
 from weir.store.tables import queues, tokens
 
 PREFIX = "weir_"
@@ -26,8 +26,6 @@ LENGTH_LEAST = 20
 USED_EVERY_S = 60.0
 """How exactly the last use of a token is known: requests in between change nothing."""
 _SET_USED = update(tokens).where(tokens.c.id == bindparam("of_id")).values(used_s=bindparam("at_s"))
-
-Role = Literal["admin", "member"]
 
 
 class TokenTable:
@@ -44,7 +42,7 @@ class TokenTable:
     def make(
         self,
         user: str,
-        role: Role,
+        role: TokenRole,
         projects: Sequence[str],
         text: str | None,
         label: str = "",

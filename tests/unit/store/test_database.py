@@ -294,7 +294,7 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
         store.journal.keep([ReserveNomination(nomination)], {})
     with sqlite3.connect(tmp_path / "weir.db") as before:
         before.execute("ALTER TABLE workloads RENAME COLUMN nomination TO promised")
-        for table in ("workload_sums", "pool_uses"):
+        for table in ("workload_sums", "pool_uses", "memberships"):
             before.execute(f"DROP TABLE {table}")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")

@@ -9,6 +9,10 @@ const DONE: Record<Act, string> = { stop: 'stopped', suspend: 'suspended', resum
 
 export const mayActIn = (person: Person, project: string): boolean => person.is_admin || person.projects.includes(project)
 
+/** Return True if a person may stop, suspend and resume a workload: their own, or any as a lead. */
+export const mayControl = (person: Person, row: Row): boolean =>
+  person.is_admin || person.roles?.[row.project] === 'lead' || (row.user === person.user && row.project in (person.roles ?? {}))
+
 /** Return True if an act makes sense for a workload in its state; the pool has the last word. */
 export function fits(act: Act, row: Row): boolean {
   const over = OVER.has(row.status)

@@ -90,7 +90,10 @@ export interface PoolState {
 export interface Person {
   user: string
   is_admin: boolean
+  /** Where they may submit. */
   projects: string[]
+  /** Role by department and project. */
+  roles?: Record<string, string>
   proof?: string | null
 }
 

@@ -6,7 +6,7 @@ Both checks need the pool: the project's settings and the nodes.
 from collections.abc import Sequence
 
 from weir.engine.infeasible import NodeRefusals, amount_phrase, sentence_of
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.problem_details import FieldErrors
 from weir.model.nodes import Node
 from weir.model.queues import Queue
@@ -22,7 +22,7 @@ _TEMPORARY = {"devices in use by others"}
 
 def highest_priority(queue: Queue, person: Person) -> int:
     """Return the highest priority that a person may give a workload of a project."""
-    if person.is_admin:
+    if may(person, Action.EXCEED_LIMITS):
         return PRIORITY_MAX
     default = DEFAULT_MAX_PRIORITY if queue.max_priority is None else queue.max_priority
     return queue.max_priority_of.get(person.user, default)

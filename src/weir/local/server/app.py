@@ -10,7 +10,8 @@ from weir import __version__
 from weir.local.server import problem_details
 from weir.local.server.audit import AuditLog
 from weir.local.server.audit_middleware import AuditMiddleware
-from weir.local.server.auth import Authenticator, Person, hash_of_header
+from weir.local.server.auth import Authenticator, hash_of_header
+from weir.local.server.authorization import Person
 from weir.local.server.connections import keep
 from weir.local.server.dashboard import browser_requests, page_files
 from weir.local.server.dashboard import routes as dashboard
@@ -25,6 +26,7 @@ from weir.local.server.routes import (
     audit_log,
     checkpoints,
     history,
+    members,
     nodes,
     pool_state,
     queues,
@@ -160,6 +162,7 @@ def create_schema_app() -> FastAPI:
         checkpoints,
         queues,
         quota_previews,
+        members,
         secrets,
         history,
         nodes,

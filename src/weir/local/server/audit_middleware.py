@@ -8,7 +8,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weir.local.server.audit import AuditLog, Outcome
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Person
 from weir.local.server.peers import peer_of
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -8,8 +8,8 @@ own, in a file that only its owner can read.
 import os
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from hmac import compare_digest
@@ -19,6 +19,7 @@ from typing import Protocol
 from fastapi import Request
 
 from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.authorization import Person, Role
 from weir.local.server.peers import PeerCredentials
 from weir.local.server.problem_details import RequestRefused
 from weir.store.records import TokenRecord
@@ -29,25 +30,8 @@ _UID = "uid:"
 _SAY_WHO = "Set WEIR_TOKEN; an administrator creates tokens with `weir token create`."
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A requester and the projects they may act in; an administrator may act in all.
-
-    `token`: the number of their token, with its label; None for a peer of a socket and the token in the home.
-    `uid`, `groups`: of their Unix account, for a peer of a socket.
-    """
-
-    user: str
-    is_admin: bool
-    projects: frozenset[str] = frozenset()
-    token: int | None = None
-    label: str = ""
-    uid: int | None = None
-    groups: frozenset[str] = frozenset()
-
-    def may_act_in(self, project: str | None) -> bool:
-        """Return True if the person may act in a project and see all of it."""
-        return self.is_admin or project in self.projects
+RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
+"""Returns the role of a user with some groups in each scope."""
 
 
 class TokenLookup(Protocol):
@@ -72,10 +56,12 @@ class Authenticator:
         clock: Callable[[], float] = time.time,
         *,
         accounts: PoolAccounts,
+        roles: RoleLookup,
     ) -> None:
         self._clock = clock
         self._admin = token_hash(admin_token)
         self._accounts = accounts
+        self._roles = roles
         self._admin_person = Person(accounts.owner, is_admin=True)
         self._tokens = tokens
 
@@ -114,7 +100,9 @@ class Authenticator:
             raise RequestRefused(401, f"This token expired at {day}: ask an administrator for a new one.")
         self._accounts.check_token_user(row.user)
         self._tokens.token_used(row.id, now_s)
-        return Person(row.user, row.role == "admin", frozenset(row.projects), row.id, row.label)
+        is_admin = row.role == "admin"
+        roles = {} if is_admin else dict.fromkeys(row.projects, Role[row.role.upper()])
+        return Person(row.user, is_admin, roles, row.id, row.label)
 
     def _peer(self, uid: int) -> Person:
         """Return the person of a user id of this machine."""
@@ -132,7 +120,9 @@ class Authenticator:
             raise RequestRefused(
                 403, f"User id {uid} has no account on this machine: ask its administrator for one."
             )
-        return Person(account.name, accounts.is_admin(account), uid=uid, groups=account.groups)
+        is_admin = accounts.is_admin(account)
+        roles = {} if is_admin else self._roles(account.name, account.groups)
+        return Person(account.name, is_admin, roles, uid=uid, groups=account.groups)
 
 
 def hash_of_header(authorization: str) -> str:
@@ -157,26 +147,6 @@ def person_of(request: Request) -> Person:
     """Return the requester that authentication has found."""
     found: Person = request.state.person
     return found
-
-
-def require_admin(person: Person) -> None:
-    """Refuse everyone but administrators.
-
-    Raises:
-        Refused: they are none.
-    """
-    if not person.is_admin:
-        raise RequestRefused(403, "Only an administrator may do this.")
-
-
-def require_project(person: Person, project: str) -> None:
-    """Refuse a person who may not act in a project.
-
-    Raises:
-        Refused: they may not.
-    """
-    if not person.may_act_in(project):
-        raise RequestRefused(403, f"Your token isn't valid for project {project}.")
 
 
 def admin_token(home: Path) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from weir.api.answers import Answer
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 
 Change = tuple[str, Answer, str | None]
 """A change: its kind, the object, and the project that may see it."""
@@ -50,7 +50,9 @@ class StreamReader:
 
     def give(self, messages: Sequence[StreamMessage]) -> None:
         """Have these sent."""
-        mine = [each for each in messages if each.project is None or self._person.may_act_in(each.project)]
+        mine = [
+            each for each in messages if each.project is None or may(self._person, Action.VIEW, each.project)
+        ]
         if len(self.queue) + len(mine) > BEHIND_MOST:
             self.cut_off = True
             self.queue.clear()

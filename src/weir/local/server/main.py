@@ -140,7 +140,9 @@ def _serve(
     )
     pool.checks["use"] = lambda: uses.trouble
     pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
-    server = PoolServer(pool, Authenticator(token, store, pool.clock, accounts=pool.accounts), stream, audit)
+    roles = pool.memberships.roles_of
+    authenticator = Authenticator(token, store, pool.clock, accounts=pool.accounts, roles=roles)
+    server = PoolServer(pool, authenticator, stream, audit)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
     places = [home, settings.socket_path.parent] if settings.installed else [home]
     try:
@@ -150,8 +152,8 @@ def _serve(
         _write_place(home, url, None if own is None else home_socket.SOCKET_FILE)
         if settings.installed:
             _write_place(settings.socket_path.parent, url, home_socket.SOCKET_FILE, mode=0o644)
-        details = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
-        audit.write(details=details)
+        act = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
+        audit.write(details=act)
         _greet(tell, url, home, machine, pool.inventory.projects)
         tell(whom_it_serves(settings, pool.accounts))
         server.run(sockets if own is None else [*sockets, own])

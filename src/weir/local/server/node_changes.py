@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from weir.control.port import NodeDrained
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Person
 from weir.local.server.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
 from weir.local.server.node_drain import NodeDrain, read_drain, write_drain
 from weir.local.server.pool_state import PoolState

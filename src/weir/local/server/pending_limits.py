@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from weir.api.answers import WorkloadRow
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits
 
@@ -38,7 +38,7 @@ class PendingLimits:
         Raises:
             Refused: the person or the project has as many pending workloads as one may.
         """
-        if not person.is_admin:
+        if not may(person, Action.EXCEED_LIMITS):
             self._check(person.user, project)
         place = (person.user, project)
         self._reserved.append(place)

@@ -21,14 +21,15 @@ from weir.control.port import CancelRequested
 from weir.local import persistent_clock
 from weir.local.pod_records import JobMessage
 from weir.local.server import submissions
-from weir.local.server.account_mode import PoolAccounts
-from weir.local.server.auth import Person, require_project
+from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.authorization import Action, Person, require
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.control_hooks import PoolControlHooks
 from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.health import Health, Probe, Trouble
+from weir.local.server.memberships import Memberships
 from weir.local.server.metric_series import REPORTED
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.pending_limits import PendingLimits
@@ -56,7 +57,7 @@ from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
 from weir.state.events import PodKey, WorkloadSuspended
-from weir.store import HistoryEvent, NameTaken, Store
+from weir.store import HistoryEvent, MembershipRecord, NameTaken, Store
 
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
@@ -81,11 +82,14 @@ class PoolService(PoolState):
         limits: ServerLimits | None = None,
         accounts: PoolAccounts | None = None,
     ) -> None:
+        accounts = PoolAccounts() if accounts is None else accounts
         if not store.queues():
             _create_default_project(store, node, clock or Clock())
+            if accounts.mode is AccountMode.UNIX_ACCOUNTS:
+                store.set_membership(MembershipRecord(DEFAULT_PROJECT, "everyone", "", "member"))
         super().__init__(store, node, policy, stream, home=home, clock=clock)
         self.limits = ServerLimits() if limits is None else limits
-        self.accounts = PoolAccounts() if accounts is None else accounts
+        self.accounts = accounts
         self.workers = Workers()
         self.prices = GpuPrices()
         self.hides_others = False  # hide names of others' work, and usage by person, from members
@@ -100,6 +104,7 @@ class PoolService(PoolState):
         self.deadline = ShutdownDeadline()
         self.suggesting = SuggestionQueue()
         self.pending_limits = PendingLimits(self.limits, lambda: list(self.view.rows.values()))
+        self.memberships = Memberships(self)
         self.queue_changes = QueueChanges(self)
         self.node_changes = NodeChanges(self, self.control_thread)
         self._stop_listening = store.listen(self._on_stored_events)
@@ -181,7 +186,7 @@ class PoolService(PoolState):
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
         if submission.project in self.inventory.of:
-            require_project(person, submission.project)
+            require(person, Action.SUBMIT, submission.project)
             await self.secrets.check(submission)
         if submission.name in self.view.workloads:  # over in the store perhaps, and not yet in control
             raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
@@ -273,6 +278,9 @@ class PoolService(PoolState):
     async def resume(self, name: str, person: Person) -> WorkloadRow:
         """Let a suspended workload go on."""
         name = await self._workload_to_change(name, person)
+        line = self.view.workloads.get(name)
+        if line is not None:
+            require(person, Action.SUBMIT, line.spec.project)
         await self.secrets.check_resumed(name)
         record = await asyncio.wrap_future(self.store.resume_soon(name))
         self._add_event(
@@ -304,12 +312,12 @@ class PoolService(PoolState):
         name = live_name(self.view, word)
         line = self.view.workloads.get(name)
         if line is not None:
-            require_project(person, line.spec.project)
+            require(person, Action.CONTROL, line.spec.project, owner=line.spec.user)
             return name
         found = await asyncio.to_thread(find_workload, self.store, word)
         if found is None:
             raise unknown_workload(word)
-        require_project(person, found.row.project)
+        require(person, Action.CONTROL, found.row.project, owner=found.row.user)
         if found.row.name != word and found.row.ended_s is not None:
             raise RequestRefused(409, f"Workload {word}, {found.row.name}, is over already.")
         return found.row.name

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from weir.control.clock import Clock
-from weir.local.server.auth import Person, require_project
+from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_drain import with_drained
@@ -91,15 +91,22 @@ class PoolState:
         Workloads of a former project of the same name aren't this project's.
         """
         made_s = self.created_at((project,)).get(project, 0.0)
-        return person.is_admin or (person.may_act_in(project) and submitted_s >= made_s)
+        return may(person, Action.ADMINISTER) or (may(person, Action.VIEW, project) and submitted_s >= made_s)
 
-    def require_visible(self, person: Person, project: str, submitted_s: float) -> None:
-        """Refuse a person who may not see all of a workload.
+    def require_visible(
+        self,
+        person: Person,
+        project: str,
+        submitted_s: float,
+        action: Action = Action.VIEW,
+        owner: str | None = None,
+    ) -> None:
+        """Refuse a person who may not see a workload, or a part of it that needs more than that.
 
         Raises:
             Refused: they may not.
         """
-        require_project(person, project)
+        require(person, action, project, owner=owner)
         if not self.may_see(person, project, submitted_s):
             raise RequestRefused(403, f"It belongs to a former project {project}: ask an administrator.")
 

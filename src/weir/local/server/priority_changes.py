@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from weir.control.journal import WorkloadRecord
 from weir.local.server.admission import check_priority
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Person
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import PoolInventory
 from weir.local.server.problem_details import FieldErrors

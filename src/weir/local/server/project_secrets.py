@@ -14,7 +14,7 @@ from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
 from weir.control.port import Fact, PodExit, PodExited
 from weir.local import secret_files
-from weir.local.server.auth import Person, require_project
+from weir.local.server.authorization import Action, Person, require
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused
 from weir.state.events import WorkloadSuspended
@@ -36,6 +36,7 @@ class ProjectSecrets:
         self._pool = pool
         self._home = str(pool.home)
         self._changing = threading.Lock()
+        self._in_turn = asyncio.Lock()
         self._lacking: dict[str, str] = {}  # workloads that run and couldn't start again, with the reason
 
     # Changes of members
@@ -53,14 +54,19 @@ class ProjectSecrets:
             text = f"name: {name[:80]!r} can't be one; write at most 63 letters, digits and any of . _ -"
             raise RequestRefused(422, text, [{"field": "name", "message": text}])
         secret: dict[str, object] = {"value": value, "set_s": self._pool.clock(), "by": person.user}
-        await asyncio.to_thread(self._put, project, name, secret)
+        async with self._in_turn:
+            await self._check_owner(project, name, person)
+            await asyncio.to_thread(self._put, project, name, secret)
         await self._look_again(project)
         return _row(name, secret)
 
     async def delete(self, project: str, name: str, person: Person) -> None:
         """Delete a secret; pending workloads that name it are suspended."""
         self._check_project(project, person)
-        if not await asyncio.to_thread(self._put, project, name, None):
+        async with self._in_turn:
+            await self._check_owner(project, name, person)
+            is_deleted = await asyncio.to_thread(self._put, project, name, None)
+        if not is_deleted:
             raise RequestRefused(
                 404, f"Project {project} has no secret {name[:80]}; `weir secret list` shows which it has."
             )
@@ -80,7 +86,14 @@ class ProjectSecrets:
     def _check_project(self, project: str, person: Person) -> None:
         if project not in self._pool.inventory.projects:
             raise RequestRefused(404, f"There is no project {project[:80]}.")
-        require_project(person, project)
+        require(person, Action.USE_SECRETS, project)
+
+    async def _check_owner(self, project: str, name: str, person: Person) -> None:
+        """Refuse to change a secret that someone else set, unless the person leads the project."""
+        found = await asyncio.to_thread(self._read, project)
+        if name in found:
+            setter = found[name].get("by")
+            require(person, Action.CHANGE_SECRET, project, owner=None if setter is None else str(setter))
 
     # Needs of workloads
 

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from weir.api.answers import QueueDeleted, QueueRow, TokenRow
 from weir.control.clock import Clock
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Person
+from weir.local.server.delegated_quotas import check_scope, check_within
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import PoolInventory, check_name, pool_inventory
 from weir.local.server.problem_details import FieldErrors, RequestRefused
@@ -54,7 +55,11 @@ class QueueChanges:
         pool = self._pool
         async with self._lock:
             inventory = pool.inventory
+            before = inventory.of.get(name)
+            parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
+            check_scope(person, {parent, *(() if before is None else (before.parent,))})
             queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
+            check_within(person, before, queue, inventory.queues)
             new = name not in inventory.of
             if new:  # of a former project whose deletion broke off
                 await asyncio.to_thread(pool.secrets.forget, name)
@@ -74,6 +79,7 @@ class QueueChanges:
         async with self._lock:
             inventory = pool.inventory
             queue = inventory.of.get(name)
+            check_scope(person, [None if queue is None else queue.parent])
             if queue is None or queue.is_project != is_project:
                 raise RequestRefused(404, f"There is no {noun} {name}.")
             followed = following_departments(None, name, inventory)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from urllib.parse import parse_qsl
 
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits
 
@@ -66,7 +66,7 @@ class RequestLimiter:
         Raises:
             Refused: the person has used up their share, with when to come again.
         """
-        if not person.is_admin:
+        if not may(person, Action.EXCEED_LIMITS):
             self._take(person.user, cost_of(method, path, query))
         is_stream = is_streaming(path, query)
         counts = self._streams if is_stream else self._open

@@ -1,6 +1,6 @@
 """Rights to run a workload again: its new user gets all it was submitted with, so they must be its reader."""
 
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.problem_details import RequestRefused
 from weir.store import StoredWorkload
 
@@ -23,7 +23,8 @@ def check_rerun(recorded: StoredWorkload, person: Person) -> None:
             f"Command and environment of {name} are removed (weir up --keep-details): submit it again.",
         )
     hidden = [key for key, _ in recorded.record.launch.environment if key not in SHELL_VARIABLES]
-    if hidden and not person.is_admin and person.user != user:
+    project = recorded.row.project
+    if hidden and not may(person, Action.READ_ENVIRONMENT, project, owner=user):
         raise RequestRefused(
             403,
             f"{name} was submitted by {user} with private values ({', '.join(hidden[:3])}): "

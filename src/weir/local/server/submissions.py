@@ -13,7 +13,7 @@ from pathlib import Path
 from weir.api.submissions import Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.admission import check_priority, check_size
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Person
 from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults

@@ -67,6 +67,10 @@ class UnixAccounts:
             found = self._found[which]
         return found.account
 
+    async def has_group(self, name: str) -> bool:
+        """Return True if a Unix group exists."""
+        return await asyncio.to_thread(_is_group, name)
+
     def known(self, which: int | str) -> UnixAccount | None:
         """Return the account as it was looked up last."""
         found = self._found.get(which)
@@ -96,6 +100,14 @@ def read_account(which: int | str) -> UnixAccount | None:
         with suppress(KeyError):
             names.add(grp.getgrgid(gid).gr_name)
     return UnixAccount(entry.pw_name, entry.pw_uid, entry.pw_dir, frozenset(names))
+
+
+def _is_group(name: str) -> bool:
+    try:
+        grp.getgrnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def own_user() -> str:

@@ -18,6 +18,7 @@ from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.app import create_app
 from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.event_stream import EventStream
+from weir.local.server.peers import PEER, PeerCredentials
 from weir.local.server.pool import PoolService
 from weir.local.server.server_limits import ServerLimits
 from weir.model.policy import Policy
@@ -40,8 +41,19 @@ class Standing:
             transport=self.transport, base_url="http://pool", headers={"Authorization": f"Bearer {token}"}
         )
 
-    async def member(self, *projects: str, user: str = "mia") -> httpx.AsyncClient:
-        made = await self.admin.post("/api/v1/tokens", json={"user": user, "projects": list(projects)})
+    def peer(self, uid: int) -> httpx.AsyncClient:
+        """Return a client whose requests come over a Unix socket from a user."""
+        app = self.transport.app
+
+        async def with_peer(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, "state": {PEER: PeerCredentials(1, uid)}}, receive, send)
+
+        transport = httpx.ASGITransport(with_peer, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://pool")
+
+    async def member(self, *projects: str, user: str = "mia", role: str = "member") -> httpx.AsyncClient:
+        body = {"user": user, "role": role, "projects": list(projects)}
+        made = await self.admin.post("/api/v1/tokens", json=body)
         assert made.status_code == 201, made.text
         return self.asks(made.json()["token"])
 
@@ -123,7 +135,9 @@ async def standing(
         refused=pool.refused,
     )
     pool.start(backend)
-    app = create_app(pool, Authenticator(token, store, pool.clock, accounts=pool.accounts))
+    app = create_app(
+        pool, Authenticator(token, store, pool.clock, accounts=pool.accounts, roles=pool.memberships.roles_of)
+    )
     stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
     try:
         await stands.until_true(lambda _: True, "status")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from weir.api.answers import Explanation, WorkloadRow
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Person, Role
 from weir.local.server.dashboard.live_frames import (
     COLUMNS,
     GZIP_HEADER,
@@ -118,7 +118,7 @@ async def test_reader_that_falls_behind_gets_the_list_again(stands: Standing) ->
 
 async def test_member_gets_no_event_of_another_project(stands: Standing) -> None:
     await stands.project("secret", 1)
-    member = Person("mia", is_admin=False, projects=frozenset({"default"}))
+    member = Person("mia", is_admin=False, roles={"default": Role.MEMBER})
     async with reading(stands, member) as (page, _), reading(stands, ADMIN) as (all_, _):
         await stands.submit("true", project="secret", name="hidden")
         await stands.submit("true", name="open")

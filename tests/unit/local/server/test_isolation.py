@@ -123,11 +123,11 @@ async def test_the_administrators_token_is_for_one_pair_of_eyes(stands: Standing
 
 
 async def test_streams_tell_members_of_their_projects_events_only(stands: Standing) -> None:
-    from weir.local.server.auth import Person
+    from weir.local.server.authorization import Person, Role
 
     await stands.project("mine", 2)
     await stands.project("theirs", 2)
-    joined = stands.pool.stream.join(Person("mia", False, frozenset({"mine"})), None)
+    joined = stands.pool.stream.join(Person("mia", False, {"mine": Role.MEMBER}), None)
     assert joined is not None
     reader, _ = joined
     await stands.submit("true", project="theirs", name="other")

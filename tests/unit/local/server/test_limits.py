@@ -12,7 +12,7 @@ import pytest
 
 from weir.api.answers import WorkloadRow
 from weir.local.server import worker_threads
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Person, Role
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter, SuggestionQueue, cost_of
@@ -25,7 +25,7 @@ from .in_process_server import SMALL, Standing, standing
 
 ROOT = Path(__file__).parents[4]
 ADMIN = Person("root", is_admin=True)
-MIA, BEN = (Person(user, is_admin=False, projects=frozenset({"default"})) for user in ("mia", "ben"))
+MIA, BEN = (Person(user, is_admin=False, roles={"default": Role.MEMBER}) for user in ("mia", "ben"))
 SUBMISSION = {"project": "default", "command": ["sleep", "3600"], "pods": [{"gpus": 1, **SMALL}]}
 
 

@@ -133,7 +133,7 @@ async def test_priority_is_changed_up_to_the_highest_of_the_person(tmp_path: Pat
         await stands.submit(name="fills", gpus=4)
         await stands.until("fills", "running")
         await stands.submit(name="asks", gpus=4)
-        member, other = await stands.member("default"), await stands.member(user="tom")
+        member, other = await stands.member("default", role="lead"), await stands.member(user="tom")
         path = "/api/v1/workloads/asks/priority"
         refused = await member.post(path, json={"priority": 81})
         assert refused.status_code == 422

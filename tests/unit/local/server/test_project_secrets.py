@@ -17,7 +17,7 @@ PRINTS = ["sh", "-c", 'test "$KEY" = "$EXPECTED" && echo it fits']
 
 async def test_job_gets_the_value_and_nothing_else_holds_it(stands: Standing) -> None:
     await stands.project("vision", 2)
-    mia = await stands.member("vision")
+    mia = await stands.member("vision", role="lead")
     path = "/api/v1/projects/vision/secrets"
     set_ = await mia.put(f"{path}/wandb", json={"value": VALUE})
     assert (set_.status_code, set_.json()["user"]) == (200, "mia")

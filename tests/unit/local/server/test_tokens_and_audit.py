@@ -60,7 +60,11 @@ async def test_expired_token_is_refused_with_its_date(stands: Standing) -> None:
     assert row.expires_s is not None
     now_s = row.expires_s - 1.0
     authenticator = Authenticator(
-        stands.token, stands.pool.store, lambda: now_s, accounts=stands.pool.accounts
+        stands.token,
+        stands.pool.store,
+        lambda: now_s,
+        accounts=stands.pool.accounts,
+        roles=stands.pool.memberships.roles_of,
     )
     assert authenticator.person_with(token_hash(token["token"])).user == "mia"
     now_s = row.expires_s

@@ -13,7 +13,7 @@ from itertools import islice
 from pydantic_core import to_json
 
 from weir.api.answers import Answer, EventRow, NodeRow, QueueRow, WorkloadRow
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.dashboard.live_frames import (
     COLUMNS,
     GZIP_HEADER,
@@ -318,9 +318,9 @@ class LiveHub:
         made: dict[tuple[bool, frozenset[str]], bytes] = {}
         for reader in self._readers:
             person = reader.person
-            key = (person.is_admin, person.projects)
+            key = (may(person, Action.ADMINISTER), person.scopes)
             if key not in made:
-                mine = (row for row in events if row.project is None or person.may_act_in(row.project))
+                mine = (row for row in events if row.project is None or may(person, Action.VIEW, row.project))
                 texts = [answer_json(row) for row in islice(mine, EVENTS_MAX)]
                 parts = [("kind", b'"events"'), ("events", joined(texts))]
                 made[key] = compressed(frame(parts)) if texts else b""
@@ -334,7 +334,7 @@ class LiveHub:
             self._replay = replay
             packed = compressed(frame([("kind", b'"replay"'), ("replay", replay)]))
             for reader in self._readers:
-                if reader.person.is_admin:
+                if may(reader.person, Action.ADMINISTER):
                     reader.give(packed)
 
     async def _packed_whole(self) -> bytes:

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from weir.api.answers import Answer, DashboardLink
 from weir.local.server.audit_middleware import note
-from weir.local.server.auth import Authenticator, Person, token_hash
+from weir.local.server.auth import Authenticator, token_hash
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.dashboard.browser_requests import COOKIE, check_origin, session_cookie
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import SESSION_S, DashboardSessions
@@ -34,13 +35,18 @@ class DashboardPerson(Answer):
 
     user: str
     is_admin: bool
-    projects: list[str]
+    projects: list[str]  # where they may submit
+    roles: dict[str, str]  # by department and project
     proof: str | None = None  # what the page adds to each of its requests; told once
 
 
 def _person(person: Person, proof: str | None = None) -> DashboardPerson:
     return DashboardPerson(
-        user=person.user, is_admin=person.is_admin, projects=sorted(person.projects), proof=proof
+        user=person.user,
+        is_admin=may(person, Action.ADMINISTER),
+        projects=sorted(scope for scope in person.scopes if may(person, Action.SUBMIT, scope)),
+        roles={scope: role.word for scope, role in sorted(person.roles.items())},
+        proof=proof,
     )
 
 

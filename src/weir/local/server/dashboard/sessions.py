@@ -17,7 +17,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from structlog import get_logger
 
-from weir.local.server.auth import Authenticator, Person
+from weir.local.server.auth import Authenticator
+from weir.local.server.authorization import Person
 from weir.local.server.problem_details import RequestRefused
 
 FILE = "sessions.json"

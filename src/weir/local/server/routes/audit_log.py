@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from weir.api.answers import AuditPage, AuditRow
 from weir.local.server.audit import AuditLog
-from weir.local.server.auth import require_admin
+from weir.local.server.authorization import Action, require
 from weir.local.server.routes.common import Limit, Who, json_response, problems
 
 routes = APIRouter(prefix="/api/v1/audit", tags=["audit"])
@@ -26,7 +26,7 @@ async def read(
     path: Annotated[str, Query(max_length=300, description="Part of the path.")] = "",
 ) -> Response:
     """Return the newest requests that changed something, were refused, or read confidential data."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     audit: AuditLog = request.app.state.audit
     lines = await asyncio.to_thread(audit.read, limit, user=user, outcome=outcome, path=path)
     items = [row for line in lines if (row := _row(line)) is not None]

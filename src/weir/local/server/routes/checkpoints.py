@@ -8,7 +8,7 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 
 from weir.api.answers import CheckpointPage, CheckpointRow
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 
@@ -26,7 +26,7 @@ async def list_checkpoints(pool: ThePool, who: Who, limit: Limit = 100, after: A
 def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> CheckpointPage:
     rows: list[CheckpointRow] = []
     uids = sorted(_uids(pool.home / "checkpoints"), reverse=True)
-    if not who.is_admin:
+    if not may(who, Action.ADMINISTER):
         uids = [uid for uid in uids if _acts_on(pool, who, uid)]
     for uid in uids:
         if after is not None and uid >= after:
@@ -42,7 +42,7 @@ def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> Chec
 
 def _acts_on(pool: PoolService, who: Person, uid: int) -> bool:
     found = pool.store.workload_of(uid)
-    return found is not None and who.may_act_in(found.row.project)
+    return found is not None and may(who, Action.VIEW, found.row.project)
 
 
 def _uids(home: Path) -> Iterator[int]:

@@ -7,7 +7,8 @@ from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from weir.api.answers import Problem, WorkloadRow
-from weir.local.server.auth import Person, person_of
+from weir.local.server.auth import person_of
+from weir.local.server.authorization import Person
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import PROBLEM_JSON, RequestRefused
 from weir.local.server.workload_lookup import find_workload, unknown_workload

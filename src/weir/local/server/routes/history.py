@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from weir.api.answers import UsageReport
 from weir.api.history import By, HistoryReport
-from weir.local.server.auth import Person, require_admin
+from weir.local.server.authorization import Action, Person, require, visible
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
@@ -71,7 +71,7 @@ async def trace(pool: ThePool, who: Who, since: Since = None, until: Until = Non
         pool.store.trace,
         since_s,
         until_s,
-        projects=pool.created_at(pool.inventory.projects if who.is_admin else who.projects),
+        projects=pool.created_at(visible(who, pool.inventory.projects)),
         models={node.gpu_model for node in pool.inventory.nodes if node.gpu_model is not None},
     )
     return Response(text, media_type="text/csv; charset=utf-8")
@@ -93,7 +93,7 @@ def _period(
         Refused: it is no period, or the person may not read its sums.
     """
     if by == "user" and pool.hides_others:
-        require_admin(who)
+        require(who, Action.ADMINISTER)
     now_s, ahead_s = pool.clock(), pool.clock.ahead_s
     since_s = now_s - _WEEK_S if since is None else _moment("since", since, now_s, ahead_s)
     until_s = now_s if until is None else _moment("until", until, now_s, ahead_s)

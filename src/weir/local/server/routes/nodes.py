@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from weir.api.answers import NodePage, NodeRow, WorkloadPage
 from weir.api.submissions import DrainAsked, GpuDrainAsked
 from weir.local.server.audit_middleware import note
-from weir.local.server.auth import require_admin
+from weir.local.server.authorization import Action, require
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import read_as, read_body
 from weir.local.server.routes.common import (
@@ -51,7 +51,7 @@ async def node_workloads(name: str, pool: ThePool, _who: Who) -> Response:
 )
 async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Start nothing on a node from now on, and stop its workloads: they wait, with the run they saved."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
     note(request, node=name, reason=body.reason, keep_running=body.keep_running)
     await pool.node_changes.drain(name, body.reason, body.keep_running, who)
@@ -61,7 +61,7 @@ async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Respons
 @routes.post("/nodes/{name}/undrain", response_model=NodeRow, responses=problems(403, 404))
 async def undrain(name: str, pool: ThePool, who: Who) -> Response:
     """Let workloads start on a node again."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     await pool.node_changes.undrain(name, who)
     return json_response(await _row(pool, name))
 
@@ -74,7 +74,7 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
 )
 async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: Who) -> Response:
     """Start nothing on one GPU of a node from now on; the work that it runs goes on."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
     note(request, node=name, gpu=gpu, reason=body.reason)
     await pool.node_changes.drain_gpu(name, gpu, body.reason, who)
@@ -84,7 +84,7 @@ async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: W
 @routes.post("/nodes/{name}/gpus/{gpu}/undrain", response_model=NodeRow, responses=problems(403, 404, 422))
 async def undrain_gpu(name: str, gpu: int, pool: ThePool, who: Who) -> Response:
     """Let workloads start on a drained GPU again."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     await pool.node_changes.undrain_gpu(name, gpu, who)
     return json_response(await _row(pool, name))
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 
 from weir import __version__
 from weir.api.answers import EventPage, PoolStatus
-from weir.local.server.auth import require_admin
+from weir.local.server.authorization import Action, may, require
 from weir.local.server.event_log import event_row
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 from weir.local.server.workload_lookup import parse_uid
@@ -55,7 +55,7 @@ async def events(
         workload=workload if uid is None else None,
         uid=uid,
         project=project,
-        projects=None if who.is_admin else pool.created_at(who.projects),
+        projects=None if may(who, Action.ADMINISTER) else pool.created_at(who.scopes),
         kind=kind,
         after=position(after),
         limit=limit,
@@ -77,7 +77,7 @@ async def snapshot_of_pool(
     workloads: Annotated[bool, Query(description="False: the cluster alone, for replays.")] = True,
 ) -> Response:
     """Return the pool as a scenario; its first cycle makes the pool's next decisions."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     picture = await pool.query(cluster_facts)
     text = await asyncio.to_thread(
         snapshot if workloads else cluster_alone, picture, pool.policy, pool.clock()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import QuotaEffect, QuotaPreview
-from weir.local.server.auth import Person, require_admin
+from weir.local.server.authorization import Person
+from weir.local.server.delegated_quotas import check_scope
 from weir.local.server.pool import PoolService
 from weir.local.server.pool_inventory import PoolInventory
 from weir.local.server.problem_details import read_as, read_body
@@ -32,7 +33,6 @@ def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
         openapi_extra=takes(form, "The complete object, as it would be set."),
     )
     async def preview(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-        require_admin(who)
         entry = await read_body(request, lambda body: read_as(form, body, f"The {kind}"))
         return json_response(await _preview(pool, entry, name, who))
 
@@ -45,6 +45,9 @@ async def _preview(
     pool: PoolService, entry: DepartmentEntry | ProjectEntry, name: str, who: Person
 ) -> QuotaPreview:
     inventory = pool.inventory
+    before = inventory.of.get(name)
+    parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
+    check_scope(who, {parent, *(() if before is None else (before.parent,))})
     queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
     queues = parents_first([queue, *following_departments(queue, name, inventory)], inventory)
     async with pool.suggesting.turn(who):

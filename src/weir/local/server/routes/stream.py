@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from weir.local.server.authorization import Action, may
 from weir.local.server.metrics import MetricsSnapshot, exposition
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, problems
@@ -45,7 +46,7 @@ async def metrics(pool: ThePool, who: Who) -> Response:
         uses=pool.utilization,
         ready=pool.control_thread.trouble is None,
         readers=pool.stream.readers,
-        named=who.projects if pool.hides_others and not who.is_admin else None,
+        named=who.scopes if pool.hides_others and not may(who, Action.ADMINISTER) else None,
     )
     return Response(exposition(seen), media_type=_PROMETHEUS)
 

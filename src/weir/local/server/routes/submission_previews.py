@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from weir.api.answers import SubmissionPreview
 from weir.api.submissions import Submission
 from weir.local.server import submissions
-from weir.local.server.auth import require_project
+from weir.local.server.authorization import Action, require
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.service.cluster_copy import cluster_facts
@@ -32,7 +32,7 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
 
     asked, size = await read_body(request, parse)
     if asked.project in pool.inventory.of:
-        require_project(who, asked.project)
+        require(who, Action.SUBMIT, asked.project)
     if asked.name in pool.view.workloads:
         raise RequestRefused(409, f"A workload called {asked.name} isn't over yet: write another name.")
     check = partial(

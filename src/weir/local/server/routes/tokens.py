@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from weir.api.answers import TokenMade, TokenPage, TokenRow
 from weir.api.submissions import TokenAsked, TokenRotated
 from weir.local.server.audit_middleware import note
-from weir.local.server.auth import require_admin
+from weir.local.server.authorization import Action, may, require
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
@@ -39,7 +39,7 @@ EXPIRY_S_MOST = 3650 * 86400.0
 )
 async def make(request: Request, pool: ThePool, who: Who) -> Response:
     """Make a token; its text is returned only now."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
     user = who.user if asked.user is None else asked.user
     pool.accounts.check_token_user(user)
@@ -109,7 +109,7 @@ async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
             409,
             "To rotate the token in $WEIR_HOME/token, delete that file and restart the server.",
         )
-    return await _rotate(request, pool, who.token, may_extend=who.is_admin)
+    return await _rotate(request, pool, who.token, may_extend=may(who, Action.ADMINISTER))
 
 
 @routes.post(
@@ -120,7 +120,7 @@ async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
 )
 async def rotate(id: int, request: Request, pool: ThePool, who: Who) -> Response:  # noqa: A002 - see `delete`
     """Rotate a token: return its new text once; the old text becomes invalid."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     return await _rotate(request, pool, id, may_extend=True)
 
 
@@ -148,7 +148,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
 @routes.get("", response_model=TokenPage, responses=problems(403, 422))
 async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
     """Tokens, without their text."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     rows = pool.store.tokens()
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
@@ -171,7 +171,7 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
 @routes.delete("/{id}", status_code=204, responses=problems(403, 404, 422))
 async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the name in the path
     """Revoke a token: it becomes invalid at once."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     if not 0 <= id <= ID_MOST:
         raise RequestRefused(404, "There is no such token.")
     await asyncio.to_thread(pool.store.delete_token, id)

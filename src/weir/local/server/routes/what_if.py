@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.what_if import WhatIfAsked, WhatIfPage, WhatIfRow
 from weir.local.server.audit_middleware import note
-from weir.local.server.auth import require_admin
+from weir.local.server.authorization import Action, require
 from weir.local.server.problem_details import read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.service.cluster_copy import cluster_facts
@@ -24,7 +24,7 @@ routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"])
 )
 async def start(request: Request, pool: ThePool, who: Who) -> Response:
     """Begin to replay the pool's history, in a process of its own."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     asked = await read_body(request, lambda body: read_as(WhatIfAsked, body, "The replay"))
     now_s = pool.clock()
     since_s = max(0.0, now_s - asked.since)
@@ -45,7 +45,7 @@ async def start(request: Request, pool: ThePool, who: Who) -> Response:
 @routes.get("", response_model=WhatIfPage, responses=problems(403))
 async def list_replays(pool: ThePool, who: Who) -> Response:
     """Return replays, newest first."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     rows = await asyncio.to_thread(pool.what_if.all)
     return json_response(WhatIfPage(total=len(rows), items=rows))
 
@@ -53,12 +53,12 @@ async def list_replays(pool: ThePool, who: Who) -> Response:
 @routes.get("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
 async def replay(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
     """Return a replay: how far it is, and its result."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     return json_response(pool.what_if.of(id))
 
 
 @routes.delete("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
 async def cancel(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
     """Cancel a running replay, or delete the result of another."""
-    require_admin(who)
+    require(who, Action.ADMINISTER)
     return json_response(await pool.what_if.cancel(id))

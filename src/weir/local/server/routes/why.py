@@ -8,6 +8,7 @@ from weir.api.answers import WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import pending_reason
 from weir.local.server.admission import highest_priority
+from weir.local.server.authorization import Action, may
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.workload_lookup import live_name, unknown_workload
@@ -54,11 +55,11 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
             waiting=waiting,
             queues=queues,
         )
-        tries = status == "pending" and who.may_act_in(row.project)
+        tries = status == "pending" and may(who, Action.VIEW, row.project)
         with_usage = pool.policy.usage.k > 0
         return answer, cluster_facts(cluster, with_usage=with_usage) if tries else None
 
-    if row.status != "pending" or not who.may_act_in(row.project):
+    if row.status != "pending" or not may(who, Action.VIEW, row.project):
         answer, _ = await pool.query(read)
         return json_response(pool.on_wall_clock(answer))
     most = highest_priority(pool.inventory.of[row.project], who)
@@ -66,7 +67,7 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
         answer, picture = await pool.query(read)
         found = []
         if picture is not None:
-            projects = tuple(project for project in pool.inventory.of if who.may_act_in(project))
+            projects = tuple(each for each in pool.inventory.of if may(who, Action.SUBMIT, each))
             possible = SuggestionOptions(most, projects=projects)
             found = await asyncio.to_thread(suggestions, picture, pool.policy, name, possible)
     return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
@@ -91,7 +92,7 @@ async def decision(name: str, pool: ThePool, who: Who) -> Response:
     row = pool.view.row(name)
     if row is None:
         raise unknown_workload(name[:80])
-    if not who.may_act_in(row.project):
+    if not may(who, Action.VIEW, row.project):
         raise RequestRefused(403, f"{name} belongs to project {row.project}, and only its members see this.")
 
     def read(cluster: Cluster) -> ClusterFacts | None:

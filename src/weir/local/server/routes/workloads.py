@@ -20,7 +20,7 @@ from weir.api.answers import (
 from weir.api.submissions import PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.audit_middleware import note
-from weir.local.server.auth import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
 from weir.local.server.metric_series import REPORTED, UNITS
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
@@ -174,7 +174,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
         command=list(launch.command) or None,
-        env=_shown(launch, row.user, who),
+        env=_shown(launch, row.project, row.user, who),
         secrets=dict(launch.secrets),
         directory=launch.directory,
         pod_cpu=cpu,
@@ -189,11 +189,11 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     return json_response(pool.on_wall_clock(detail))
 
 
-def _shown(launch: LaunchSpec, user: str, who: Person) -> dict[str, str] | None:
+def _shown(launch: LaunchSpec, project: str, user: str, who: Person) -> dict[str, str] | None:
     """Return the environment as a member of the project may see it: values only of their own workloads."""
     if not launch.command:
         return None  # removed
-    if who.is_admin or who.user == user:
+    if may(who, Action.READ_ENVIRONMENT, project, owner=user):
         return dict(launch.environment)
     return dict.fromkeys((name for name, _ in launch.environment), HIDDEN)
 
@@ -292,7 +292,7 @@ async def logs(
         uid, spec = found.row.uid, found.record.workload
     else:
         uid, spec = line.uid, line.spec
-    pool.require_visible(who, spec.project, spec.submitted_s)
+    pool.require_visible(who, spec.project, spec.submitted_s, Action.READ_OUTPUT, spec.user)
     log = (
         WorkloadLog(pool.home, uid, spec)
         if pod == ALL_PODS

@@ -1,0 +1,58 @@
+"""Answers about the access of people: members and tokens."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from weir.api.workload_list import Answer, Page
+
+Role = Literal["admin", "lead", "member", "viewer"]
+ScopeRole = Literal["lead", "member", "viewer"]
+
+
+class MemberRow(Answer):
+    """A member of a department or project: a user, a @group or @everyone.
+
+    `scope` is where the role was given: the department or project itself, or a department above it.
+    """
+
+    member: str
+    role: ScopeRole
+    scope: str
+
+
+class MemberPage(Page):
+    """Page of the members of a department or project."""
+
+    items: list[MemberRow]
+
+
+class TokenMade(Answer):
+    """A new token; only this answer shows its text."""
+
+    id: int
+    token: str
+    user: str
+    role: Role
+    projects: list[str] = Field(default=[])
+    label: str = ""
+    expires_s: float | None = None
+
+
+class TokenRow(Answer):
+    """A token in a list, without its secret."""
+
+    id: int
+    user: str
+    role: Role
+    projects: list[str] = Field(default=[])
+    created_s: float | None = None  # when its text was made
+    label: str = ""
+    expires_s: float | None = None
+    used_s: float | None = None  # when it was last used, to the minute
+
+
+class TokenPage(Page):
+    """A page of tokens."""
+
+    items: list[TokenRow]

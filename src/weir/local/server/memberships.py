@@ -1,0 +1,185 @@
+"""Memberships: roles of people by their user name and their Unix groups, and changes of them.
+
+A role on a department holds for everything below it. A person has the highest of their roles in each scope.
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from weir.control.clock import Clock
+from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.authorization import Action, Person, Role, require
+from weir.local.server.pool_inventory import PoolInventory
+from weir.local.server.problem_details import RequestRefused
+from weir.model.queues import Queue
+from weir.service.control_thread import ControlThread
+from weir.store import HistoryEvent, MembershipRecord, Store
+from weir.store.records import ScopeRole
+
+EVERYONE = "@everyone"
+"""Subject that stands for every account of the machine."""
+PERSONS_MAX = 4096
+"""Persons whose roles are remembered."""
+_SUBJECT = re.compile(r"@?[^\s@/:-][^\s/:]{0,254}")
+Subject = tuple[str, str]
+"""Kind and name of a subject."""
+
+
+class SharedPool(Protocol):
+    """Parts of a pool that memberships need."""
+
+    inventory: PoolInventory
+    clock: Clock
+    store: Store
+    accounts: PoolAccounts
+    user_events: deque[HistoryEvent]
+    control_thread: ControlThread
+
+
+def effective_roles(
+    memberships: Iterable[MembershipRecord], user: str, groups: frozenset[str], queues: Iterable[Queue]
+) -> dict[str, Role]:
+    """Return the role of a user with some groups in each department and project.
+
+    `queues` has parents before children.
+    """
+    direct: dict[str, Role] = {}
+    for each in memberships:
+        is_theirs = (
+            each.kind == "everyone"
+            or (each.kind == "user" and each.name == user)
+            or (each.kind == "group" and each.name in groups)
+        )
+        if is_theirs:
+            role = Role[each.role.upper()]
+            direct[each.scope] = max(role, direct.get(each.scope, role))
+    roles: dict[str, Role] = {}
+    if not direct:
+        return roles
+    for queue in queues:
+        above = None if queue.parent is None else roles.get(queue.parent)
+        found = [role for role in (direct.get(queue.name), above) if role is not None]
+        if found:
+            roles[queue.name] = max(found)
+    return roles
+
+
+def parse_subject(text: str) -> Subject:
+    """Return kind and name of a subject: `mia`, `@group` or `@everyone`.
+
+    Raises:
+        RequestRefused: it can't be one.
+    """
+    if text == EVERYONE:
+        return "everyone", ""
+    if _SUBJECT.fullmatch(text) is None or not text.isprintable():
+        message = (
+            f"{text[:80]!r} is no member: write a user such as mia, a group such as @vision, or {EVERYONE}"
+        )
+        raise RequestRefused(422, message, [{"field": "member", "message": message}])
+    return ("group", text[1:]) if text.startswith("@") else ("user", text)
+
+
+def subject_text(membership: MembershipRecord) -> str:
+    """Return the subject of a membership as people write it."""
+    if membership.kind == "everyone":
+        return EVERYONE
+    return f"@{membership.name}" if membership.kind == "group" else membership.name
+
+
+class Memberships:
+    """Memberships of a pool. Belongs to the event loop."""
+
+    def __init__(self, pool: SharedPool) -> None:
+        self._pool = pool
+        self._seen: tuple[object, object] = (None, None)
+        self._roles: dict[tuple[str, frozenset[str]], Mapping[str, Role]] = {}
+
+    def roles_of(self, user: str, groups: frozenset[str]) -> Mapping[str, Role]:
+        """Return the role of a person in each department and project where they have one."""
+        memberships, queues = self._pool.store.memberships, self._pool.inventory.queues
+        if self._seen[0] is not memberships or self._seen[1] is not queues:
+            self._seen = (memberships, queues)
+            self._roles.clear()
+        key = (user, groups)
+        found = self._roles.get(key)
+        if found is None:
+            if len(self._roles) >= PERSONS_MAX:
+                self._roles.clear()
+            found = self._roles[key] = effective_roles(memberships, user, groups, queues)
+        return found
+
+    def members(self, scope: str, is_project: bool, person: Person) -> list[MembershipRecord]:
+        """Return the memberships of a department or project, its own first, then those of departments above.
+
+        Raises:
+            RequestRefused: there is no such scope, or the person may not see it.
+        """
+        self._check_scope(scope, is_project)
+        require(person, Action.VIEW, scope)
+        of, found = self._pool.inventory.of, []
+        here: str | None = scope
+        while here is not None:
+            found += [each for each in self._pool.store.memberships if each.scope == here]
+            here = of[here].parent
+        return found
+
+    async def set(
+        self, scope: str, is_project: bool, text: str, role: ScopeRole, person: Person
+    ) -> MembershipRecord:
+        """Give a user, a group or everyone a role.
+
+        Raises:
+            RequestRefused: the person may not, or there is no such scope, user or group.
+        """
+        self._check_scope(scope, is_project)
+        require(person, Action.MANAGE_MEMBERS, scope)
+        kind, name = parse_subject(text)
+        await self._check_subject(kind, name)
+        membership = MembershipRecord(scope, kind, name, role)  # type: ignore[arg-type]  # of parse_subject
+        await asyncio.to_thread(self._pool.store.set_membership, membership)
+        self._add_event(f"{person.user} makes {text} a {role} of {scope}.", scope, person)
+        return membership
+
+    async def remove(self, scope: str, is_project: bool, text: str, person: Person) -> None:
+        """Take a role away.
+
+        Raises:
+            RequestRefused: the person may not, or there is no such membership.
+        """
+        self._check_scope(scope, is_project)
+        require(person, Action.MANAGE_MEMBERS, scope)
+        kind, name = parse_subject(text)
+        if not await asyncio.to_thread(self._pool.store.delete_membership, scope, kind, name):
+            raise RequestRefused(404, f"{text} is no member of {scope} itself.")
+        self._add_event(f"{person.user} removes {text} from {scope}.", scope, person)
+
+    def _check_scope(self, scope: str, is_project: bool) -> None:
+        queue = self._pool.inventory.of.get(scope)
+        if queue is None or queue.is_project != is_project:
+            noun = "project" if is_project else "department"
+            raise RequestRefused(404, f"There is no {noun} {scope[:80]}.")
+
+    async def _check_subject(self, kind: str, name: str) -> None:
+        """Refuse a subject that this pool can't know."""
+        accounts = self._pool.accounts
+        if accounts.mode is AccountMode.PERSONAL:
+            raise RequestRefused(409, f"This pool is personal: it serves {accounts.owner} alone. {INSTALL}.")
+        if accounts.mode is AccountMode.SHARED_ACCOUNT:
+            raise RequestRefused(
+                409, "People of this pool have tokens: `weir token create USER -p PROJECT --role ROLE`."
+            )
+        if kind == "user" and await accounts.unix.get(name) is None:
+            raise RequestRefused(422, f"There is no user {name[:80]} on this machine: check the name.")
+        if kind == "group" and not await accounts.unix.has_group(name):
+            raise RequestRefused(422, f"There is no Unix group {name[:80]} on this machine: check the name.")
+
+    def _add_event(self, sentence: str, scope: str, person: Person) -> None:
+        pool = self._pool
+        project = scope if pool.inventory.of[scope].is_project else None
+        event = HistoryEvent(pool.clock(), "queue", sentence, project=project, numbers={"user": person.user})
+        pool.user_events.append(event)
+        pool.control_thread.wake()
