@@ -12,6 +12,7 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 from weir.local import cgroups
@@ -51,7 +52,12 @@ def serve_shared(config: dict[str, Any]) -> int:
         theirs.close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.send_signal(signal.SIGTERM))
-    return NodeProcess(site, pairs[0][0], pairs[1][0]).serve(process.pid)
+    code = NodeProcess(site, pairs[0][0], pairs[1][0]).serve(process.pid)
+    for group in site.groups.supervisors():
+        with suppress(OSError):  # pods run on in it
+            os.rmdir(group)
+            os.rmdir(os.path.dirname(group))
+    return code
 
 
 def _site(config: dict[str, Any]) -> tuple[Site, pwd.struct_passwd]:

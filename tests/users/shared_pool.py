@@ -1,0 +1,168 @@
+"""A pool for several users: `weir node` as root, its server as a user of its own, and people who ask it."""
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .installed_server import ask_socket
+
+LIMIT_S = 120.0
+ROOT = pwd.getpwuid(0)
+
+
+class SharedPool:
+    """The pool, and what its users do. `places` is a directory that every user can enter."""
+
+    def __init__(
+        self, places: Path, python: str, server: pwd.struct_passwd, gpu_files: Sequence[Path] = ()
+    ) -> None:
+        self.home = places / "home"
+        self.socket = places / "run" / "weir.sock"
+        self.python = python
+        self.server_user = server
+        options = [f"--gpu-file={each}" for each in gpu_files]
+        self._command = [
+            *(python, "-I", "-m", "weir", "node", "--user", server.pw_name, "--home", str(self.home)),
+            *("--socket", str(self.socket), *options, "--", "--virtual-gpus", "4", "--port", "0"),
+            *("--log-level", "warning"),
+        ]
+        self._tokens: dict[str, str] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Start the node process, and wait until its server answers."""
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self.process = subprocess.Popen(self._command, env=environment, cwd="/", stdout=subprocess.DEVNULL)
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, "it didn't begin"
+        try:
+            self.server_pid = int(json.loads((self.home / "server.json").read_text())["pid"])
+            return (
+                self.parent_of(self.server_pid) == self.process.pid
+                and self.ask(ROOT, "GET", "/readyz")[0] == 200
+            )
+        except (OSError, ValueError):
+            return False
+
+    @staticmethod
+    def parent_of(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+    def kill(self, *, node: bool, server: bool) -> None:
+        """Kill node process or server; the other one ends by itself. Then start both again."""
+        for pid in [*([self.process.pid] if node else []), *([self.server_pid] if server else [])]:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(LIMIT_S)
+        until(lambda: not Path(f"/proc/{self.server_pid}").exists())
+        self.begin()
+
+    def end(self) -> None:
+        """Stop all jobs, and then the pool."""
+        while rows := self.ask(ROOT, "GET", "/api/v1/workloads?limit=1000")[1]["items"]:
+            for row in rows:
+                self.ask(ROOT, "POST", f"/api/v1/workloads/{row['name']}/stop")
+            time.sleep(0.05)
+        self.process.terminate()
+        self.process.wait(LIMIT_S)
+
+    def ask(
+        self,
+        user: pwd.struct_passwd,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        """Return status and answer of a request of a user over the socket of the machine."""
+        token = self._tokens.get(user.pw_name)
+        own = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return ask_socket(
+            self.socket, user.pw_uid, method, path, body, {**own, **(headers or {})}, user.pw_gid
+        )
+
+    def add_member(self, user: pwd.struct_passwd, project: str) -> None:
+        """Let a user act in a project."""
+        token = {"user": user.pw_name, "projects": [project]}
+        status, answer = self.ask(ROOT, "POST", "/api/v1/tokens", token)
+        assert status == 201, answer
+        self._tokens[user.pw_name] = answer["token"]
+
+    def submit(self, user: pwd.struct_passwd, name: str, *command: str, **fields: Any) -> None:
+        """Submit a workload as a user."""
+        pods = [{"gpus": fields.pop("gpus", 1), "cpu": "100m", "count": fields.pop("pods", 1)}]
+        body = {"project": "default", "name": name, "command": list(command), "pods": pods, **fields}
+        status, answer = self.ask(user, "POST", "/api/v1/workloads", body)
+        assert status == 201, answer
+
+    def row(self, name: str) -> Any:
+        """Return a workload with all its details."""
+        return self.ask(ROOT, "GET", f"/api/v1/workloads/{name}")[1]
+
+    def wait(self, name: str, *statuses: str) -> Any:
+        """Wait until a workload has one of these statuses; return it."""
+        until(lambda: self.row(name)["status"] in statuses, lambda: self.row(name))
+        return self.row(name)
+
+    def log(self, name: str) -> str:
+        """Return the output of the last start of a workload's first pod."""
+        return "".join(path.read_text() for path in self.logs(name)[-1:])
+
+    def logs(self, name: str) -> list[Path]:
+        """Return the files with the output of a workload, in the order of its starts."""
+        directory = self.home / "jobs" / str(self.row(name)["uid"])
+        return sorted(directory.glob("*/log"), key=lambda path: int(path.parent.name.split("-")[0]))
+
+    def says(self, name: str, text: str) -> str:
+        """Wait until the output of a workload has a text; return it all."""
+        until(lambda: text in self.log(name), lambda: (self.row(name), self.log(name)))
+        return self.log(name)
+
+    def running(self, name: str) -> dict[str, Any]:
+        """Return the record of the process of a running workload's first pod."""
+        directory = self.home / "pods" / str(self.row(name)["uid"])
+        found: list[dict[str, Any]] = []
+
+        def see() -> bool:
+            texts = [path.read_text() for path in sorted(directory.glob("*/running.json"))]
+            found[:] = [json.loads(text) for text in texts if text]
+            return bool(found)
+
+        until(see)
+        return found[-1]
+
+
+@contextmanager
+def shared_pool(
+    places: Path, python: str, server: pwd.struct_passwd, gpu_files: Sequence[Path] = ()
+) -> Iterator[SharedPool]:
+    """Serve several users until the block ends."""
+    pool = SharedPool(places, python, server, gpu_files)
+    try:
+        yield pool
+        pool.end()
+    finally:
+        if pool.process.poll() is None:
+            pool.process.kill()
+            pool.process.wait()
+
+
+def until(true: Callable[[], object], tell: Callable[[], object] = lambda: "") -> None:
+    """Wait until something is so."""
+    begun = time.monotonic()
+    while not true():
+        waited_s = time.monotonic() - begun
+        assert waited_s < LIMIT_S, f"it never came: {tell()}"
+        time.sleep(min(0.2, 0.01 + waited_s / 20))

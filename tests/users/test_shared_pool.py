@@ -1,0 +1,190 @@
+"""Several people on one machine: every job runs as its submitter, whatever is killed meanwhile."""
+
+import os
+import pwd
+import random
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.properties.budget import EFFORT
+
+from .open_python import open_python
+from .shared_pool import ROOT, SharedPool, shared_pool, until
+
+People = list[pwd.struct_passwd]
+KILLS = 4 if EFFORT == 1 else 200
+
+
+@pytest.fixture(scope="module")
+def places(unix_users: People) -> Iterator[Path]:
+    """A directory that every user can enter."""
+    with tempfile.TemporaryDirectory(prefix="weir-t-", dir="/var/tmp", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def gpu_files(places: Path) -> list[Path]:
+    """Device files that stand for those of two GPUs; the other two have none."""
+    made = [places / f"gpu{at}" for at in range(2)]
+    for path, minor in zip(made, (7, 8), strict=True):  # full, random
+        try:
+            os.mknod(path, 0o020666, os.makedev(1, minor))
+        except PermissionError:
+            pytest.skip("this process can't make device files")
+        path.chmod(0o666)
+    return made
+
+
+@pytest.fixture(scope="module")
+def pool(places: Path, gpu_files: list[Path], unix_users: People) -> Iterator[SharedPool]:
+    python = open_python(places)
+    if python is None:
+        pytest.skip("other users can't run this interpreter, or read the packages")
+    with shared_pool(places, python, unix_users[4], gpu_files) as pool:
+        for user in unix_users[:4]:
+            pool.add_member(user, "default")
+        yield pool
+
+
+def test_a_job_runs_as_its_submitter(pool: SharedPool, unix_users: People) -> None:
+    lines = (
+        "id -u; id -g; id -G; id -un; pwd; echo $HOME $USER $LOGNAME; umask; ls /proc/self/fd | wc -l",
+        "grep -E 'NoNewPrivs|CapEff|CapPrm|CapAmb' /proc/self/status",
+        "ps -o sid= -p $$ > /dev/null; touch $WEIR_CHECKPOINT_DIR/state $HOME/file",
+    )
+    for at, user in enumerate(unix_users[:2]):
+        name = f"who{at}"
+        pool.submit(user, name, "sh", "-c", "; ".join(lines))
+        pool.wait(name, "succeeded")
+        told = pool.log(name).split("\n")
+        groups = " ".join(str(each) for each in os.getgrouplist(user.pw_name, user.pw_gid))
+        assert told[:4] == [str(user.pw_uid), str(user.pw_gid), groups, user.pw_name]
+        assert told[4:8] == [user.pw_dir, f"{user.pw_dir} {user.pw_name} {user.pw_name}", "0022", "4"]
+        assert {line.split()[1] for line in told[8:12]} == {"0" * 16, "1"}
+        assert Path(user.pw_dir, "file").stat().st_uid == user.pw_uid
+        uid = pool.row(name)["uid"]
+        for path, mode in (
+            (pool.home / "jobs" / str(uid) / "1-0-0", 0o2750),
+            (pool.home / "jobs" / str(uid) / "1-0-0" / "log", 0o640),
+            (pool.home / "checkpoints" / str(uid), 0o2750),
+            (pool.home / "checkpoints" / str(uid) / "state", 0o644),
+        ):
+            status = path.stat()
+            assert (status.st_uid, status.st_gid) == (user.pw_uid, unix_users[4].pw_gid), path
+            assert stat.S_IMODE(status.st_mode) == mode, path
+        status, text = pool.ask(user, "GET", f"/api/v1/workloads/{name}/logs")
+        assert (status, user.pw_name in str(text)) == (200, True)
+
+
+def test_neither_server_nor_supervisor_has_rights_of_root(pool: SharedPool, unix_users: People) -> None:
+    pool.submit(unix_users[0], "held", "sleep", "3600")
+    pool.wait("held", "running")
+    supervisor = pool.running("held")["supervisor"]
+    for pid, user in ((pool.server_pid, unix_users[4]), (supervisor, unix_users[0])):
+        fields = dict(
+            line.split(":\t", 1)
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+            if ":\t" in line
+        )
+        assert fields["Uid"].split() == [str(user.pw_uid)] * 4
+        assert fields["CapEff"] == fields["CapPrm"] == fields["CapAmb"] == "0" * 16
+        assert "0" not in fields["Groups"].split()
+    pool.ask(unix_users[0], "POST", "/api/v1/workloads/held/stop")
+    pool.wait("held", "stopped")
+
+
+def test_a_job_opens_its_own_gpu_and_no_other(
+    pool: SharedPool, unix_users: People, gpu_files: list[Path]
+) -> None:
+    tries = "; ".join(f"(head -c1 {path} | wc -c) 2>&1" for path in gpu_files)
+    command = ("sh", "-c", f"echo $WEIR_DEVICES; {tries}; while [ ! -e go ]; do sleep 0.05; done")
+    (Path(unix_users[0].pw_dir) / "go").unlink(missing_ok=True)
+    for name in ("left", "right"):
+        pool.submit(unix_users[0], name, *command)
+    for name in ("left", "right"):
+        pool.wait(name, "running")
+        pool.says(name, "\n1\n")
+        device, *opened = [line for line in pool.log(name).split("\n") if line in ("0", "1")]
+        assert opened == ["1" if at == int(device) else "0" for at in range(2)]
+    (Path(unix_users[0].pw_dir) / "go").touch()
+    for name in ("left", "right"):
+        pool.wait(name, "succeeded")
+
+
+def test_a_gang_that_was_stopped_comes_back_as_its_user(pool: SharedPool, unix_users: People) -> None:
+    user = unix_users[1]
+    script = "id -un; cat $WEIR_CHECKPOINT_DIR/* 2>/dev/null; trap 'id -un > $WEIR_CHECKPOINT_DIR/$RANK; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    pool.submit(user, "gang", "sh", "-c", script, pods=2)
+    pool.says("gang", "up")
+    until(lambda: all("up" in path.read_text() for path in pool.logs("gang")) and len(pool.logs("gang")) == 2)
+    assert pool.ask(user, "POST", "/api/v1/workloads/gang/suspend")[0] in (200, 202)
+    pool.wait("gang", "pending")
+    assert pool.ask(user, "POST", "/api/v1/workloads/gang/resume")[0] in (200, 202)
+    until(lambda: len(pool.logs("gang")) == 4 and all("up" in path.read_text() for path in pool.logs("gang")))
+    for path in pool.logs("gang")[2:]:
+        assert path.read_text().split("\n")[:3] == [user.pw_name] * 3  # itself, and what both pods saved
+    pool.ask(user, "POST", "/api/v1/workloads/gang/stop")
+    pool.wait("gang", "stopped")
+
+
+def test_a_supervisor_that_its_job_kills_takes_the_job_with_it(pool: SharedPool, unix_users: People) -> None:
+    user = unix_users[0]
+    script = "setsid sleep 4321 & echo child $!; kill -9 $PPID; sleep 4321"
+    pool.submit(user, "patricide", "sh", "-c", script)
+    until(lambda: len(pool.logs("patricide")) >= 2)  # lost, and started again
+    first = pool.logs("patricide")[0].read_text().split()[1]
+    until(lambda: not Path(f"/proc/{first}").exists() or pool_state(int(first)) == "Z")
+    pool.ask(user, "POST", "/api/v1/workloads/patricide/stop")
+    pool.wait("patricide", "stopped", "failed")
+
+
+def pool_state(pid: int) -> str:
+    """Return the state of a process; Z if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_whatever_is_killed_jobs_go_on_once_and_as_their_user(pool: SharedPool, unix_users: People) -> None:
+    chance = random.Random(16)
+    script = "echo begun $$ >> $HOME/runs-$WEIR_WORKLOAD; id -un; while [ ! -e $HOME/end ]; do sleep 0.05; done; echo done"
+    names = {}
+    for user in unix_users[:4]:
+        Path(user.pw_dir, "end").unlink(missing_ok=True)
+        name = f"long{user.pw_uid}"
+        names[name] = user
+        pool.submit(user, name, "sh", "-c", script, gpus=0)
+    for name, user in names.items():
+        pool.says(name, user.pw_name)
+    for at in range(KILLS):
+        time.sleep(chance.random() * 0.2)
+        pool.kill(node=at % 3 != 1, server=at % 3 != 0)
+        for name in names:
+            assert pool.row(name)["status"] == "running", name
+    for user in unix_users[:4]:
+        Path(user.pw_dir, "end").touch()
+    for name, user in names.items():
+        pool.wait(name, "succeeded")
+        assert len(Path(user.pw_dir, f"runs-{name}").read_text().splitlines()) == 1
+        assert pool.log(name).split() == [user.pw_name, "done"]
+        assert {path.stat().st_uid for path in pool.logs(name)} == {user.pw_uid}
+
+
+def test_a_pool_that_stops_lets_jobs_run(pool: SharedPool, unix_users: People) -> None:
+    pool.submit(unix_users[2], "stays", "sleep", "3600")
+    leader = pool.running("stays")["leader"]
+    pool.process.send_signal(signal.SIGTERM)
+    assert pool.process.wait(120) == 0
+    assert pool_state(leader) != "Z"
+    pool.begin()
+    pool.wait("stays", "running")
+    pool.ask(ROOT, "POST", "/api/v1/workloads/stays/stop")
+    pool.wait("stays", "stopped")
+    assert pool_state(leader) == "Z"
