@@ -1,10 +1,18 @@
-"""Five accounts of this machine, for tests of several people."""
+"""Five accounts of this machine, and a pool that serves them: the last is the account of its server."""
 
+import os
 import pwd
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.users.unix_accounts import make_users, remove_users, why_not
+
+from .open_python import open_python
+from .shared_pool import SharedPool, shared_pool
+from .unix_accounts import make_users, remove_users, why_not
+
+People = list[pwd.struct_passwd]
 
 USERS = 5
 
@@ -17,3 +25,35 @@ def unix_users() -> Iterator[list[pwd.struct_passwd]]:
     users = make_users(USERS)
     yield users
     remove_users(users)
+
+
+@pytest.fixture(scope="module")
+def places(unix_users: People) -> Iterator[Path]:
+    """A directory that every user can enter."""
+    with tempfile.TemporaryDirectory(prefix="weir-t-", dir="/var/tmp", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def gpu_files(places: Path) -> list[Path]:
+    """Device files that stand for those of two GPUs; the other two have none."""
+    made = [places / f"gpu{at}" for at in range(2)]
+    for path, minor in zip(made, (7, 8), strict=True):  # full, random
+        try:
+            os.mknod(path, 0o020666, os.makedev(1, minor))
+        except PermissionError:
+            pytest.skip("this process can't make device files")
+        path.chmod(0o666)
+    return made
+
+
+@pytest.fixture(scope="module")
+def pool(places: Path, gpu_files: list[Path], unix_users: People) -> Iterator[SharedPool]:
+    python = open_python(places)
+    if python is None:
+        pytest.skip("other users can't run this interpreter, or read the packages")
+    with shared_pool(places, python, unix_users[4], gpu_files) as pool:
+        for user in unix_users[:4]:
+            pool.add_member(user, "default")
+        yield pool

@@ -5,51 +5,15 @@ import pwd
 import random
 import signal
 import stat
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from tests.properties.budget import EFFORT
 
-from .open_python import open_python
-from .shared_pool import ROOT, SharedPool, shared_pool, until
+from .shared_pool import ROOT, SharedPool, until
 
 People = list[pwd.struct_passwd]
 KILLS = 4 if EFFORT == 1 else 200
-
-
-@pytest.fixture(scope="module")
-def places(unix_users: People) -> Iterator[Path]:
-    """A directory that every user can enter."""
-    with tempfile.TemporaryDirectory(prefix="weir-t-", dir="/var/tmp", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture(scope="module")
-def gpu_files(places: Path) -> list[Path]:
-    """Device files that stand for those of two GPUs; the other two have none."""
-    made = [places / f"gpu{at}" for at in range(2)]
-    for path, minor in zip(made, (7, 8), strict=True):  # full, random
-        try:
-            os.mknod(path, 0o020666, os.makedev(1, minor))
-        except PermissionError:
-            pytest.skip("this process can't make device files")
-        path.chmod(0o666)
-    return made
-
-
-@pytest.fixture(scope="module")
-def pool(places: Path, gpu_files: list[Path], unix_users: People) -> Iterator[SharedPool]:
-    python = open_python(places)
-    if python is None:
-        pytest.skip("other users can't run this interpreter, or read the packages")
-    with shared_pool(places, python, unix_users[4], gpu_files) as pool:
-        for user in unix_users[:4]:
-            pool.add_member(user, "default")
-        yield pool
 
 
 def test_a_job_runs_as_its_submitter(pool: SharedPool, unix_users: People) -> None:
@@ -117,6 +81,18 @@ def test_a_job_opens_its_own_gpu_and_no_other(
         pool.wait(name, "succeeded")
 
 
+def test_a_job_gets_its_secrets_and_no_file_of_them(pool: SharedPool, unix_users: People) -> None:
+    assert pool.ask(ROOT, "PUT", "/api/v1/projects/default/secrets/pass", {"value": "word"})[0] < 300
+    command = (
+        "sh",
+        "-c",
+        "echo $KEY | tr a-z A-Z; grep -rl word $WEIR_POD_DIRECTORY; ls -l /proc/self/fd | grep -c memfd",
+    )
+    pool.submit(unix_users[0], "secretive", *command, secrets={"KEY": "pass"})
+    pool.wait("secretive", "succeeded", "failed")
+    assert pool.log("secretive").split() == ["WORD", "0"]
+
+
 def test_a_gang_that_was_stopped_comes_back_as_its_user(pool: SharedPool, unix_users: People) -> None:
     user = unix_users[1]
     script = "id -un; cat $WEIR_CHECKPOINT_DIR/* 2>/dev/null; trap 'id -un > $WEIR_CHECKPOINT_DIR/$RANK; exit 0' TERM; echo up; while :; do sleep 0.05; done"
@@ -155,7 +131,7 @@ def pool_state(pid: int) -> str:
 def test_whatever_is_killed_jobs_go_on_once_and_as_their_user(pool: SharedPool, unix_users: People) -> None:
     chance = random.Random(16)
     script = "echo begun $$ >> $HOME/runs-$WEIR_WORKLOAD; id -un; while [ ! -e $HOME/end ]; do sleep 0.05; done; echo done"
-    names = {}
+    names, started = {}, {}
     for user in unix_users[:4]:
         Path(user.pw_dir, "end").unlink(missing_ok=True)
         name = f"long{user.pw_uid}"
@@ -168,8 +144,15 @@ def test_whatever_is_killed_jobs_go_on_once_and_as_their_user(pool: SharedPool, 
         pool.kill(node=at % 3 != 1, server=at % 3 != 0)
         for name in names:
             assert pool.row(name)["status"] == "running", name
+        user = chance.choice(unix_users[:4])
+        short = f"short{at}"
+        started[short] = user
+        pool.submit(user, short, "sh", "-c", f"echo {short} >> $HOME/shorts", gpus=0)
     for user in unix_users[:4]:
         Path(user.pw_dir, "end").touch()
+    for name, user in started.items():
+        pool.wait(name, "succeeded")
+        assert Path(user.pw_dir, "shorts").read_text().split().count(name) == 1
     for name, user in names.items():
         pool.wait(name, "succeeded")
         assert len(Path(user.pw_dir, f"runs-{name}").read_text().splitlines()) == 1
