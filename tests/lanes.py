@@ -26,11 +26,13 @@ LONGEST_FIRST = [
 ]
 """Files in front of a control plane that take more than about 8 s: the last one begun keeps a run waiting."""
 TOGETHER = {
-    *("tests/e2e/test_up.py", "tests/e2e/test_documented_commands.py", "tests/browser/test_dashboard.py"),
+    *("tests/e2e/test_up.py", "tests/e2e/test_documented_commands.py"),
     *("tests/unit/local/server/test_overload.py", "tests/unit/local/server/test_rest_schema.py"),
     "tests/test_architecture.py",
 }
 """Files whose tests share a server, or something else that takes long to make."""
+IN_A_BROWSER = "tests/browser/"
+"""Folder of the tests that share a browser. All of them go to one process."""
 
 
 class Lanes(LoadScopeScheduling):
@@ -50,6 +52,8 @@ class Lanes(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file.startswith(IN_A_BROWSER):
+            return IN_A_BROWSER
         return file if file.startswith(IN_FRONT) or file in TOGETHER else nodeid
 
     def _next(self, node: Any) -> str | None:

@@ -60,7 +60,7 @@ class ServingOnPort(Serving):
         return token
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingOnPort]:
     """A pool of four virtual GPUs with two projects, where one borrows."""
     if (answer := missing()) is not None:
@@ -82,7 +82,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingOnPort]:
             found.end()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(server: ServingOnPort) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 

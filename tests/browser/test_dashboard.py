@@ -4,13 +4,13 @@ import csv
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tools import prefork
 
 from .conftest import AXE, ServingOnPort
 
@@ -30,21 +30,59 @@ SCREENS = (
 COUNTS = 'for i in 1 2 3; do echo "<img src=x onerror=alert(1)> step $i"; done; sleep 3600'
 
 
+class Window:
+    """The page that all tests use: a page in a new profile takes as long as five screens."""
+
+    def __init__(self, browser: Any, server: ServingOnPort) -> None:
+        self._server = server
+        self.context = browser.new_context()
+        self.context.set_default_timeout(WITHIN_MS)
+
+    def plain_page(self, width: int = 1440, scheme: str | None = None) -> Any:
+        """Return the page with a document that runs nothing, so that the next one is loaded."""
+        page = next(iter(self.context.pages), None) or self.context.new_page()
+        page.goto(f"{self._server.url}/healthz")
+        page.set_viewport_size({"width": width, "height": 900})
+        motion = "null" if scheme is None else "reduce"
+        page.emulate_media(color_scheme=scheme or "null", reduced_motion=motion)
+        return page
+
+    def forget(self) -> None:
+        """Close all pages but one, and remove what they stored."""
+        page = self.plain_page()
+        for other in self.context.pages:
+            if other is not page:
+                other.close()
+        session = self.context.new_cdp_session(page)
+        session.send("Storage.clearDataForOrigin", {"origin": self._server.url, "storageTypes": "all"})
+        session.detach()
+        self.context.clear_cookies()
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any, server: ServingOnPort) -> Iterator[Window]:
+    found = Window(browser, server)
+    yield found
+    found.context.close()
+
+
 @pytest.fixture
-def opened(browser: Any, server: ServingOnPort) -> Iterator[Callable[..., Any]]:
+def opened(server: ServingOnPort, window: Window) -> Iterator[Callable[..., Any]]:
     """Open a page that is signed in; whatever goes wrong in it fails the test."""
-    contexts: list[Any] = []
     wrong: list[str] = []
+    listeners = {
+        "pageerror": lambda error: wrong.append(str(error)),
+        "console": lambda answer: wrong.append(answer.text) if is_wrong(answer) else None,
+        "request": lambda sent: wrong.append(sent.url) if not is_own(sent.url) else None,
+        "dialog": lambda dialog: wrong.append(dialog.message),
+    }
 
     def open_(token: str | None = None, screen: str = "now", **settings: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **settings})
-        context.set_default_timeout(WITHIN_MS)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda answer: wrong.append(answer.text) if is_wrong(answer) else None)
-        page.on("request", lambda sent: wrong.append(sent.url) if not is_own(sent.url) else None)
-        page.on("dialog", lambda dialog: wrong.append(dialog.message))
+        page = window.plain_page(**settings)
+        if page not in listening:
+            listening.append(page)
+            for event, listener in listeners.items():
+                page.on(event, listener)
         page.goto(server.link(token))
         is_live(page).wait_for()
         go(page, server, screen)
@@ -56,9 +94,12 @@ def opened(browser: Any, server: ServingOnPort) -> Iterator[Callable[..., Any]]:
     def is_own(url: str) -> bool:
         return url.startswith((server.url, "blob:", "data:"))
 
+    listening: list[Any] = []
     yield open_
-    for context in contexts:
-        context.close()
+    for page in listening:
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+    window.forget()
     assert not wrong
 
 
@@ -82,12 +123,8 @@ def running(server: ServingOnPort, name: str, **words: Any) -> Iterator[int]:
         server.until(str(row["uid"]), "stopped", "succeeded", "failed")
 
 
-def test_link_works_once_and_a_token_signs_in(
-    opened: Callable[..., Any], server: ServingOnPort, browser: Any
-) -> None:
-    context = browser.new_context()
-    context.set_default_timeout(WITHIN_MS)
-    page = context.new_page()
+def test_link_works_once_and_a_token_signs_in(server: ServingOnPort, window: Window) -> None:
+    page = window.plain_page()
     link = server.link()
     page.goto(link)
     is_live(page).wait_for()
@@ -105,9 +142,9 @@ def test_link_works_once_and_a_token_signs_in(
     is_live(page).wait_for()
     page.reload()
     is_live(page).wait_for()
-    cookie = context.cookies()[0]
+    cookie = window.context.cookies()[0]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-    context.close()
+    window.forget()
 
 
 def test_now_shows_what_rest_says(opened: Callable[..., Any], server: ServingOnPort) -> None:
@@ -313,10 +350,7 @@ def test_history_is_replayed_with_more_nodes(opened: Callable[..., Any], server:
 def run_weir(server: ServingOnPort, *words: str) -> str:
     """Return what a command prints."""
     env = {**os.environ, "WEIR_HOME": str(server.home)}
-    done = subprocess.run(
-        [sys.executable, "-m", "weir", *words], env=env, capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return prefork.run([sys.executable, "-m", "weir", *words], env=env, check=True).stdout
 
 
 def test_member_sees_and_does_what_rest_allows_them(
@@ -420,7 +454,7 @@ def test_screens_are_accessible_and_fit(
     name = "a-very-long-name-of-a-workload-in-a-sweep-of-hyperparameters-17"
     with running(server, name, project="vision") as uid:
         waits = server.submit("true", name="pends", project="language", gpus=4)
-        page = opened(color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce")
+        page = opened(width=width, scheme=scheme)
         page.evaluate(AXE.read_text())
         wrong: list[tuple[str, str, list[str]]] = []
         for screen in (*SCREENS, f"workload/{uid}", f"workload/{waits['uid']}"):

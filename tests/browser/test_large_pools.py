@@ -1,8 +1,8 @@
 """The page stays small in front of large pools: 512 GPUs, 200 projects, 3,000 workloads."""
 
+from itertools import product
 from typing import Any
 
-import pytest
 from bench.dashboard import row_of
 from bench.dashboard_front import front_of
 
@@ -14,6 +14,14 @@ from .conftest import ServingOnPort
 
 ELEMENTS_MAX = 1500
 NODES, PROJECTS, WORKLOADS = 64, 200, 3000
+WIDTHS = (1440, 320)
+SCREENS = (
+    ("now", "Node node-00"),
+    ("workloads", "List of workloads"),
+    ("quotas", "Departments and projects"),
+    ("nodes", "Nodes"),
+    ("nodes/node-63", "GPUs of node-63"),
+)
 
 
 def large_pool() -> bytes:
@@ -57,27 +65,20 @@ def large_pool() -> bytes:
     return table.whole(b'{"trouble":null,"policy":"fair"}')
 
 
-@pytest.mark.parametrize("width", [1440, 320])
-def test_large_pool_keeps_the_page_small_and_within_the_window(
-    browser: Any, server: ServingOnPort, width: int
-) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900})
+def test_large_pool_keeps_the_page_small_and_within_the_window(browser: Any, server: ServingOnPort) -> None:
+    context = browser.new_context()
     context.set_default_timeout(60_000)
     page = context.new_page()
     with front_of(server.url, large_pool()) as url:
         page.goto(url + server.link().removeprefix(server.url))
         page.locator(".state", has_text="live").wait_for()
-        for screen, shown in (
-            ("now", "Node node-00"),
-            ("workloads", "List of workloads"),
-            ("quotas", "Departments and projects"),
-            ("nodes", "Nodes"),
-            ("nodes/node-63", "GPUs of node-63"),
-        ):
+        for width, (screen, shown) in product(WIDTHS, SCREENS):
+            page.set_viewport_size({"width": width, "height": 900})
             page.goto(f"{url}/#/{screen}")
             page.get_by_role("region", name=shown, exact=True).wait_for()
-            assert page.evaluate("document.querySelectorAll('*').length") <= ELEMENTS_MAX, screen
-            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, screen
+            at = f"{screen} at {width}"
+            assert page.evaluate("document.querySelectorAll('*').length") <= ELEMENTS_MAX, at
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, at
         page.goto(f"{url}/#/quotas")
         page.get_by_text("1 to 40 of 200").wait_for()
         page.get_by_role("button", name="Next").click()
