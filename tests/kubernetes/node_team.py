@@ -6,6 +6,7 @@ from typing import Any
 
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
 from tools.controlplane.weir import project
 from tools.controlplane.work import job, pod
 from tools.node.image import IMAGE
@@ -25,11 +26,11 @@ _BOOKS = {
 class Team:
     """A project with one namespace."""
 
-    def __init__(self, cluster: Cluster, name: str, gpus: int) -> None:
+    def __init__(self, cluster: Cluster, weir: Installed, name: str, gpus: int) -> None:
         self.cluster = cluster
         self.name = name
         self.namespace = cluster.namespace()
-        cluster.api.create(project(name, gpus, [self.namespace]))
+        weir.create_queues(project(name, gpus, [self.namespace]))
 
     def job(self, name: str, gpus: int, script: str, **more: Any) -> None:
         self.cluster.api.create(for_real(job(self.namespace, name, gpus, **more), script))

@@ -8,11 +8,11 @@ from tests.kubernetes.test_installed import one, phase, workloads
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import Weir, project
+from tools.controlplane.weir import project
 
 
 @pytest.fixture
-def running(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+def running(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
     with Installed(plane, namespace=cluster.namespace(), name="ends") as weir:
         weir.wait_ready()
         yield weir
@@ -43,9 +43,11 @@ def pending_reason(cluster: Cluster, within: str, name: str) -> str:
     return str((status.get("reason") or {}).get("sentence", "")) if status.get("phase") == "Pending" else ""
 
 
-def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(running: Weir, cluster: Cluster) -> None:
+def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(
+    running: Installed, cluster: Cluster
+) -> None:
     within = cluster.namespace()
-    cluster.api.create(project("team", 16, [within]))
+    running.create_queues(project("team", 16, [within]))
     gang = one(within, "gang", 1)
     gang["spec"] |= {"parallelism": 6, "completions": 6, "completionMode": "Indexed"}
     short, stubborn = one(within, "short", 1), one(within, "stubborn", 1)
@@ -94,9 +96,11 @@ def waits(cluster: Cluster, within: str, name: str) -> str:
     return " ".join(found)
 
 
-def test_a_job_in_its_pause_is_known_to_a_weir_that_starts_meanwhile(running: Weir, cluster: Cluster) -> None:
+def test_a_job_in_its_pause_is_known_to_a_weir_that_starts_meanwhile(
+    running: Installed, cluster: Cluster
+) -> None:
     within = cluster.namespace()
-    cluster.api.create(project("team", 16, [within]))
+    running.create_queues(project("team", 16, [within]))
     slow = one(within, "slow", 1)
     slow["spec"] |= {"parallelism": 4, "completions": 4}
     slow["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"  # the pause is 80 s after four pods

@@ -62,7 +62,7 @@ def sentence(cluster: Cluster, within: str, name: str) -> str:
 def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster: Cluster) -> None:
     shared, whole = cluster.add_nodes(2, gpus=2)
     team, other = cluster.namespace(), cluster.namespace()
-    cluster.api.create(project("vision", 4, [team]))
+    weir.create_queues(project("vision", 4, [team]))
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     first = pod(team, "first", 0, annotations=HALF, **PLAIN)
     first["spec"]["containers"][0]["env"] = env

@@ -42,7 +42,7 @@ def installed(cluster: Cluster, **options: Any) -> str:
 
 
 @pytest.fixture
-def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
     plane.start_scheduler()
     try:
         with Installed(plane, namespace=cluster.namespace(), name="installed") as running:
@@ -70,12 +70,12 @@ def one(within: str, name: str, gpus: int) -> Object:
 
 
 def test_two_teams_with_exactly_the_rights_of_the_manifests(
-    weir: Weir, cluster: Cluster, plane: ControlPlane
+    weir: Installed, cluster: Cluster, plane: ControlPlane
 ) -> None:
     """Two nodes of two GPUs, two teams with two each: what A borrowed goes back to B, and A's comes back later."""
     cluster.add_nodes(2, gpus=2)
     a, b = cluster.namespace(), cluster.namespace()
-    cluster.api.create(project("team-a", 2, [a]), project("team-b", 2, [b]))
+    weir.create_queues(project("team-a", 2, [a]), project("team-b", 2, [b]))
     for within, name, gpus in ((a, "two", 2), (a, "lent", 1), (b, "first", 1)):
         cluster.api.create(one(within, name, gpus))
         cluster.until(
@@ -100,7 +100,7 @@ def reason(cluster: Cluster, within: str, name: str) -> Any:
 
 
 def test_the_first_story_of_the_tour_with_the_stock_scheduler_beside(
-    weir: Weir, cluster: Cluster, plane: ControlPlane
+    weir: Installed, cluster: Cluster, plane: ControlPlane
 ) -> None:
     """The printed commands one after another: pods without a schedulerName are Weir's where they ask for GPUs."""
     cluster.add_nodes(4, gpus=8)

@@ -10,7 +10,7 @@ from tools import prefork
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import Weir, project
+from tools.controlplane.weir import project
 
 from weir.kubernetes.writes.queue_finalizers import FINALIZER
 
@@ -18,7 +18,7 @@ QUEUES = "/apis/weir.dev/v1alpha1"
 
 
 @pytest.fixture
-def running(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+def running(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
     with Installed(plane, namespace=cluster.namespace(), name="leaving") as weir:
         weir.wait_ready()
         yield weir
@@ -32,11 +32,13 @@ def status(cluster: Cluster, path: str) -> dict[str, Any]:
     return (cluster.api.maybe(f"{QUEUES}/{path}") or {}).get("status") or {}
 
 
-def test_a_project_stays_until_its_work_is_over(running: Weir, cluster: Cluster, plane: ControlPlane) -> None:
+def test_a_project_stays_until_its_work_is_over(
+    running: Installed, cluster: Cluster, plane: ControlPlane
+) -> None:
     cluster.add_nodes(1, gpus=4)
     within = cluster.namespace()
     department = {"apiVersion": "weir.dev/v1alpha1", "kind": "Department", "metadata": {"name": "lab"}}
-    cluster.api.create({**department, "spec": {}}, project("team", 4, [within], department="lab"))
+    running.create_queues({**department, "spec": {}}, project("team", 4, [within], department="lab"))
     cluster.api.create(one(within, "first", 2), one(within, "large", 9))
     cluster.until(lambda: phase(cluster, within, "job-first") == "Running", 120, "it to run")
     for path in ("projects/team", "departments/lab"):
@@ -63,7 +65,7 @@ def test_a_project_stays_until_its_work_is_over(running: Weir, cluster: Cluster,
     cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, 120, "it to be gone")
     running.check()
     assert "control_broken" not in running.log_text()
-    cluster.api.create(project("team", 4, [within]))
+    running.create_queues(project("team", 4, [within]))
     cluster.api.create(one(within, "held", 1))
     cluster.until(lambda: finalizers(cluster, "projects/team") == [FINALIZER], 120, "it to be held again")
 

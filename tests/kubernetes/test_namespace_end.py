@@ -14,7 +14,7 @@ def test_a_namespace_with_indexed_jobs_can_be_deleted(cluster: Cluster, plane: C
     team = cluster.namespace("team-that-leaves")
     with Installed(plane, namespace=cluster.namespace(), name="leaves") as weir:
         weir.wait_ready()
-        cluster.api.create(project(team, 8))
+        weir.create_queues(project(team, 8))
         cluster.api.create(job(team, "runs", 2, pods=2), job(team, "waits", 8, pods=2))
         cluster.until(lambda: len(cluster.running(team)) == 2, GONE_S, "the first Job to run")
         jobs = cluster.api.items(f"/apis/batch/v1/namespaces/{team}/jobs")

@@ -60,7 +60,7 @@ def in_use(node: str, total: int, of: int, own: int, others: int) -> str:
 def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Cluster, run: Run) -> None:
     (node,) = cluster.add_nodes(1, gpus=8)
     a, b, other = (cluster.namespace() for _ in range(3))
-    cluster.api.create(project("a", 2, [a]), project("b", 0, [b]))
+    weir.create_queues(project("a", 2, [a]), project("b", 0, [b]))
     cluster.api.create(pod(a, "fixed", 2, annotations=FIXED))
     cluster.until(lambda: cluster.running(a), 120, "it to run")
     cluster.api.create(

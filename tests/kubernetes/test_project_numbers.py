@@ -88,7 +88,7 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     cluster.api.apply(*(each for each in made if "monitoring.coreos.com" not in each["apiVersion"]))
     cluster.add_nodes(2, gpus=2)
     a, b = cluster.namespace(), cluster.namespace()
-    cluster.api.create(project(a, 2), project(b, 2))
+    weir.create_queues(project(a, 2), project(b, 2))
     cluster.api.create(job(a, "two", 2))
     cluster.until(lambda: len(cluster.running(a)) == 1, 120, "the first to run")
     cluster.api.create(job(a, "lent", 1, pod_annotations={STOPS_AFTER: "1h"}))

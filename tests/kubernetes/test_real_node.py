@@ -92,7 +92,7 @@ def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
 @pytest.fixture
 def teams(shared: Cluster, node: RealNode, weir: Installed) -> Iterator[tuple[Team, Team]]:
     """Two teams, each with half of the GPUs."""
-    pair = Team(shared, "vision", GPUS // 2), Team(shared, "speech", GPUS // 2)
+    pair = Team(shared, weir, "vision", GPUS // 2), Team(shared, weir, "speech", GPUS // 2)
     yield pair
     for team in pair:
         team.remove()

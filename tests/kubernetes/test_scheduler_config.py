@@ -92,5 +92,6 @@ def test_settings_are_applied_live_and_a_bad_object_is_contained(
     cluster.until(lambda: status().get("phase") == "Ready", 120, "the settings to be in force")
     cluster.add_nodes(1, gpus=2)
     within = cluster.namespace()
-    cluster.api.create(project(within, 2), job(within, "goes-on", 1))
+    weir.create_queues(project(within, 2))
+    cluster.api.create(job(within, "goes-on", 1))
     cluster.until(lambda: len(cluster.running(within)) == 1, 120, "pods to be placed as before")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.controlplane.api import ApiError, Object
+from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
@@ -86,14 +86,34 @@ class Installed(Weir):
             time.sleep(0.05)
         wait_for_webhooks(self._plane.api)  # the mutating ones as well
 
+    def create_queues(self, *queues: Object) -> None:
+        """Create departments and projects, and wait after each until the webhooks know it.
+
+        Raises:
+            TimeoutError: they don't after a while.
+        """
+        for queue in queues:
+            self._plane.api.create(queue)
+            kind = "Department" if queue["kind"] == "Project" else "Project"
+            namesake = {**queue, "kind": kind, "spec": {}}
+            end = time.monotonic() + _CONFIGURED_S
+            while "already" not in self._refusal(namesake):
+                self.check()
+                if time.monotonic() > end:
+                    raise TimeoutError(f"the webhooks don't know {queue['metadata']['name']}; see {self.log}")
+                time.sleep(0.03)
+
     def _is_called(self) -> bool:
         """Return True if a webhook refuses a project whose department doesn't exist."""
-        probe = project("probe", 0, department="none")
+        return bool(self._refusal(project("probe", 0, department="none")))
+
+    def _refusal(self, queue: Object) -> str:
+        """Return what a webhook says of a queue that would be created; empty if it passes."""
         try:
-            self._plane.api.post("/apis/weir.dev/v1alpha1/projects?dryRun=All", probe)
+            self._plane.api.post(f"{collection(queue)}?dryRun=All", queue)
         except ApiError as why:
-            return "admission webhook" in why.message
-        return False
+            return why.message if "admission webhook" in why.message else ""
+        return ""
 
     def objects(self) -> list[Object]:
         """Return the manifests, without pods, and with webhooks that are reached on loopback."""
