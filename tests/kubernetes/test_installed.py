@@ -24,21 +24,32 @@ from weir.kubernetes.translate.kinds import load_kinds
 from weir.kubernetes.translate.requests import DeviceResources
 
 EXAMPLES = ROOT / "examples" / "kubernetes"
+POLICY = "ValidatingAdmissionPolicy"
 
 
 def installed(cluster: Cluster, **options: Any) -> str:
     """Install the manifests without webhooks, for a Weir that the test runs; return the namespace."""
+    home = installed_without_policies(cluster, **options)
+    enforce_policies(cluster, home, **options)
+    return home
+
+
+def installed_without_policies(cluster: Cluster, **options: Any) -> str:
+    """Install all but webhooks and policies; return the namespace."""
     install_kinds(cluster.api)
     home = cluster.namespace()
-    objects = [
-        each
-        for each in manifests(Installation(home, **options))
-        if each["kind"] not in ("Deployment", "CustomResourceDefinition")
-    ]
-    cluster.api.apply(*(each for each in objects if "Webhook" not in each["kind"]))
+    left_out = ("Deployment", "CustomResourceDefinition", "Webhook", POLICY)
+    found = manifests(Installation(home, **options))
+    cluster.api.apply(*(each for each in found if not any(word in each["kind"] for word in left_out)))
     wait_for_rights(cluster.api)
-    wait_for_policies(cluster.api)
     return home
+
+
+def enforce_policies(cluster: Cluster, home: str, **options: Any) -> None:
+    """Apply the admission policies of an installation, and wait until they are enforced."""
+    found = manifests(Installation(home, **options))
+    cluster.api.apply(*(each for each in found if POLICY in each["kind"]))
+    wait_for_policies(cluster.api)
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from .random_case import case
 from .reference_scheduler import first_fit
 from .simulate import Simulation, endure
 
-SEEDS = range(45 * EFFORT)
-SEEDS_OF_CONTROL = range(1000, 1000 + 15 * EFFORT)
+SEEDS = range(30 * EFFORT)
+SEEDS_OF_CONTROL = range(1000, 1000 + 10 * EFFORT)
 SEEDS_TWICE = range(5)
 SEEDS_OF_JUMPS = range(2000, 2006)
 JUMPS_S = (1.0, 60.0, 3600.0, 86_400.0, 10 * 365 * 86_400.0)

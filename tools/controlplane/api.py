@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -49,9 +49,11 @@ class Api:
         self._own = threading.local()
         self._lock = threading.Lock()
         self._open: list[http.client.HTTPConnection] = []
+        self._threads = ThreadPoolExecutor(_AT_ONCE)  # each keeps its connection
 
     def close(self) -> None:
         """Let go of all connections."""
+        self._threads.shutdown()
         with self._lock:
             for connection in self._open:
                 connection.close()
@@ -114,9 +116,10 @@ class Api:
 
     def at_once(self, act: Callable[[Any], object], each: Iterable[Any]) -> None:
         """Do something with each of these, several at a time; the first error is raised at the end."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for done in [pool.submit(act, one) for one in each]:
-                done.result()
+        done = [self._threads.submit(act, one) for one in each]
+        wait(done)
+        for one in done:
+            one.result()
 
     def apply(self, *objects: Object, owner: str = "tests") -> None:
         """Have it be like this, whether it was there before or not."""

@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine
+from tools import prefork
 
 import weir.store.schema
 from weir.store import Store, StoreFailed
@@ -133,15 +135,12 @@ def test_home_begun_but_never_opened_goes_on(tmp_path: Path) -> None:
 
 def test_two_homes_cant_open_one_sqlite_file(tmp_path: Path) -> None:
     """Record locks hold between processes, so the other home is a process of its own."""
-    import subprocess
-    import sys
-
     url = f"sqlite:///{tmp_path}/shared.db"
     opens = "import sys; from pathlib import Path; from weir.store import Store; Store(sys.argv[1], Path(sys.argv[2]))"
     store = Store(url, tmp_path / "one")
     try:
         command_ = [sys.executable, "-c", opens, url, str(tmp_path / "two")]
-        second = subprocess.run(command_, check=False, capture_output=True, text=True)
+        second = prefork.run(command_)
         assert "Another server has the database" in second.stderr
     finally:
         store.close()
