@@ -329,8 +329,9 @@ def test_history_shows_what_rest_and_the_command_line_say(
                 assert of_rest[name] == of_cli[name]
             assert float(row["lost_gpu_s"]) == of_rest["lost_gpu_s"]
             for name in ("waits", "to_quota"):
-                answer = [row[f"{name}_{part}"] for part in ("count", "p50_s", "p90_s")]
-                assert [float(each) if each else None for each in answer] == list(of_rest[name].values())
+                for part in ("count", "p50_s", "p90_s"):
+                    answer = row[f"{name}_{part}"]
+                    assert (float(answer) if answer else None) == of_rest[name][part]
 
 
 def test_history_is_replayed_with_more_nodes(opened: Callable[..., Any], server: ServingOnPort) -> None:
