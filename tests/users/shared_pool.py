@@ -33,7 +33,6 @@ class SharedPool:
             *("--socket", str(self.socket), *options, "--", "--virtual-gpus", "4", "--port", "0"),
             *("--log-level", "warning"),
         ]
-        self._tokens: dict[str, str] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -87,18 +86,37 @@ class SharedPool:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
         """Return status and answer of a request of a user over the socket of the machine."""
-        token = self._tokens.get(user.pw_name)
-        own = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return ask_socket(
-            self.socket, user.pw_uid, method, path, body, {**own, **(headers or {})}, user.pw_gid
+        return ask_socket(self.socket, user.pw_uid, method, path, body, headers, user.pw_gid)
+
+    def weir(self, user: pwd.struct_passwd, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `weir` as a user who has logged in."""
+        begun = self.begin_weir(user, *words)
+        output, errors = begun.communicate(timeout=LIMIT_S)
+        return subprocess.CompletedProcess(words, begun.returncode, output, errors)
+
+    def begin_weir(self, user: pwd.struct_passwd, *words: str) -> subprocess.Popen[str]:
+        """Begin a command of `weir` as a user who has logged in."""
+        program = (
+            "import sys; from pathlib import Path; from weir.client import address; "
+            "address.MACHINE = Path(sys.argv.pop(1)); from weir.cli.main import main; sys.exit(main())"
+        )
+        return subprocess.Popen(
+            [self.python, "-I", "-c", program, str(self.socket.parent), *words],
+            user=user.pw_uid,
+            group=user.pw_gid,
+            extra_groups=[],
+            cwd=user.pw_dir,
+            env={"HOME": user.pw_dir, "PATH": "/usr/bin:/bin", "USER": user.pw_name},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def add_member(self, user: pwd.struct_passwd, project: str) -> None:
         """Let a user act in a project."""
-        token = {"user": user.pw_name, "projects": [project]}
-        status, answer = self.ask(ROOT, "POST", "/api/v1/tokens", token)
-        assert status == 201, answer
-        self._tokens[user.pw_name] = answer["token"]
+        path = f"/api/v1/projects/{project}/members/{user.pw_name}"
+        status, answer = self.ask(ROOT, "PUT", path, {"role": "member"})
+        assert status == 200, answer
 
     def submit(self, user: pwd.struct_passwd, name: str, *command: str, **fields: Any) -> None:
         """Submit a workload as a user."""

@@ -67,13 +67,13 @@ def test_a_job_opens_its_own_gpu_and_no_other(
     pool: SharedPool, unix_users: People, gpu_files: list[Path]
 ) -> None:
     tries = "; ".join(f"(head -c1 {path} | wc -c) 2>&1" for path in gpu_files)
-    command = ("sh", "-c", f"echo $WEIR_DEVICES; {tries}; while [ ! -e go ]; do sleep 0.05; done")
+    command = ("sh", "-c", f"echo $WEIR_DEVICES; {tries}; echo tried; while [ ! -e go ]; do sleep 0.05; done")
     (Path(unix_users[0].pw_dir) / "go").unlink(missing_ok=True)
     for name in ("left", "right"):
         pool.submit(unix_users[0], name, *command)
     for name in ("left", "right"):
         pool.wait(name, "running")
-        pool.says(name, "\n1\n")
+        pool.says(name, "tried")
         device, *opened = [line for line in pool.log(name).split("\n") if line in ("0", "1")]
         assert opened == ["1" if at == int(device) else "0" for at in range(2)]
     (Path(unix_users[0].pw_dir) / "go").touch()
@@ -91,6 +91,31 @@ def test_a_job_gets_its_secrets_and_no_file_of_them(pool: SharedPool, unix_users
     pool.submit(unix_users[0], "secretive", *command, secrets={"KEY": "pass"})
     pool.wait("secretive", "succeeded", "failed")
     assert pool.log("secretive").split() == ["WORD", "0"]
+
+
+def test_a_command_next_to_a_job_has_its_devices_and_ends_with_it(
+    pool: SharedPool, unix_users: People, gpu_files: list[Path]
+) -> None:
+    user = unix_users[0]
+    pool.submit(user, "session", "sh", "-c", "sleep 3600")
+    pool.wait("session", "running")
+    device = pool.row("session")["pod_rows"][0]["devices"][0]
+    own, other = gpu_files if device == 0 else gpu_files[::-1]
+    script = f"echo $WEIR_WORKLOAD; id -u; pwd; head -c1 {own} | wc -c; head -c1 {other} 2>/dev/null | wc -c; cat /proc/self/cgroup"
+    done = pool.weir(user, "exec", "session", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("\n")
+    assert lines[:5] == ["session", str(user.pw_uid), user.pw_dir, "1", "0"]
+    assert any(line.endswith(".1-0-0") for line in lines[5:])
+    refused = pool.weir(unix_users[1], "exec", "session", "--", "id")
+    assert refused.returncode != 0
+    assert "only that user" in refused.stderr or "can't" in refused.stderr, refused.stderr
+    entered = pool.begin_weir(user, "exec", "session", "--", "sleep", "7531")
+    until(lambda: Path(f"/proc/{entered.pid}/comm").read_text() == "sleep\n")
+    pool.ask(user, "POST", "/api/v1/workloads/session/stop")
+    pool.wait("session", "stopped")
+    entered.communicate(timeout=60)
+    assert entered.returncode == -signal.SIGKILL
 
 
 def test_a_gang_that_was_stopped_comes_back_as_its_user(pool: SharedPool, unix_users: People) -> None:

@@ -7,6 +7,7 @@ Answers hold plain numbers: seconds since the epoch, devices as floats, memory i
 from typing import Literal
 
 from weir.api.access import MemberPage, MemberRow, Role, ScopeRole, TokenMade, TokenPage, TokenRow
+from weir.api.pod_entry import PodEntry
 from weir.api.workload_list import (
     Answer,
     EvictionRow,
@@ -35,6 +36,7 @@ __all__ = [
     "NodePage",
     "NodeRow",
     "Page",
+    "PodEntry",
     "PodRow",
     "PoolStatus",
     "Problem",

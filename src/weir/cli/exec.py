@@ -1,7 +1,8 @@
 """`weir exec`: a command next to a running pod, on the pod's machine.
 
-The environment of a pod's process is in /proc, readable only for the user that runs the pool; the server
-takes no part. The pod's id stays in the environment, so the command ends with the pod.
+The environment of a pod's process is in /proc, readable for its own user only. In a personal pool the command
+enters the pod's control groups by itself; in a pool for several users the server has it put there. The pod's
+id stays in the environment, so the command ends with the pod.
 """
 
 import os
@@ -31,7 +32,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     """Run a command next to a running workload, as in `weir exec NAME -- nvidia-smi`.
 
     It has the environment, the devices and the directory of one of its pods, and ends with it. This works
-    on the machine the workload runs on, for the person who runs the pool there.
+    on the machine the workload runs on, for its submitter.
 
     Parameters
     ----------
@@ -49,19 +50,22 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
         return 2
     with connect() as pool:
         detail = pool.get(name)
-        local, is_cluster = pool.address.is_loopback, pool.address.is_cluster
-    if is_cluster:
-        namespace = detail.name.partition("/")[0]
-        pod = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
-        print(f"weir: that is done with kubectl exec -n {namespace} -it {pod} -- COMMAND.", file=sys.stderr)
-        return 2
-    try:
-        record = _running(detail, _chosen(detail, pod), local=local)
-        environment, directory = _seen(record)
-    except _NotHere as reason:
-        print(f"weir: {reason}.", file=sys.stderr)
-        return reason.code
-    _join(record.cgroups)
+        if pool.address.is_cluster:
+            print(f"weir: that is done with {_kubectl(detail)}.", file=sys.stderr)
+            return 2
+        try:
+            chosen = _chosen(detail, pod)
+            if pool.address.is_installed:
+                entry = pool.enter(detail.name, pod="/".join(chosen[0].name.rsplit("/", 2)[-2:]))
+                leader, ticks = entry.leader, entry.leader_ticks
+            else:
+                record = _running(detail, chosen, local=pool.address.is_loopback)
+                leader, ticks = record.leader, record.leader_ticks
+                _join(record.cgroups)
+            environment, directory = _seen(leader, ticks)
+        except _NotHere as reason:
+            print(f"weir: {reason}.", file=sys.stderr)
+            return reason.code
     sys.stdout.flush()
     try:
         os.chdir(directory)
@@ -69,6 +73,12 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     except OSError as error:
         print(f"weir: {command[0]} can't be run: {error.strerror}.", file=sys.stderr)
         return 1
+
+
+def _kubectl(detail: "WorkloadDetail") -> str:
+    namespace = detail.name.partition("/")[0]
+    pod = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
+    return f"kubectl exec -n {namespace} -it {pod} -- COMMAND"
 
 
 def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
@@ -109,19 +119,17 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
     return record
 
 
-def _seen(record: "RunningRecord") -> tuple[dict[str, str], str]:
+def _seen(leader: int, leader_ticks: int | None) -> tuple[dict[str, str], str]:
     """Return the environment and directory of the pod's process, if its id still belongs to it."""
-    at = Path("/proc") / str(record.leader)
+    at = Path("/proc") / str(leader)
     try:
         ticks = (at / "stat").read_text().rpartition(")")[2].split()[_TICKS_AT]
-        if record.leader_ticks not in (None, int(ticks)):
+        if leader_ticks not in (None, int(ticks)):
             raise _NotHere("its process is over")
         raw = (at / "environ").read_bytes().decode("utf-8", "surrogateescape")
         directory = str((at / "cwd").readlink())
     except PermissionError:
-        raise _NotHere(
-            "its process belongs to someone else: run this as the person who runs the pool"
-        ) from None
+        raise _NotHere("its process belongs to someone else: run this as its submitter") from None
     except (OSError, IndexError, ValueError):
         raise _NotHere("its process is over") from None
     return dict(each.split("=", 1) for each in raw.split("\0") if "=" in each), directory

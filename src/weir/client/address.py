@@ -51,6 +51,11 @@ class Address:
         return self.url.startswith(CLUSTER)
 
     @property
+    def is_installed(self) -> bool:
+        """Return True if the pool is installed on this machine for everyone."""
+        return self.home == MACHINE
+
+    @property
     def is_loopback(self) -> bool:
         """Return True if the pool is on this machine, so that no proxy is used."""
         host = urlsplit(self.url).hostname or ""

@@ -104,6 +104,13 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         return Call("GET", f"/workloads/{_part(name)}", form(WorkloadDetail))
 
     @endpoint
+    def enter(self, name: str, *, pod: str | None = None) -> Call[model.PodEntry]:
+        """Put this process into a running pod of one's own; return the pod's first process."""
+        from weir.api.answers import PodEntry
+
+        return Call("POST", f"/workloads/{_part(name)}/entry", form(PodEntry), _params(pod=pod))
+
+    @endpoint
     def why(self, name: str) -> Call[model.WhyAnswer]:
         """Return why a workload is pending, its queue's numbers, and what would let it start now."""
         from weir.api.answers import WhyAnswer

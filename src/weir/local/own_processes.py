@@ -51,6 +51,10 @@ class OwnProcesses:
             time.sleep(_AGAIN_S)
         raise ProcessesLeft(f"{len(left)} processes of {directory} don't end")
 
+    def enter(self, directory: str, process: int) -> str:  # noqa: ARG002 - a command enters by itself
+        """Refuse: in a personal pool a process of its user enters the groups by itself."""
+        return "the pool is personal, and its user's processes enter by themselves"
+
     def remove_groups(self, directory: str) -> None:
         """Leave the groups: the supervisor has removed them."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from weir.local.cgroups import Words
-from weir.local.node.orders import KillOrder, SignalOrder
+from weir.local.node.orders import JoinOrder, KillOrder, SignalOrder
 from weir.local.node_client import NodeClient
 
 
@@ -35,6 +35,14 @@ class PodProcesses(Protocol):
         """
         ...
 
+    def enter(self, directory: str, process: int) -> str:
+        """Put the process of a pidfd into the control groups of a start; return why not, if it can't be.
+
+        Raises:
+            OSError: the node process is gone.
+        """
+        ...
+
     def remove_groups(self, directory: str) -> None:
         """Remove the control groups of a start that is over, if its supervisor couldn't.
 
@@ -56,11 +64,20 @@ class UsersProcesses:
 
     def kill_all(self, directory: str, of_pod: Sequence[Words]) -> bool:  # noqa: ARG002 - the node knows them
         """Kill every process of a start, and remove its groups."""
-        answer = self._node.call(KillOrder("/".join(directory.rsplit("/", 2)[1:])))
+        answer = self._node.call(KillOrder(_name_of(directory)))
         if answer.left:
             raise ProcessesLeft(f"{answer.left} processes of {directory} don't end")
         return answer.killed
 
+    def enter(self, directory: str, process: int) -> str:
+        """Put a process of the start's own user into its groups; return why not, if it can't be."""
+        return self._node.call(JoinOrder(_name_of(directory)), process).refused
+
     def remove_groups(self, directory: str) -> None:
         """Remove the control groups of a start: its user has no right to."""
         self.kill_all(directory, ())
+
+
+def _name_of(directory: str) -> str:
+    """Return the name of the start with these records: UID/START-GROUP-INDEX."""
+    return "/".join(directory.rsplit("/", 2)[1:])

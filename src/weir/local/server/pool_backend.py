@@ -5,6 +5,7 @@ from typing import Protocol
 
 from weir.control.journal import WorkloadRecord
 from weir.control.port import Effect, Fact, NodeDrained
+from weir.local.pod_processes import PodProcesses
 from weir.local.running_pods import RunningPod
 
 
@@ -49,6 +50,11 @@ class PoolBackend(Protocol):
 
     def is_quiet(self, workload: str) -> bool:
         """Return True if none of a workload's own processes is left."""
+        ...
+
+    @property
+    def processes(self) -> PodProcesses:
+        """Return the processes of pods."""
         ...
 
     @property

@@ -1,0 +1,70 @@
+"""Entry of a user's process into the control groups of one of their running pods, for `weir exec`."""
+
+import asyncio
+import os
+
+from weir.api.pod_entry import PodEntry
+from weir.local import pod_files
+from weir.local.pod_records import RunningRecord, parse_running
+from weir.local.running_pods import RunningPod
+from weir.local.server.authorization import Action, Person
+from weir.local.server.peers import PeerCredentials
+from weir.local.server.pod_logs import pod_numbers
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.workload_lookup import live_name, unknown_workload
+
+
+async def enter_pod(
+    pool: PoolService, name: str, pod: str | None, person: Person, peer: PeerCredentials | None
+) -> PodEntry:
+    """Put the process at the other end of a Unix socket into a running pod; return the pod's process.
+
+    Raises:
+        RequestRefused: the pod isn't the person's own or doesn't run, or no process can enter it.
+    """
+    live = pool.view.workloads.get(live_name(pool.view, name))
+    if live is None:
+        raise unknown_workload(name[:80])
+    workload = live.spec
+    pool.require_visible(person, workload.project, workload.submitted_s, Action.VIEW, workload.user)
+    if peer is None or person.uid is None or peer.pid <= 0:
+        raise RequestRefused(
+            403, "Only a process on this machine can enter a pod: run it there, over the pool's socket."
+        )
+    if person.user != workload.user:
+        raise RequestRefused(
+            403, f"{workload.name} runs as {workload.user}, and only that user's processes can enter it."
+        )
+    group, index = pod_numbers(workload, pod)
+    run = next(
+        (
+            run
+            for run in pool.backend.pods()
+            if (run.place.pod.workload, run.place.pod.group, run.place.pod.index)
+            == (workload.name, group, index)
+        ),
+        None,
+    )
+    if run is None:
+        raise RequestRefused(
+            409, f"That pod of {workload.name} doesn't run; `weir describe` shows those that do."
+        )
+    return await asyncio.to_thread(_enter, pool, run, peer.pid)
+
+
+def _enter(pool: PoolService, run: RunningPod, pid: int) -> PodEntry:
+    record = parse_running(pod_files.read(run.directory, pod_files.RUNNING))
+    if not isinstance(record, RunningRecord):
+        raise RequestRefused(409, "The pod's process has only just begun: try again.", retry_after_s=1.0)
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:
+        raise RequestRefused(409, f"The process {pid} is gone.") from None
+    try:
+        refused = pool.backend.processes.enter(run.directory, process)
+    finally:
+        os.close(process)
+    if refused:
+        raise RequestRefused(409, f"The process {pid} can't enter the pod: {refused}.")
+    return PodEntry(leader=record.leader, leader_ticks=record.leader_ticks)
