@@ -7,7 +7,7 @@ Answers hold plain numbers: seconds since the epoch, devices as floats, memory i
 from typing import Literal
 
 from weir.api.access import MemberPage, MemberRow, Role, ScopeRole, TokenMade, TokenPage, TokenRow
-from weir.api.pod_entry import PodEntry
+from weir.api.pod_entry import EnteredProcess
 from weir.api.workload_list import (
     Answer,
     EvictionRow,
@@ -27,6 +27,7 @@ __all__ = [
     "CheckpointRow",
     "DashboardLink",
     "DeviceRow",
+    "EnteredProcess",
     "EventPage",
     "EventRow",
     "EvictionRow",
@@ -36,7 +37,6 @@ __all__ = [
     "NodePage",
     "NodeRow",
     "Page",
-    "PodEntry",
     "PodRow",
     "PoolStatus",
     "Problem",

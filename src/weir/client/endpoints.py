@@ -104,11 +104,11 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         return Call("GET", f"/workloads/{_part(name)}", form(WorkloadDetail))
 
     @endpoint
-    def enter(self, name: str, *, pod: str | None = None) -> Call[model.PodEntry]:
+    def enter(self, name: str, *, pod: str | None = None) -> Call[model.EnteredProcess]:
         """Put this process into a running pod of one's own; return the pod's first process."""
-        from weir.api.answers import PodEntry
+        from weir.api.answers import EnteredProcess
 
-        return Call("POST", f"/workloads/{_part(name)}/entry", form(PodEntry), _params(pod=pod))
+        return Call("POST", f"/workloads/{_part(name)}/entry", form(EnteredProcess), _params(pod=pod))
 
     @endpoint
     def why(self, name: str) -> Call[model.WhyAnswer]:

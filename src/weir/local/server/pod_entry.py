@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from weir.api.pod_entry import PodEntry
+from weir.api.pod_entry import EnteredProcess
 from weir.local import pod_files
 from weir.local.pod_records import RunningRecord, parse_running
 from weir.local.running_pods import RunningPod
@@ -17,7 +17,7 @@ from weir.local.server.workload_lookup import live_name, unknown_workload
 
 async def enter_pod(
     pool: PoolService, name: str, pod: str | None, person: Person, peer: PeerCredentials | None
-) -> PodEntry:
+) -> EnteredProcess:
     """Put the process at the other end of a Unix socket into a running pod; return the pod's process.
 
     Raises:
@@ -53,7 +53,7 @@ async def enter_pod(
     return await asyncio.to_thread(_enter, pool, run, peer.pid)
 
 
-def _enter(pool: PoolService, run: RunningPod, pid: int) -> PodEntry:
+def _enter(pool: PoolService, run: RunningPod, pid: int) -> EnteredProcess:
     record = parse_running(pod_files.read(run.directory, pod_files.RUNNING))
     if not isinstance(record, RunningRecord):
         raise RequestRefused(409, "The pod's process has only just begun: try again.", retry_after_s=1.0)
@@ -67,4 +67,4 @@ def _enter(pool: PoolService, run: RunningPod, pid: int) -> PodEntry:
         os.close(process)
     if refused:
         raise RequestRefused(409, f"The process {pid} can't enter the pod: {refused}.")
-    return PodEntry(leader=record.leader, leader_ticks=record.leader_ticks)
+    return EnteredProcess(leader=record.leader, leader_ticks=record.leader_ticks)

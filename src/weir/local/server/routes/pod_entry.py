@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from weir.api.pod_entry import PodEntry
+from weir.api.pod_entry import EnteredProcess
 from weir.local.server.audit_middleware import note
 from weir.local.server.peers import peer_of
 from weir.local.server.pod_entry import enter_pod
@@ -12,7 +12,7 @@ routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 _TEXT_MAX = 253
 
 
-@routes.post("/{name}/entry", response_model=PodEntry, responses=problems(403, 404, 409, 422))
+@routes.post("/{name}/entry", response_model=EnteredProcess, responses=problems(403, 404, 409, 422))
 async def enter(name: str, request: Request, pool: ThePool, who: Who, pod: str | None = None) -> Response:
     """Put the calling process into the control groups of a running pod of the same user.
 
