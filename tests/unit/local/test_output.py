@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from weir.local.output import OutputFile, read_on, tail_of
-from weir.local.server.pod_logs import PodLog
+from weir.local.server.pod_logs import LogFollower, LogStep, PodLog
 
 from .harness import Rig, python
 
@@ -84,3 +84,14 @@ async def test_an_output_that_grows_while_it_is_read_is_read_to_where_it_was(rig
         with log.path(1).open("ab") as file:
             file.write(b"later\n")
     assert text == b"first\nsecond\n"
+
+
+def test_who_follows_from_before_the_first_start_reads_every_start(tmp_path: Path) -> None:
+    log = PodLog(tmp_path, 1, (0, 0))
+    early, late = LogFollower(log, None, None), LogFollower(log, None, None)
+    assert early.step([]) == LogStep([], more=False)
+    for start in (1, 2):
+        log.path(start).parent.mkdir(parents=True)
+        log.path(start).write_bytes(b"run %d\n" % start)
+    assert [early.step([1, 2]).blocks for _ in range(3)] == [[b"run 1\n"], [], [b"run 2\n"]]
+    assert late.step([1, 2]).blocks == [b"run 2\n"]

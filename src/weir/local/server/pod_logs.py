@@ -133,12 +133,14 @@ class LogFollower:
         self._tail = tail
         self._at = start
         self._position = -1
+        self._came_first = False  # before the pod's first start
 
     def step(self, begun: list[int]) -> LogStep:
         """Read new output, a block at most, of a pod with these starts."""
         if self._at is None and begun:
-            self._at = begun[-1]
+            self._at = begun[0] if self._came_first else begun[-1]
         if self._at is None:
+            self._came_first = True
             return LogStep([], more=False)
         path = str(self._log.path(self._at))
         if self._position < 0:
