@@ -11,28 +11,27 @@ LANES = 4
 """Number of processes that have a control plane. They mostly wait for it, so the others have the cores."""
 IN_FRONT = "tests/kubernetes/"
 """Folder of the tests that need a control plane. Each file is handed out as a whole."""
+IN_A_BROWSER = "tests/browser/"
+"""Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
-    *("hostile", "cli", "installed", "churn", "acting", "ends", "week", "constraints", "policies", "bench"),
-    *(
-        "reflector",
-        "backend",
-        "members",
-        "volume_constraints",
-        "scheduler_config",
-        "why_pods_wait",
-        "leading",
-    ),
-    *("gpu_sharing", "project_numbers", "namespace_end", "story", "amounts", "budgets", "overcommit"),
+    *("cli", "hostile", "installed", "real_node", "churn", "ends", "why_pods_wait", "namespace_end"),
+    *("policies", "constraints", "gpu_sharing", "leading", "acting", "scheduler_config"),
+    *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),
+    *("backend", "overcommit", "plane", "gangs_by_kind", "budgets", "webhooks"),
 ]
 """Files in front of a control plane that take more than about 8 s: the last one begun keeps a run waiting."""
+BEGUN_EARLY = [
+    *("tests/e2e/test_demo.py::test_all_of_it_comes_true_and_nothing_is_left", "tests/browser/"),
+    *("tests/test_architecture.py", "tests/users/test_shared_pool.py", "tests/users/test_attacks.py"),
+]
+"""Other tests that take long, or go to one process: the others have them first."""
 TOGETHER = {
     *("tests/e2e/test_up.py", "tests/e2e/test_documented_commands.py"),
     *("tests/unit/local/server/test_overload.py", "tests/unit/local/server/test_rest_schema.py"),
+    *("tests/users/test_attacks.py", "tests/users/test_shared_pool.py", "tests/users/test_peers.py"),
     "tests/test_architecture.py",
 }
 """Files whose tests share a server, or something else that takes long to make."""
-IN_A_BROWSER = "tests/browser/"
-"""Folder of the tests that share a browser. All of them go to one process."""
 
 
 class Lanes(LoadScopeScheduling):
@@ -42,12 +41,15 @@ class Lanes(LoadScopeScheduling):
         config.option.loadscopereorder = False
         super().__init__(config, log)
         self._in_front: deque[str] = deque()
+        self._early: deque[str] = deque()
 
     def schedule(self) -> None:
         if self.collection is None:
             tests = next(iter(self.registered_collections.values()))
             files = {self._split_scope(test) for test in tests if test.startswith(IN_FRONT)}
             self._in_front = deque(sorted(files, key=_order))
+            scopes = {self._split_scope(test) for test in tests}
+            self._early = deque(scope for scope in BEGUN_EARLY if scope in scopes)
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
@@ -60,14 +62,17 @@ class Lanes(LoadScopeScheduling):
         """Return the scope that a process takes next; None if all that is left is for others."""
         if self._in_front and self.nodes.index(node) < LANES:
             return self._in_front[0]
+        if self._early:
+            return self._early[0]
         return next((scope for scope in self.workqueue if scope not in self._in_front), None)
 
     def _assign_work_unit(self, node: Any) -> None:
         scope = self._next(node)
         if scope is None:
             return
-        if scope in self._in_front:
-            self._in_front.popleft()
+        for waiting in (self._in_front, self._early):
+            if scope in waiting:
+                waiting.remove(scope)
         self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
 
