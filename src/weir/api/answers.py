@@ -37,6 +37,7 @@ __all__ = [
     "NodePage",
     "NodeRow",
     "Page",
+    "PersonLimitsRow",
     "PodRow",
     "PoolStatus",
     "Problem",
@@ -149,6 +150,16 @@ class WhyAnswer(Answer):
     suggestions: list[Suggestion] = []
 
 
+class PersonLimitsRow(Answer):
+    """Limits of a person in a project; None: not stated, 0: no such limit."""
+
+    gpus: float | None = None
+    running: int | None = None
+    sessions: int | None = None
+    pending: int | None = None
+    max_runtime: float | None = None  # seconds
+
+
 class QueueRow(Answer):
     """A department or project. Amounts by resource: devices as floats, cpu in cores, memory in bytes."""
 
@@ -162,6 +173,8 @@ class QueueRow(Answer):
     priority: int = 100
     max_priority: int | None = None  # of its members' workloads
     max_priority_of: dict[str, int] = {}  # by user, in place of `max_priority`
+    person_limits: PersonLimitsRow = PersonLimitsRow()  # of each person
+    person_limits_of: dict[str, PersonLimitsRow] = {}  # by user, before the others
     times: dict[str, float] = {}  # time rules of a project, by their words, in seconds; 0 is none
     allocated: dict[str, float] = {}
     share: dict[str, float] = {}

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+PERSON_LIMITS = ("gpus", "running", "sessions", "pending", "max_runtime")
 Amounts = Annotated[Sequence[str], Parameter(negative=())]
 
 
@@ -35,6 +36,11 @@ class LimitOptions:
     """Highest priority that a member may give to a workload; 125 if not set."""
     max_priority_of: Amounts = ()
     """Highest priority for one person, such as mia=60. Repeat it for more people."""
+    person_limit: Amounts = ()
+    """Limit of each person in the project, such as gpus=4: gpus, running (workloads), sessions (build
+    workloads), pending (workloads) or max-runtime; 0 for none. Repeat it for more limits."""
+    person_limit_of: Amounts = ()
+    """Limit of one person, such as mia:gpus=8. Repeat it for more limits and people."""
     max_runtime: str | None = None
     """End workloads after this run time, such as 24h; 0 for no limit."""
     idle_limit: str | None = None
@@ -69,7 +75,7 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
     """Return the given limits as fields of a scenario file.
 
     Raises:
-        ValueError: a priority of a person is invalid.
+        ValueError: a priority or a limit of a person is invalid.
     """
     times = {
         "max_runtime": options.max_runtime,
@@ -79,6 +85,8 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
     }
     stated: dict[str, Any] = {
         "max_priority_of": _priorities(options.max_priority_of),
+        "person_limits": dict(_person_limit("--person-limit", each) for each in options.person_limit),
+        "person_limits_of": _person_limits_of(options.person_limit_of),
         "times": {word: value for word, value in times.items() if value is not None},
         "max_priority": options.max_priority,
         "namespaces": list(options.namespace),
@@ -96,6 +104,28 @@ def _priorities(written: Sequence[str]) -> dict[str, int]:
                 f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
             )
         found[user] = int(value)
+    return found
+
+
+def _person_limit(option: str, written: str) -> tuple[str, Any]:
+    """Return a limit of a person as a field of scenario files, from NAME=VALUE."""
+    name, _, value = written.partition("=")
+    key = name.replace("-", "_")
+    if key not in PERSON_LIMITS or not value:
+        known = ", ".join(PERSON_LIMITS).replace("_", "-")
+        raise ValueError(f"{option} {written!r} is no limit of a person: write {known}, such as gpus=4")
+    return key, int(value) if value.isdecimal() else value
+
+
+def _person_limits_of(written: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the limits of people, from USER:NAME=VALUE."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in written:
+        user, parted, limit = each.partition(":")
+        if not user or not parted:
+            raise ValueError(f"--person-limit-of {each!r} names no person: write one such as mia:gpus=8")
+        key, value = _person_limit("--person-limit-of", limit)
+        found.setdefault(user, {})[key] = value
     return found
 
 

@@ -26,9 +26,17 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
         after["max_priority"] = row.max_priority
     if row.kind == "project":
         after["max_priority_of"] = dict(row.max_priority_of)
+        after["person_limits"] = row.person_limits.model_dump(exclude_none=True)
+        after["person_limits_of"] = {
+            user: limits.model_dump(exclude_none=True) for user, limits in row.person_limits_of.items()
+        }
     if row.parent is not None:
         after["department" if row.kind == "project" else "parent"] = row.parent
-    for key, value in words.items():
+    of_people = words.get("person_limits_of", {})
+    merged = {
+        user: {**after["person_limits_of"].get(user, {}), **limits} for user, limits in of_people.items()
+    }
+    for key, value in {**words, **({"person_limits_of": merged} if merged else {})}.items():
         after[key] = {**after[key], **value} if isinstance(value, dict) else value
     return {key: value for key, value in after.items() if value not in ({}, "")}
 

@@ -11,6 +11,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.ineligible_victims import names_phrase
 from weir.engine.infeasible import NodeRefusals, sentence_of
 from weir.engine.infeasible_gang import group_phrase, infeasible_gang
+from weir.engine.person_limit_reasons import person_limit_reason
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import QuotaRefusal
 from weir.engine.reason_context import ReasonContext
@@ -94,6 +95,9 @@ class PendingReasonFinder:
             if job.held_until_s is not None:
                 numbers["until_s"] = job.held_until_s
             return Reason(ReasonCode.SUSPENDED, f"it is suspended: {job.held_why or 'suspended'}", numbers)
+        usage = self._cluster.admission.usage_of(job) if job.withheld else None
+        if usage is not None:
+            return person_limit_reason(job, usage)
         if job.name in self._cluster.nominated:
             return self._nominated(job)
         if not job.is_ready:

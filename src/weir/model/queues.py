@@ -15,6 +15,35 @@ class QueueTimeLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonLimits:
+    """Limits of one person in a project; None: not stated, 0: no such limit.
+
+    `gpus_milli`, `running` and `sessions` bound what runs at one time; further work waits.
+    """
+
+    gpus_milli: int | None = None  # of whole workloads, with all their pods
+    running: int | None = None  # workloads
+    sessions: int | None = None  # build workloads
+    pending: int | None = None  # workloads
+    max_runtime_s: float | None = None
+
+    def over(self, general: "PersonLimits") -> "PersonLimits":
+        """Return these limits, completed by those for everybody."""
+        return PersonLimits(
+            general.gpus_milli if self.gpus_milli is None else self.gpus_milli,
+            general.running if self.running is None else self.running,
+            general.sessions if self.sessions is None else self.sessions,
+            general.pending if self.pending is None else self.pending,
+            general.max_runtime_s if self.max_runtime_s is None else self.max_runtime_s,
+        )
+
+    @property
+    def binds_running(self) -> bool:
+        """Return True if they bound what runs at one time."""
+        return bool(self.gpus_milli or self.running or self.sessions)
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A department or a project.
 
@@ -33,4 +62,18 @@ class Queue:
     times: QueueTimeLimits = QueueTimeLimits()
     max_priority: int | None = None  # of its members' workloads; None: the default of the pool
     max_priority_of: Mapping[str, int] = field(default_factory=dict)  # by user, in place of `max_priority`
+    person_limits: PersonLimits = PersonLimits()  # of each person
+    person_limits_of: Mapping[str, PersonLimits] = field(default_factory=dict)  # by user, before the others
     follows: bool = False  # a department that states no gpu quota: it is the sum of those below
+
+    def limits_of(self, user: str) -> PersonLimits:
+        """Return the limits of a person in this project."""
+        own = self.person_limits_of.get(user)
+        return self.person_limits if own is None else own.over(self.person_limits)
+
+    @property
+    def limits_persons(self) -> bool:
+        """Return True if any person's running work is limited."""
+        return self.person_limits.binds_running or any(
+            each.binds_running for each in self.person_limits_of.values()
+        )

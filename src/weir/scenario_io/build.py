@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from weir.model.nodes import Node, Taint, Toleration
-from weir.model.queues import Queue, QueueTimeLimits
+from weir.model.queues import PersonLimits, Queue, QueueTimeLimits
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
 from weir.model.scenario import Expect, PodExpected, WorkloadExpected, WorkloadPast
 from weir.model.workloads import (
@@ -28,6 +28,7 @@ from weir.scenario_io.specs import (
     ExpressionEntry,
     GroupEntry,
     NodeEntry,
+    PersonLimitsEntry,
     PodsEntry,
     ProjectEntry,
     QueueEntry,
@@ -135,7 +136,17 @@ def _queue(written: QueueEntry, at: int, parent: str | None, gpus: Mapping[str, 
         times=_times(written.times) if isinstance(written, ProjectEntry) else QueueTimeLimits(),
         max_priority=written.max_priority if isinstance(written, ProjectEntry) else None,
         max_priority_of=dict(written.max_priority_of) if isinstance(written, ProjectEntry) else {},
+        person_limits=_person_limits(written.person_limits)
+        if isinstance(written, ProjectEntry)
+        else PersonLimits(),
+        person_limits_of={user: _person_limits(each) for user, each in written.person_limits_of.items()}
+        if isinstance(written, ProjectEntry)
+        else {},
     )
+
+
+def _person_limits(written: PersonLimitsEntry) -> PersonLimits:
+    return PersonLimits(written.gpus, written.running, written.sessions, written.pending, written.max_runtime)
 
 
 def _times(written: TimesEntry) -> QueueTimeLimits:

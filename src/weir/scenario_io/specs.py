@@ -38,6 +38,7 @@ from weir.scenario_io.scalars import (
 Labels = dict[Name, Label]
 Wish = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=0, le=PODS_MAX)]
+PersonCount = Annotated[int, Field(ge=0, le=1_000_000)]
 Expected = Literal["running", "pending", "waiting"]
 Reason = Annotated[ReasonCode, Field(strict=False)]
 
@@ -115,6 +116,16 @@ class TimesEntry(Entry):
     stop_grace: Term | None = None
 
 
+class PersonLimitsEntry(Entry):
+    """Limits of a person in a project; 0 is none."""
+
+    gpus: GpusMilli | None = None
+    running: PersonCount | None = None
+    sessions: PersonCount | None = None
+    pending: PersonCount | None = None
+    max_runtime: Term | None = None
+
+
 class ProjectEntry(QueueEntry):
     """A project; without a department it is at the root."""
 
@@ -122,6 +133,8 @@ class ProjectEntry(QueueEntry):
     times: TimesEntry = TimesEntry()
     max_priority: Priority | None = None
     max_priority_of: dict[Name, Priority] = {}
+    person_limits: PersonLimitsEntry = PersonLimitsEntry()
+    person_limits_of: dict[Name, PersonLimitsEntry] = {}
 
 
 class TolerationEntry(Entry):

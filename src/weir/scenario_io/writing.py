@@ -13,8 +13,9 @@ import yaml
 
 from weir.model.nodes import Node, Toleration
 from weir.model.policy import DEFAULT_PRESET, Policy
-from weir.model.queues import Queue, QueueTimeLimits
+from weir.model.queues import PersonLimits, Queue, QueueTimeLimits
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
+from weir.model.resources import written as amount_text
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
@@ -193,7 +194,29 @@ def _queue(queue: Queue) -> dict[str, Any]:
             "times": _times(queue.times),
             "max_priority": queue.max_priority,
             "max_priority_of": dict(queue.max_priority_of) or None,
+            "person_limits": _person_limits(queue.person_limits),
+            "person_limits_of": {
+                user: _person_limits(each) or {} for user, each in queue.person_limits_of.items()
+            }
+            or None,
         }
+    )
+
+
+def _person_limits(limits: PersonLimits) -> dict[str, Any] | None:
+    """Return the stated limits of a person."""
+    gpus = limits.gpus_milli
+    return (
+        _stated(
+            {
+                "gpus": None if gpus is None else float(amount_text(GPU, gpus)),
+                "running": limits.running,
+                "sessions": limits.sessions,
+                "pending": limits.pending,
+                "max_runtime": _time_or_none(limits.max_runtime_s),
+            }
+        )
+        or None
     )
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.api.answers import DeviceRow, NodeRow, QueueRow
+from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow
 from weir.engine.never_runs import Excess
 from weir.engine.quota_overlay import QuotaOverlay, usage_of
 from weir.model.nodes import DRAINED
 from weir.model.policy import Policy
-from weir.model.queues import Queue
+from weir.model.queues import PersonLimits, Queue
 from weir.model.resources import GPU, UNLIMITED, in_thousandths
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.quota_warnings import quota_warnings
@@ -85,6 +85,8 @@ def queue_rows(
             priority=queue.priority,
             max_priority=queue.max_priority,
             max_priority_of=dict(queue.max_priority_of),
+            person_limits=_limits(queue.person_limits),
+            person_limits_of={user: _limits(each) for user, each in queue.person_limits_of.items()},
             times=_times(queue),
             allocated=_amounts(names, _with(ledger.allocated[at], stopping.get(at))),
             share=_amounts(names, share[at]),
@@ -130,7 +132,20 @@ def bare_queue_row(queue: Queue) -> QueueRow:
         priority=queue.priority,
         max_priority=queue.max_priority,
         max_priority_of=dict(queue.max_priority_of),
+        person_limits=_limits(queue.person_limits),
+        person_limits_of={user: _limits(each) for user, each in queue.person_limits_of.items()},
         times=_times(queue),
+    )
+
+
+def _limits(limits: PersonLimits) -> PersonLimitsRow:
+    gpus = limits.gpus_milli
+    return PersonLimitsRow(
+        gpus=None if gpus is None else gpus / WHOLE_MILLI,
+        running=limits.running,
+        sessions=limits.sessions,
+        pending=limits.pending,
+        max_runtime=limits.max_runtime_s,
     )
 
 

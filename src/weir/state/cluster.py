@@ -11,6 +11,7 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.budgets import Budget
 from weir.state.capacity_columns import CapacityColumns
 from weir.state.jobs import ClassKey, EquivalenceClass, Job, Pod
+from weir.state.person_admission import PersonAdmission
 from weir.state.quota_usage import QuotaUsage
 from weir.state.request_mix import RequestMix
 from weir.state.running_pods import RunningColumns
@@ -61,6 +62,7 @@ class Cluster:
         self.refused: dict[Pod, float] = {}  # running pods that couldn't be stopped, and when that was tried
         self.withdrawn: dict[str, float] = {}  # workloads whose room a refused stop withdrew, and when
         self.usage = UsageHistory()
+        self.admission = PersonAdmission()
         self.mix = RequestMix()
         self.runtimes = RuntimeHistory()
         self.static_version = 0  # nodes, queues or topologies changed

@@ -133,6 +133,7 @@ class Job:
         "type",
         "waiting",
         "waits_since_s",
+        "withheld",
     )
 
     def __init__(
@@ -157,6 +158,7 @@ class Job:
         self.below_since_s: float | None = None
         self.absent_since_s: float | None = None  # a pod that has capacity nominated doesn't exist
         self.held = False
+        self.withheld = False  # its person has reached a limit
         self.held_why = ""
         self.held_until_s: float | None = None  # it is let go by itself then
         self.nomination_freed_by: tuple[str, ...] = ()
@@ -241,7 +243,7 @@ class Job:
     @property
     def asks_now(self) -> bool:
         """Return True if its pending pods count as requested."""
-        return not self.held and self.is_ready
+        return not self.held and not self.withheld and self.is_ready
 
     def most(self) -> list[int]:
         """Return the pods of each group possible without absent ones."""

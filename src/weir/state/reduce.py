@@ -11,6 +11,7 @@ from weir.state import events
 from weir.state.cluster import Cluster
 from weir.state.reducers import budgets, nodes, nominations, pods, queues, workloads
 from weir.state.reducers.accounting import usage_on
+from weir.state.reducers.person_limits import settle_limits
 
 __all__ = ["reduce", "usage_on"]
 
@@ -24,6 +25,8 @@ def reduce(cluster: Cluster, event: events.Event) -> None:
         cluster.changes += 1
         cluster.changed_s = cluster.now_s
     _REDUCERS[kind](cluster, event)
+    if cluster.admission.changed:
+        settle_limits(cluster)
 
 
 _QUIET = frozenset({events.Checkpointed, events.NoteAdded})

@@ -26,6 +26,7 @@ HELPED_BY_NODES = frozenset(
 """Codes of reasons that more nodes would end."""
 _REASONS = {
     Code.OVER_LIMIT: "LimitExceeded",
+    Code.PERSON_LIMIT: "LimitExceeded",
     Code.NON_PREEMPTIBLE_OVER_QUOTA: "QuotaExceeded",
     Code.WAITING_FOR_EVICTION: "WaitingForEviction",
     Code.CAPACITY_RESERVED: "CapacityReserved",

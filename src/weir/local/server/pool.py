@@ -193,7 +193,9 @@ class PoolService(PoolState):
         account = await self.accounts.job_account(person.user)
         exists = await submissions.directory_exists(submission, self.workers, account)
         home = None if account is None else account.home
-        with self.pending_limits.reserved(person, submission.project):
+        queue = self.inventory.of.get(submission.project)
+        own = None if queue is None else queue.limits_of(person.user)
+        with self.pending_limits.reserved(person, submission.project, own):
             record, row = await self._enqueue(submission, raw, size, person, exists, home)
         self.backend.submitted(record)
         self.stream.send([("workload", row, None)])

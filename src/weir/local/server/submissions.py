@@ -14,6 +14,7 @@ from weir.api.submissions import Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.admission import check_priority, check_size
 from weir.local.server.authorization import Person
+from weir.local.server.person_limits import check_run_time, limited_workload
 from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults
@@ -67,12 +68,8 @@ def check_submission(
     Raises:
         Refused: with everything that is wrong with it.
     """
-    fields = FieldErrors("The submission")
-    check_name(submission.name, ("name",), fields)
-    if submission.name is not None and parse_uid(submission.name) is not None:
-        meaning = "is a number, which means a workload by its uid; write a letter in it too"
-        text = f"name: {submission.name} {meaning}"
-        fields.at(("name",), text)
+    fields, rules = FieldErrors("The submission"), rules or LifecyclePolicy()
+    _check_new_name(submission.name, fields)
     queue = inventory.of.get(submission.project)
     if queue is None:
         suggestion = suggest(submission.project, inventory.projects, fields)
@@ -81,7 +78,8 @@ def check_submission(
         suggestion = suggest(submission.project, inventory.projects, fields)
         fields.at(("project",), f"project: {submission.project} is a department; {suggestion}")
     else:
-        check_time_limits(submission, queue, rules or LifecyclePolicy(), fields)
+        check_time_limits(submission, queue, rules, fields)
+        check_run_time(submission, queue, person.user, fields)
     _check_words(submission, fields)
     if submission.directory is not None:
         _check_directory(submission.directory, directory_exists, fields)
@@ -91,6 +89,7 @@ def check_submission(
     workload = replace(workload_of(written, now_s), user=person.user)
     workload = with_defaults(workload, submission.pods, inventory.nodes, inventory.of)
     assert queue is not None
+    workload = limited_workload(workload, queue, rules, inventory.nodes, fields)
     check_priority(workload, queue, person, fields)
     check_size(workload, inventory.nodes, fields)
     fields.refuse_if_any()
@@ -103,6 +102,14 @@ def check_submission(
         secrets=tuple(sorted(submission.secrets.items())),
     )
     return WorkloadRecord(workload, launch, now_s, devices=requested_devices(workload, inventory.nodes))
+
+
+def _check_new_name(name: str | None, fields: FieldErrors) -> None:
+    check_name(name, ("name",), fields)
+    if name is not None and parse_uid(name) is not None:
+        meaning = "is a number, which means a workload by its uid; write a letter in it too"
+        text = f"name: {name} {meaning}"
+        fields.at(("name",), text)
 
 
 def requested_devices(workload: Workload, nodes: Sequence[Node]) -> float:

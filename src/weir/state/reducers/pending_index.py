@@ -38,6 +38,7 @@ def _waits_for_absent(cluster: Cluster, job: Job) -> bool:
 
 def enqueue(cluster: Cluster, job: Job) -> None:
     """Add a pending job to its equivalence class."""
+    cluster.admission.note(job)
     waits = any(job.pending) and not job.stopping and job.asks_now
     if not waits:
         dequeue(cluster, job)

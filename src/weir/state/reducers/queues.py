@@ -25,6 +25,7 @@ def queues_set(cluster: Cluster, event: events.QueuesSet) -> None:
         if job.started_s is not None:
             set_running(cluster, job, True)
         enqueue(cluster, job)
+    cluster.admission.set_queues(event.queues, cluster.jobs)
     cluster.static_version += 1
 
 

@@ -156,6 +156,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.incomplete.pop(event.workload, None)
     cluster.withdrawn.pop(event.workload, None)
     del cluster.jobs[event.workload]
+    cluster.admission.note(job)
     cluster.by_memory.pop(event.workload, None)
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.WorkloadOutcome.SUCCEEDED and event.ran_s > 0:

@@ -1,0 +1,65 @@
+"""Limits of a person in a project at submission: work that could never start, run time and pending work."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weir.api.submissions import Submission
+from weir.local.server.problem_details import FieldErrors
+from weir.model.nodes import Node
+from weir.model.policy import LifecyclePolicy
+from weir.model.queues import PersonLimits, Queue
+from weir.model.resources import span, written
+from weir.model.workloads import WHOLE_MILLI, Workload
+
+
+def check_run_time(submission: Submission, project: Queue, user: str, fields: FieldErrors) -> None:
+    """Note a run time above the longest of this person in this project."""
+    most_s, asked_s = project.limits_of(user).max_runtime_s, submission.max_runtime
+    if asked_s is not None and most_s and asked_s > most_s:
+        most = span(most_s).replace(" ", "")
+        fields.at(
+            ("max_runtime",),
+            f"max_runtime: {span(asked_s).replace(' ', '')} is above {most}, the longest run of {user} in "
+            f"project {project.name}; write {most} or less, or leave it out",
+        )
+
+
+def limited_workload(
+    workload: Workload, project: Queue, rules: LifecyclePolicy, nodes: Sequence[Node], fields: FieldErrors
+) -> Workload:
+    """Return a workload with the longest run of its person; note one that is too large for them."""
+    _check_whole_size(workload, project, nodes, fields)
+    most_s = project.limits_of(workload.user).max_runtime_s
+    if workload.max_runtime_s is not None or not most_s:
+        return workload
+    by_project_s = project.times.max_runtime_s
+    by_rule_s = rules.max_runtime.of(workload.type) if by_project_s is None else by_project_s
+    return replace(workload, max_runtime_s=min(most_s, by_rule_s) if by_rule_s else most_s)
+
+
+def _check_whole_size(workload: Workload, project: Queue, nodes: Sequence[Node], fields: FieldErrors) -> None:
+    """Note a workload that asks for more GPUs, with all its pods, than its person may ever use at once."""
+    most = project.limits_of(workload.user).gpus_milli
+    memory = min((node.gpu_memory for node in nodes if node.gpus), default=0)
+    want = sum(
+        group.count * group.request.devices * min(WHOLE_MILLI, group.request.share_on(memory))
+        for group in workload.groups
+        if group.request.devices
+    )
+    if most and want > most:
+        fields.at(
+            ("pods",),
+            f"pods: ask for {written('gpu', want)} GPUs in all, and {workload.user} may use "
+            f"{written('gpu', most)} at once in project {project.name}; ask for that or less",
+        )
+
+
+def pending_sentence(limits: PersonLimits, project: str, pending: int) -> str | None:
+    """Return why a person may not submit another workload; None if they may."""
+    most = limits.pending
+    if not most or pending < most:
+        return None
+    return (
+        f"You have {pending:,} pending workloads in project {project}, and one person may have {most:,}: "
+        "stop some, or wait until some have started."
+    )

@@ -1,0 +1,175 @@
+"""Admission of workloads under the limits of persons: the first pending ones that fit, in order.
+
+A person's pending workloads in a project are admitted by priority and age, as far as the limits of that
+person cover them beside the running ones. The engine sees admitted workloads alone, so that no decision can
+pass a limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it wait,
+too: a large workload isn't overtaken for good.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+from weir.model.queues import PersonLimits, Queue
+from weir.model.workloads import WorkloadType
+from weir.state.jobs import Job
+
+Person = tuple[str, str]
+"""Project and user."""
+PlaceInLine = tuple[int, float, str]
+GPUS, RUNNING, SESSIONS = "gpus", "running", "sessions"
+MISSES_MAX = 256
+"""Pending workloads of a person that are looked at beyond the first that doesn't fit."""
+_NO_LIMIT = 1 << 62
+
+
+def whole_milli(job: Job) -> int:
+    """Return the thousandths of devices that all pods of a workload ask for."""
+    return sum([milli * group.count for milli, group in zip(job.pod_milli, job.spec.groups, strict=True)])
+
+
+class _Entry:
+    """A workload as it counts for its person."""
+
+    __slots__ = ("is_in_use", "is_session", "job", "milli", "place")
+
+    def __init__(self, job: Job, limits: PersonLimits) -> None:
+        self.job = job
+        self.milli = whole_milli(job)
+        self.is_session = job.type is WorkloadType.BUILD
+        self.is_in_use = any(job.placed) or job.stopping > 0
+        is_bound = bool(
+            limits.running or (limits.gpus_milli and self.milli) or (limits.sessions and self.is_session)
+        )
+        waits = not self.is_in_use and any(job.pending) and not job.held and job.is_ready and is_bound
+        self.place: PlaceInLine | None = (-job.priority, job.submitted_s, job.name) if waits else None
+
+
+class PersonUsage:
+    """Workloads of one person in one project, and how much of the limits running ones use."""
+
+    def __init__(self, limits: PersonLimits) -> None:
+        self.limits = limits
+        self.entries: dict[str, _Entry] = {}
+        self.line: list[PlaceInLine] = []  # of pending workloads, in order
+        self.admitted: dict[str, Job] = {}
+        self.milli = 0
+        self.running = 0
+        self.sessions = 0
+
+    def add(self, job: Job) -> None:
+        """Count a workload as it is now."""
+        entry = self.entries[job.name] = _Entry(job, self.limits)
+        if entry.is_in_use:
+            self._use(entry, 1)
+        elif entry.place is not None:
+            insort(self.line, entry.place)
+
+    def remove(self, name: str) -> None:
+        """Count a workload no more."""
+        entry = self.entries.pop(name)
+        if entry.is_in_use:
+            self._use(entry, -1)
+        elif entry.place is not None:
+            del self.line[bisect_left(self.line, entry.place)]
+
+    def _use(self, entry: _Entry, sign: int) -> None:
+        self.milli += sign * entry.milli
+        self.running += sign
+        if entry.is_session:
+            self.sessions += sign
+
+    def is_too_large(self, entry: _Entry) -> bool:
+        """Return True if a workload exceeds the limit by itself."""
+        return bool(self.limits.gpus_milli) and entry.milli > (self.limits.gpus_milli or 0)
+
+    def next_admitted(self) -> dict[str, Job]:
+        """Return the pending workloads that fit beside the running ones."""
+        limits = self.limits
+        gpus = (limits.gpus_milli or _NO_LIMIT) - self.milli
+        running = (limits.running or _NO_LIMIT) - self.running
+        sessions = (limits.sessions or _NO_LIMIT) - self.sessions
+        found: dict[str, Job] = {}
+        misses = 0
+        for place in self.line:
+            if running <= 0 or misses > MISSES_MAX:
+                break
+            entry = self.entries[place[2]]
+            if self.is_too_large(entry):
+                misses += 1
+            elif entry.milli and entry.milli > gpus:
+                gpus = 0
+                misses += 1
+            elif entry.is_session and sessions <= 0:
+                misses += 1
+            else:
+                gpus -= entry.milli
+                running -= 1
+                sessions -= 1 if entry.is_session else 0
+                found[entry.job.name] = entry.job
+        return found
+
+    def is_withheld(self, name: str) -> bool:
+        """Return True if a pending workload isn't admitted."""
+        return self.entries[name].place is not None and name not in self.admitted
+
+    def in_use(self) -> list[str]:
+        """Return the names of the workloads that run or have capacity nominated."""
+        return sorted(name for name, entry in self.entries.items() if entry.is_in_use)
+
+
+class PersonAdmission:
+    """Persons with limits, by project and user. Without any limit it is empty."""
+
+    def __init__(self) -> None:
+        self.projects: dict[str, Queue] = {}  # those with limits
+        self.persons: dict[Person, PersonUsage] = {}
+        self.person_of: dict[str, Person] = {}  # by workload
+        self.changed: dict[str, Job] = {}  # workloads to count again
+
+    def set_queues(self, queues: Iterable[Queue], jobs: dict[str, Job]) -> None:
+        """Replace the limits; all workloads are counted again if there are or were any."""
+        was_active = bool(self.projects)
+        self.projects = {queue.name: queue for queue in queues if queue.limits_persons}
+        self.persons.clear()
+        self.person_of.clear()
+        self.changed = dict(jobs) if was_active or self.projects else {}
+
+    def note(self, job: Job) -> None:
+        """Count a workload again at the end of this event."""
+        if self.projects:
+            self.changed[job.name] = job
+
+    def usage_of(self, job: Job) -> PersonUsage | None:
+        """Return the usage of a workload's person; None without limits."""
+        person = self.person_of.get(job.name)
+        return None if person is None else self.persons[person]
+
+    def count(self, job: Job | None, name: str, touched: dict[Person, None]) -> bool:
+        """Count a changed workload (None: it is over) and note the persons that it leaves and joins.
+
+        Returns:
+            True if limits bind the workload.
+        """
+        person = self.person_of.pop(name, None)
+        if person is not None:
+            self.persons[person].remove(name)
+            touched[person] = None
+        queue = None if job is None else self.projects.get(job.spec.project)
+        if job is None or queue is None:
+            return False
+        limits = queue.limits_of(job.spec.user)
+        if not limits.binds_running:
+            return False
+        person = (queue.name, job.spec.user)
+        if person not in self.persons:
+            self.persons[person] = PersonUsage(limits)
+        self.persons[person].add(job)
+        self.person_of[name] = person
+        touched[person] = None
+        return True
+
+    def forget_idle(self, touched: Iterable[Person]) -> None:
+        """Forget persons without workloads."""
+        for person in touched:
+            if not self.persons[person].entries:
+                del self.persons[person]
