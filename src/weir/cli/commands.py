@@ -65,6 +65,13 @@ TOPICS = (
                 extra="server",
             ),
             Command(
+                "install",
+                "weir.cli.install.command:install",
+                "Install a pool for everyone on this machine.",
+                extra="server",
+            ),
+            Command("uninstall", "weir.cli.install.removal:uninstall", "Remove an installed pool."),
+            Command(
                 "demo",
                 "weir.cli.demo.command:demo",
                 "Take a tour in a temporary pool, in a minute.",

@@ -20,6 +20,10 @@ _PERIOD_US = 100_000
 _WANTED = ("memory", "cpu", "pids")
 _OWN = "weir-pool"
 """Where the pool itself goes in a version 2 group that is to be divided: such a group has no processes."""
+_SERVICE = ".service"
+"""End of the name of a service's group. The pool doesn't divide it: systemd puts the pool into it again at a
+restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in
+the group above by `DelegateSubgroup`."""
 
 Words = tuple[str, dict[str, str], str, str]
 """A group as it is written down: its path, what its files are set to, what its parent hands down,
@@ -261,7 +265,7 @@ def _handed_down(base: str) -> str:
     if any(name not in _text(handed).split() for name in wanted):
         line = " ".join(f"+{name}" for name in wanted)
         alone = _text(f"{base}/cgroup.procs").split() == [str(os.getpid())]
-        if not _try_to_set(handed, line) and alone:
+        if not _try_to_set(handed, line) and alone and not base.endswith(_SERVICE):
             with suppress(OSError):  # the group is ours alone: go one below, so that it can be divided
                 os.mkdir(f"{base}/{_OWN}")
             if _try_to_set(f"{base}/{_OWN}/cgroup.procs", "0"):

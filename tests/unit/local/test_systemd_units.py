@@ -1,5 +1,6 @@
-"""The systemd unit that is shipped, and the control group that it starts the pool in."""
+"""The unit that `weir install` writes, and the control group that it starts the pool in."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -7,49 +8,124 @@ from pathlib import Path
 
 import pytest
 
+from weir.cli.install.unit import unit_text, unit_word
 from weir.local import cgroups
 
-UNITS = Path(__file__).parents[3] / "deploy" / "systemd"
-PROGRAM = "/opt/weir/bin/weir"
-KEEPS_JOBS = ("KillMode=process", "OOMPolicy=continue", "RemoveIPC=no", "PrivateTmp=no")
+COMMAND = (sys.executable, "-I", "-m", "weir", "node", "--user", "weir", "--", "--price", "2.50")
+HOME = Path("/var/lib/weir")
+KEEPS_JOBS = ("KillMode=process", "OOMPolicy=continue", "TasksMax=infinity", "LimitMEMLOCK=infinity")
+DELEGATES = ("Delegate=yes", f"DelegateSubgroup={cgroups._OWN}")
 HIDES_GPUS = ("PrivateDevices", "ProtectClock", "DeviceAllow", "DevicePolicy")
+CHANGES_WHAT_JOBS_SEE = (
+    *("ProtectSystem", "ProtectHome", "PrivateTmp", "ReadOnlyPaths", "TemporaryFileSystem", "PrivateNetwork"),
+    *("ProtectControlGroups", "ProtectKernelTunables", "ProtectProc", "PrivateMounts", "PrivateUsers"),
+)
+STOPS_PROGRAMS = (
+    *("NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces", "RestrictAddressFamilies"),
+    *("SystemCallFilter", "SystemCallArchitectures", "MemoryDenyWriteExecute", "LockPersonality", "User"),
+)
+NEEDS = {
+    *("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_FOWNER", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_SYS_ADMIN"),
+    *("CAP_BPF", "CAP_NET_ADMIN", "CAP_SYS_RESOURCE", "CAP_MKNOD", "CAP_SYS_MODULE"),
+}
 
 
-def settings(name: str) -> list[str]:
-    """Return the lines of a unit that set something."""
-    lines = (UNITS / name).read_text("utf-8").splitlines()
+def settings(version: int = 255) -> list[str]:
+    """Return the lines of the unit that set something."""
+    lines = unit_text(COMMAND, HOME, version, "0123").splitlines()
     return [line for line in lines if line and line[0] not in "#["]
 
 
-def test_unit_keeps_jobs_and_shows_gpus() -> None:
-    unit = settings("weir.service")
-    assert set(KEEPS_JOBS) <= set(unit)
-    assert not [line for line in unit if line.split("=")[0] in HIDES_GPUS]
-    assert f"ExecStart={PROGRAM} up --shared-account weir --log-format json" in unit
+def test_unit_keeps_jobs_and_changes_nothing_of_what_they_see() -> None:
+    unit = settings()
+    assert set(KEEPS_JOBS) | set(DELEGATES) <= set(unit)
+    names = {line.partition("=")[0] for line in unit}
+    assert not names & {*HIDES_GPUS, *CHANGES_WHAT_JOBS_SEE, *STOPS_PROGRAMS}
 
 
-def test_drop_in_starts_the_pool_in_its_own_group() -> None:
-    assert f"DelegateSubgroup={cgroups._OWN}" in settings("limits.conf")
+def test_unit_keeps_the_capabilities_that_starting_as_a_user_needs() -> None:
+    bounding = [line.partition("=")[2] for line in settings() if line.startswith("CapabilityBoundingSet=")]
+    assert all(line.startswith("~") for line in bounding)
+    assert not {word for line in bounding for word in line[1:].split()} & NEEDS
+
+
+def test_unit_of_an_older_systemd_has_no_line_that_it_does_not_know() -> None:
+    assert set(settings()) - set(settings(253)) == {f"DelegateSubgroup={cgroups._OWN}"}
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("--price", "--price"),
+        ("", '""'),
+        ("a b", '"a b"'),
+        ("100%", '"100%%"'),
+        ("$HOME", '"$$HOME"'),
+        ('a"b\\', '"a\\"b\\\\"'),
+        ("';'", "\"';'\""),
+        (";", '";"'),
+    ],
+)
+def test_words_of_a_command_have_no_meaning_to_systemd(word: str, written: str) -> None:
+    assert unit_word(word) == written
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
-@pytest.mark.parametrize(
-    "check", [("verify",), ("security", "--offline=true", "--threshold=35", "--no-pager")]
-)
-def test_systemd_accepts_the_unit(check: tuple[str, ...], tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / "weir.service"
-    unit.write_text((UNITS / "weir.service").read_text("utf-8").replace(PROGRAM, sys.executable))
+    odd = (*COMMAND, "--currency", "100% $USD 'x' \\")
+    known = int(subprocess.check_output(["systemd-analyze", "--version"], text=True).split()[1])
+    unit.write_text(unit_text(odd, HOME, known, "0123").replace("/usr/bin/nvidia-modprobe", "/bin/true"))
     checked = subprocess.run(
-        ["systemd-analyze", *check, str(unit)], capture_output=True, text=True, timeout=120, check=False
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=120, check=False
     )
     answer = [line for line in checked.stderr.splitlines() if str(unit) in line]
     assert (checked.returncode, answer) == (0, []), checked.stdout + checked.stderr
 
 
-def test_pool_in_the_group_of_the_drop_in_divides_the_group_above(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        "/proc/self/mountinfo": "24 1 0:21 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-        "/proc/self/cgroup": f"0::/system.slice/weir.service/{cgroups._OWN}\n",
-    }
-    monkeypatch.setattr(cgroups, "_text", files.__getitem__)
+class OwnGroup:
+    """Files of a version 2 group in which this process is alone."""
+
+    def __init__(self, path: str) -> None:
+        self.group = f"/sys/fs/cgroup{path}"
+        self.files = {
+            "/proc/self/mountinfo": "24 1 0:21 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            "/proc/self/cgroup": f"0::{path}\n",
+            f"{self.group}/cgroup.procs": f"{os.getpid()}\n",
+        }
+        self.divided: list[str] = []
+
+    def use(self, monkeypatch: pytest.MonkeyPatch, *, busy: bool) -> None:
+        """Let the module see the group. A `busy` one can't hand down controllers."""
+
+        def try_to_set(path: str, _value: str) -> bool:
+            if path.endswith("subtree_control") and busy and not self.divided:
+                return False
+            self.divided.append(path)
+            return True
+
+        monkeypatch.setattr(cgroups, "_text", lambda path: self.files.get(path, self.answer(path)))
+        monkeypatch.setattr(cgroups, "_try_to_set", try_to_set)
+        monkeypatch.setattr(os, "mkdir", lambda path, *_: self.divided.append(path))
+
+    @staticmethod
+    def answer(path: str) -> str:
+        """Return the content of the other files."""
+        return "cpu memory pids" if path.endswith("cgroup.controllers") else ""
+
+
+def test_pool_in_the_group_of_the_unit_divides_the_group_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = OwnGroup(f"/system.slice/weir.service/{cgroups._OWN}")
+    own.use(monkeypatch, busy=False)
     assert list(cgroups._own()) == [([""], "/sys/fs/cgroup/system.slice/weir.service")]
+
+
+@pytest.mark.parametrize(("path", "divides"), [("/system.slice/weir.service", False), ("/lxc/box", True)])
+def test_only_a_group_that_no_service_is_started_in_is_divided(
+    monkeypatch: pytest.MonkeyPatch, path: str, divides: bool
+) -> None:
+    """systemd could not start a service again whose own group is divided, as long as jobs run in it."""
+    own = OwnGroup(path)
+    own.use(monkeypatch, busy=True)
+    cgroups._handed_down(own.group)
+    assert bool(own.divided) == divides

@@ -1,0 +1,73 @@
+"""Processes of a pool's jobs, by their control groups: whether its server runs or not."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+SUPERVISORS = "supervisors"
+_PROC = Path("/proc")
+_LOOK_S = 0.2
+
+
+class PoolProcesses(NamedTuple):
+    """Process ids of a pool: of its supervisors, and of the jobs themselves."""
+
+    supervisors: frozenset[int] = frozenset()
+    jobs: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.supervisors or self.jobs)
+
+
+def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
+    """Return the processes in the control groups of the pool with this home."""
+    try:
+        status = home.stat()
+    except FileNotFoundError:
+        return PoolProcesses()
+    name = f"weir-{status.st_dev:x}-{status.st_ino:x}"
+    supervisors: set[int] = set()
+    jobs: set[int] = set()
+    for directory in proc.iterdir():
+        if directory.name.isdigit():
+            for group in _groups(directory):
+                below = group.partition(f"/{name}/")[2]
+                if below:
+                    (supervisors if below == SUPERVISORS else jobs).add(int(directory.name))
+    return PoolProcesses(frozenset(supervisors), frozenset(jobs))
+
+
+def end_jobs(home: Path, within_s: float) -> PoolProcesses:
+    """End all jobs of a pool whose server is stopped, each with its notice; return what is left.
+
+    A supervisor that gets SIGTERM tells its pod to stop and records the end: a later server finds it.
+    """
+    until_s = time.monotonic() + within_s
+    told: set[int] = set()
+    while (found := pool_processes(home)) and time.monotonic() < until_s:
+        for pid in found.supervisors - told:
+            told.add(pid)
+            _terminate(pid, home)
+        time.sleep(_LOOK_S)
+    return found
+
+
+def _terminate(pid: int, home: Path) -> None:
+    """Send SIGTERM to a supervisor, and to no process that got its number since."""
+    with suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)
+        try:
+            if pid in pool_processes(home).supervisors:
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+        finally:
+            os.close(process)
+
+
+def _groups(directory: Path) -> Iterator[str]:
+    with suppress(OSError):
+        for line in (directory / "cgroup").read_text("utf-8", "replace").splitlines():
+            yield line.split(":", 2)[-1]

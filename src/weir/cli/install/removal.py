@@ -1,0 +1,124 @@
+"""`weir uninstall`: remove what `weir install` did."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from weir.cli.formatting import counted
+from weir.cli.install import plan
+from weir.cli.install.command import carry_out, check_root, show_plan
+from weir.cli.install.host import Host, InstallFailed
+from weir.cli.install.pool_processes import PoolProcesses, end_jobs, pool_processes
+from weir.cli.install.program import program_link
+from weir.cli.install.settings import InstallSettings, recorded
+
+STOP_S_MAX = 3600.0
+"""Time for jobs to end. Each has its own notice, and is killed after it."""
+_STATE = ("weir.db", "pods")
+"""Names that show that a directory is a pool's home."""
+
+
+def uninstall(
+    *,
+    purge: Annotated[bool, Parameter(negative=())] = False,
+    stop_jobs: Annotated[bool, Parameter(negative=())] = False,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Remove the pool that `weir install` installed. Its state stays, and a later installation continues it.
+
+    Parameters
+    ----------
+    purge
+        Also delete the pool's home with all output and checkpoints, and the users and groups that were made.
+    stop_jobs
+        Stop running jobs first, with their notice.
+    dry_run
+        Print what would be done, and do nothing.
+    """
+    host = Host()
+    try:
+        settings = _installed(host)
+        systemd = host.systemd_version() is not None
+        link = program_link()
+        own_link = link if link is not None and plan.PROGRAM.resolve() == link.resolve() else None
+        first = plan.stop_steps(systemd=systemd)
+        then = plan.remove_steps(settings, systemd=systemd, link=own_link, purge=purge)
+        if purge:
+            _check_home(settings.home)
+        if dry_run:
+            return show_plan([*first, *then], host)
+        check_root()
+        _check(settings, stops=stop_jobs, systemd=systemd)
+        carry_out(first, host)
+        _end_jobs(settings.home, stops=stop_jobs)
+        carry_out(then, host)
+    except (InstallFailed, OSError) as error:
+        print(f"weir: {str(error).rstrip('.')}.", file=sys.stderr)
+        return 1
+    if not purge:
+        print(f"The state stays in {settings.home}, and belongs to {settings.user}. To delete it: --purge.")
+    return 0
+
+
+def _installed(host: Host) -> InstallSettings:
+    settings = recorded(host)
+    if settings is None:
+        raise InstallFailed("no installation is recorded on this machine")
+    return settings
+
+
+def _check(settings: InstallSettings, *, stops: bool, systemd: bool) -> None:
+    if not stops:
+        _check_no_jobs(settings.home)
+    if not systemd:
+        pid = _server_pid(plan.SOCKET_DIRECTORY)
+        if pid is not None:
+            raise InstallFailed(f"process {pid} serves the pool: stop it first (kill -TERM {pid})")
+
+
+def _server_pid(directory: Path) -> int | None:
+    """Return the process of a running server, by the file beside its socket."""
+    try:
+        pid = int(json.loads((directory / "server.json").read_text("utf-8"))["pid"])
+        os.kill(pid, 0)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return pid
+
+
+def _check_no_jobs(home: Path) -> None:
+    found = pool_processes(home)
+    if found:
+        raise InstallFailed(f"jobs of the pool run ({_count(found)}): wait for them, or use --stop-jobs")
+
+
+def _count(found: PoolProcesses) -> str:
+    return counted(len(found.supervisors) or len(found.jobs), "job")
+
+
+def _end_jobs(home: Path, *, stops: bool) -> None:
+    """End the jobs of a pool that is stopped; one may have started in the last moment."""
+    running = pool_processes(home)
+    if not running:
+        return
+    if not stops:
+        _check_no_jobs(home)
+    print(f"Stop {_count(running)}.", flush=True)
+    left = end_jobs(home, STOP_S_MAX)
+    if left:
+        pids = ", ".join(map(str, sorted(left.supervisors | left.jobs)[:10]))
+        raise InstallFailed(f"some jobs don't end (processes {pids}): end them, and run this again")
+
+
+def _check_home(home: Path) -> None:
+    """Refuse to delete a directory that isn't a pool's home."""
+    if not home.exists():
+        return
+    if home.is_symlink() or home.is_mount():
+        raise InstallFailed(f"{home} is a link or a mount, and only you can delete it")
+    if not any((home / name).exists() for name in _STATE):
+        raise InstallFailed(f"{home} isn't the home of a pool: delete it yourself")

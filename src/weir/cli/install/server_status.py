@@ -1,0 +1,61 @@
+"""Status of the pool that is installed on this machine, over its socket."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.api.answers import PoolStatus
+
+WAIT_S_MAX = 90.0
+"""Time for a server to answer: a large database is checked before its first answer."""
+_LOOK_S = 0.25
+_ANSWER_S = 5.0
+
+
+def pool_status(directory: Path) -> "PoolStatus":
+    """Return the status of the pool whose socket is in a directory.
+
+    Raises:
+        Unreachable: it doesn't answer.
+        Refused: it has no answer for this user.
+    """
+    import httpx
+
+    from weir.api.answers import PoolStatus
+    from weir.client.address import Address
+    from weir.client.calls import refusal
+    from weir.client.errors import Unreachable
+    from weir.client.transport import client, unreachable
+
+    try:
+        owner = directory.stat().st_uid
+    except OSError as error:
+        raise Unreachable(f"{directory} can't be read ({error.strerror}): no server has made it.") from None
+    address = Address("http://127.0.0.1", None, frozenset({owner}), directory)
+    with client(address, _ANSWER_S, None) as http:
+        try:
+            answer = http.get("status")
+        except httpx.TransportError as error:
+            raise unreachable(address, error) from error
+    if not answer.is_success:
+        raise refusal(answer.status_code, answer.content)
+    return PoolStatus.model_validate_json(answer.content)
+
+
+def wait_for_pool(directory: Path, within_s: float = WAIT_S_MAX) -> "PoolStatus":
+    """Return the status of the pool as soon as it answers.
+
+    Raises:
+        PoolError: it didn't answer in time; the last reason.
+    """
+    from weir.client.errors import PoolError
+
+    until_s = time.monotonic() + within_s
+    while True:
+        try:
+            return pool_status(directory)
+        except PoolError:
+            if time.monotonic() >= until_s:
+                raise
+        time.sleep(_LOOK_S)
