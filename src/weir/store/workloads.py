@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
 
 from weir.api.workload_list import WorkloadRow
 from weir.control.journal import WorkloadRecord
@@ -16,9 +16,12 @@ from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOv
 from weir.store.journal import WORKLOAD_RECORDS, workload_record
 from weir.store.records import RecordPage, StoredWorkload, WorkloadFilter
 from weir.store.tables import LIVE, queues, submissions, workloads
+from weir.store.workload_search import matching
 
 PAGE_MOST = 1000
 PENDING = "pending"
+FEW_MAX = 2000
+"""Number of workloads up to which a search finds them first, and reads them by their numbers then."""
 FORGOTTEN_TOGETHER = 500
 """Workloads whose details are removed in one transaction."""
 NO_COMMAND = "[]"
@@ -136,19 +139,20 @@ class WorkloadTable:
     ) -> RecordPage[WorkloadRow]:
         """Return a page of workloads, newest first."""
         limit = max(1, min(limit, PAGE_MOST))
-        where = _filters(wanted)
         ends = sorted(_ENDS if wanted.statuses is None else _ENDS.intersection(wanted.statuses))
 
         def read(connection: Connection) -> RecordPage[WorkloadRow]:
             rows: list[Row[Any]] = []
             total = 0
+            where = _filters(connection, wanted)
+            if wanted.q and wanted.ended and (few := _found_few(connection, where)) is not None:
+                where = (few,)
             if wanted.live:
                 count, found = _live(connection, where, wanted.statuses, live, after, limit)
                 total, rows = total + count, rows + found
             if wanted.ended and ends:
-                these = (*where, _columns.state.in_(ends))
-                total += connection.execute(select(func.count()).where(*these)).scalar_one()
-                rows += connection.execute(_newest(_LINE.where(*these), after, limit)).all()
+                count, found = _ended(connection, where, ends, after, limit)
+                total, rows = total + count, rows + found
             rows.sort(key=lambda row: -int(row.uid))
             more = len(rows) > limit
             items = [_listed(row, live) for row in rows[:limit]]
@@ -179,13 +183,40 @@ def _live(
     return len(meant), list(connection.execute(_LINE.where(_columns.uid.in_(page))))
 
 
+def _ended(
+    connection: Connection,
+    where: Sequence[ColumnElement[bool]],
+    ends: Sequence[str],
+    after: int | None,
+    limit: int,
+) -> tuple[int, list[Row[Any]]]:
+    """Return the number of ended workloads, and one page of their lines.
+
+    All ended ones are counted as all less the live ones: the state of each would have to be read.
+    """
+    these = (*where, _columns.state.in_(ends))
+    count = select(func.count()).select_from(workloads)
+    if len(ends) < len(_ENDS):
+        total = connection.execute(count.where(*these)).scalar_one()
+    else:
+        live = connection.execute(count.where(*where, _columns.state == LIVE)).scalar_one()
+        total = connection.execute(count.where(*where)).scalar_one() - live
+    return total, list(connection.execute(_newest(_LINE.where(*these), after, limit)))
+
+
+def _found_few(connection: Connection, where: Sequence[ColumnElement[bool]]) -> ColumnElement[bool] | None:
+    """Return the condition for the workloads that a search finds, by their numbers; None if they are many."""
+    found = list(connection.execute(select(_columns.uid).where(*where).limit(FEW_MAX + 1)).scalars())
+    return _columns.uid.in_(found) if len(found) <= FEW_MAX else None
+
+
 def _newest(lines: Select[Any], after: int | None, limit: int) -> Select[Any]:
     if after is not None:
         lines = lines.where(_columns.uid < after)
     return lines.order_by(_columns.uid.desc()).limit(limit + 1)
 
 
-def _filters(wanted: WorkloadFilter) -> tuple[ColumnElement[bool], ...]:
+def _filters(connection: Connection, wanted: WorkloadFilter) -> tuple[ColumnElement[bool], ...]:
     where: list[ColumnElement[bool]] = []
     for column, words in (
         (_columns.project, wanted.projects),
@@ -195,8 +226,7 @@ def _filters(wanted: WorkloadFilter) -> tuple[ColumnElement[bool], ...]:
         if words is not None:
             where.append(column.in_(list(words)))
     if wanted.q:
-        texts = (_columns.name, _columns.user, _columns.project)
-        where.append(or_(*(column.icontains(wanted.q, autoescape=True) for column in texts)))
+        where.append(matching(connection, wanted.q))
     return tuple(where)
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weir.store.workloads as workloads
 from weir.model.workloads import WorkloadType
 from weir.state.events import WorkloadOutcome
 from weir.store import NameTaken, NoSuchQueue, NoSuchWorkload, Store, WorkloadFilter, WorkloadOver
@@ -135,6 +136,24 @@ def test_list_is_filtered(store: Store) -> None:
     assert names(store, WorkloadFilter(q="NOTE")) == ["Notebook_1"]
     assert names(store, WorkloadFilter(q="k_1")) == ["Notebook_1"]
     assert names(store, WorkloadFilter(q="%")) == []
+
+
+@pytest.mark.parametrize("few", [0, 2, 100])
+def test_ended_workloads_are_searched(store: Store, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """By a part of the name, the user or the project, however many there are."""
+    monkeypatch.setattr(workloads, "FEW_MAX", few)
+    for at in range(6):
+        store.submit(submitted(f"job-{at}", ("vision", "speech")[at % 2], user=("Ann", "bob")[at // 3]))
+    kinds = (WorkloadOutcome.FAILED, WorkloadOutcome.SUCCEEDED)
+    store.journal.keep([end(f"job-{at}", how=kinds[at % 2]) for at in range(5)], {})
+    for part, found in (("B-5", [5]), ("B-", range(6)), ("ann", [0, 1, 2]), ("eech", [1, 3, 5]), ("x", [])):
+        page = store.workloads(WorkloadFilter(q=part, ended=True), limit=4)
+        assert page.total == len(found)
+        assert [line.name for line in page.items] == [f"job-{at}" for at in sorted(found)[::-1][:4]]
+    assert names(store, WorkloadFilter(q="job", live=False, ended=True, statuses=["failed"])) == [
+        *("job-4", "job-2", "job-0")
+    ]
+    assert names(store, WorkloadFilter(q="ann", ended=True, projects=["speech"])) == ["job-1"]
 
 
 def test_list_knows_the_status_it_is_told(store: Store) -> None:
