@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
-from urllib.parse import quote
 
 from weir.client.access_endpoints import AccessEndpoints
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
 from weir.client.node_endpoints import NodeEndpoints
+from weir.client.path_parts import path_part
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -101,7 +101,7 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         """Return all details of a workload: the newest of that name."""
         from weir.api.answers import WorkloadDetail
 
-        return Call("GET", f"/workloads/{_part(name)}", form(WorkloadDetail))
+        return Call("GET", f"/workloads/{path_part(name)}", form(WorkloadDetail))
 
     @endpoint
     def enter(self, name: str, *, pod: str | None = None) -> Call[model.EnteredProcess]:
@@ -115,14 +115,14 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         """Return why a workload is pending, its queue's numbers, and what would let it start now."""
         from weir.api.answers import WhyAnswer
 
-        return Call("GET", f"/workloads/{_part(name)}/why", form(WhyAnswer))
+        return Call("GET", f"/workloads/{path_part(name)}/why", form(WhyAnswer))
 
     @endpoint
     def decision(self, name: str) -> Call[DecisionAnswer]:
         """Return how the nodes score for a workload, and the victims that it may evict."""
         from weir.api.decision import DecisionAnswer
 
-        return Call("GET", f"/workloads/{_part(name)}/decision", form(DecisionAnswer))
+        return Call("GET", f"/workloads/{path_part(name)}/decision", form(DecisionAnswer))
 
     @endpoint
     def stop(self, name: str) -> Call[model.WorkloadRow]:
@@ -149,14 +149,14 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         """Return the curves of a workload: what it reported and used over its run time."""
         from weir.api.answers import SeriesAnswer
 
-        return Call("GET", f"/workloads/{_part(name)}/series", form(SeriesAnswer))
+        return Call("GET", f"/workloads/{path_part(name)}/series", form(SeriesAnswer))
 
     @endpoint
     def set_priority(self, name: str, priority: int) -> Call[model.WorkloadRow]:
         """Change the priority of a workload that isn't over."""
         from weir.api.workload_list import WorkloadRow
 
-        path = f"/workloads/{_part(name)}/priority"
+        path = f"/workloads/{path_part(name)}/priority"
         return Call("POST", path, form(WorkloadRow), body={"priority": priority})
 
     # The quota tree
@@ -186,7 +186,7 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         """Return the names of a project's secrets. Nothing returns their values."""
         from weir.api.answers import SecretPage
 
-        return Call("GET", f"/projects/{_part(project)}/secrets", form(SecretPage))
+        return Call("GET", f"/projects/{path_part(project)}/secrets", form(SecretPage))
 
     @endpoint
     def set_secret(self, project: str, name: str, value: str) -> Call[model.SecretRow]:
@@ -303,7 +303,7 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
 def logs(name: str, *, pod: str | None, start: int | None, tail: int | None, follow: bool) -> Call[None]:
     """Return the call for the output of a pod."""
     params = _params(pod=pod, start=start, tail=tail, follow="true" if follow else None)
-    return Call("GET", f"/workloads/{_part(name)}/logs", nothing, params)
+    return Call("GET", f"/workloads/{path_part(name)}/logs", nothing, params)
 
 
 def _workloads(limit: int, after: str | None, filters: WorkloadFilterFields) -> Call[model.WorkloadPage]:
@@ -331,7 +331,7 @@ def _events(limit: int, after: str | None, filters: EventFilterFields) -> Call[m
 def _act(name: str, action: Action) -> Call[model.WorkloadRow]:
     from weir.api.workload_list import WorkloadRow
 
-    return Call("POST", f"/workloads/{_part(name)}/{action}", form(WorkloadRow))
+    return Call("POST", f"/workloads/{path_part(name)}/{action}", form(WorkloadRow))
 
 
 def _queues(kind: Kind) -> Call[RowPage[model.QueueRow]]:
@@ -343,7 +343,7 @@ def _queues(kind: Kind) -> Call[RowPage[model.QueueRow]]:
 def _queue(method: str, kind: Kind, name: str, body: object = None) -> Call[model.QueueRow]:
     from weir.api.answers import QueueRow
 
-    return Call(method, f"/{kind}/{_part(name)}", form(QueueRow), body=body)
+    return Call(method, f"/{kind}/{path_part(name)}", form(QueueRow), body=body)
 
 
 def _delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:
@@ -353,15 +353,11 @@ def _delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:
         # A cluster or an older server sends no body.
         return QueueDeleted.model_validate_json(raw) if raw else QueueDeleted(name=name)
 
-    return Call("DELETE", f"/{kind}/{_part(name)}", read)
+    return Call("DELETE", f"/{kind}/{path_part(name)}", read)
 
 
 def _secret(project: str, name: str) -> str:
-    return f"/projects/{_part(project)}/secrets/{_part(name)}"
-
-
-def _part(name: str) -> str:
-    return quote(name, safe="")
+    return f"/projects/{path_part(project)}/secrets/{path_part(name)}"
 
 
 def _params(**values: str | float | None) -> dict[str, str]:

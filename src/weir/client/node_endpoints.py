@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from weir.client.calls import Call, RowPage, endpoint, form, row_list
+from weir.client.path_parts import path_part
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -26,7 +26,7 @@ class NodeEndpoints:
         """Return the workloads that hold something on a node."""
         from weir.api.workload_list import WorkloadPage
 
-        return Call("GET", f"/nodes/{quote(name, safe='')}/workloads", form(WorkloadPage))
+        return Call("GET", f"/nodes/{path_part(name)}/workloads", form(WorkloadPage))
 
     @endpoint
     def drain(self, name: str, *, reason: str = "", keep_running: bool = False) -> Call[model.NodeRow]:
@@ -34,21 +34,21 @@ class NodeEndpoints:
         from weir.api.answers import NodeRow
 
         body = {"reason": reason, "keep_running": keep_running}
-        return Call("POST", f"/nodes/{quote(name, safe='')}/drain", form(NodeRow), body=body)
+        return Call("POST", f"/nodes/{path_part(name)}/drain", form(NodeRow), body=body)
 
     @endpoint
     def undrain(self, name: str) -> Call[model.NodeRow]:
         """Let workloads start on a node again."""
         from weir.api.answers import NodeRow
 
-        return Call("POST", f"/nodes/{quote(name, safe='')}/undrain", form(NodeRow), body={})
+        return Call("POST", f"/nodes/{path_part(name)}/undrain", form(NodeRow), body={})
 
     @endpoint
     def drain_gpu(self, name: str, gpu: int, *, reason: str = "") -> Call[model.NodeRow]:
         """Start nothing on one GPU of a node; the work that it runs goes on."""
         from weir.api.answers import NodeRow
 
-        path = f"/nodes/{quote(name, safe='')}/gpus/{gpu}/drain"
+        path = f"/nodes/{path_part(name)}/gpus/{gpu}/drain"
         return Call("POST", path, form(NodeRow), body={"reason": reason})
 
     @endpoint
@@ -56,8 +56,4 @@ class NodeEndpoints:
         """Let workloads start on a drained GPU again."""
         from weir.api.answers import NodeRow
 
-        return Call("POST", f"/nodes/{quote(name, safe='')}/gpus/{gpu}/undrain", form(NodeRow), body={})
-
-
-def _part(name: str) -> str:
-    return quote(name, safe="")
+        return Call("POST", f"/nodes/{path_part(name)}/gpus/{gpu}/undrain", form(NodeRow), body={})

@@ -133,10 +133,10 @@ def test_what_is_no_problem_document_is_told_too(fake: Fake) -> None:
 
 
 def test_names_cannot_leave_their_place(fake: Fake) -> None:
-    fake.on("GET", "/workloads/a%2F..%2F..%2Ftokens", Said(row()))
+    fake.on("GET", "/workloads/a%3Fq%3D1%23b", Said(row()))
     with Pool() as pool:
-        pool.get("a/../../tokens")
-    assert fake.asked[0].path == "/workloads/a%2F..%2F..%2Ftokens"
+        pool.get("a?q=1#b")
+    assert fake.asked[0].path == "/workloads/a%3Fq%3D1%23b"
 
 
 def test_logs_come_piece_by_piece(fake: Fake) -> None:
@@ -257,3 +257,13 @@ def test_a_token_follows_no_redirection(fake: Fake) -> None:
     with Pool() as pool, pytest.raises(Refused):
         pool.status()
     assert len(fake.asked) == 1
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "..", "a/../../tokens"])
+def test_a_name_that_is_no_part_of_a_path_is_refused_without_a_request(fake: Fake, name: str) -> None:
+    with Pool() as pool:
+        for call in (pool.why, pool.get, pool.stop, pool.drain):
+            with pytest.raises(Refused, match="is no name: write letters") as refused:
+                call(name)
+            assert refused.value.status == 404
+    assert not fake.asked
