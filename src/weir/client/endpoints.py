@@ -108,7 +108,7 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         """Put this process into a running pod of one's own; return the pod's first process."""
         from weir.api.answers import EnteredProcess
 
-        return Call("POST", f"/workloads/{_part(name)}/entry", form(EnteredProcess), _params(pod=pod))
+        return Call("POST", f"/workloads/{path_part(name)}/entry", form(EnteredProcess), _params(pod=pod))
 
     @endpoint
     def why(self, name: str) -> Call[model.WhyAnswer]:

@@ -9,7 +9,7 @@ from weir.engine.preemption_rules import divergence_level
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.model.policy import PricePolicy
 from weir.model.reasons import EvictionCause, EvictionRule
-from weir.model.resources import written
+from weir.model.resources import GPU, plain_amount, written
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
@@ -72,10 +72,9 @@ class EvictionReasons:
         )
         if rule is EvictionRule.RECLAIM_QUOTA and have <= most:
             sentence += ": the quotas exceed the capacity, and the higher priority comes first"
-        numbers = {"queue": name, "have": have, what: most}
-        return EvictionCause(
-            rule, by, sentence, {**numbers, "by_queue": own, "by_have": own_have, f"by_{what}": own_most}
-        )
+        amounts = {"have": have, what: most, "by_have": own_have, f"by_{what}": own_most}
+        numbers = {name: plain_amount(GPU, amount) for name, amount in amounts.items()}
+        return EvictionCause(rule, by, sentence, {"queue": name, "by_queue": own, **numbers})
 
 
 def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy, now_s: float) -> str:

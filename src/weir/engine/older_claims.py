@@ -6,7 +6,7 @@ from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.ineligible_victims import names_phrase
 from weir.engine.infeasible import amount_phrase
 from weir.engine.queue_order import Candidate
-from weir.model.resources import GPU
+from weir.model.resources import GPU, plain_amount
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.shapes import GPU_ROW
@@ -31,7 +31,7 @@ def older_claims_phrase(
     names = [job.name for job in older]
     steps = [job.waiting.step.asks for job in older if job.waiting is not None]
     claimed = sum(amount for asks in steps for row, amount in asks if row == GPU_ROW)
-    numbers["older"], numbers["claimed"] = names, claimed
+    numbers["older"], numbers["claimed"] = names, plain_amount(GPU, claimed)
     project = cluster.ledger.queues[candidate.job.project].name
     amount = f" ({amount_phrase(GPU, claimed)})" if claimed else ""
     claims = "claims" if len(names) == 1 else "claim"

@@ -20,7 +20,7 @@ from weir.engine.topology_levels import missing_topology
 from weir.engine.withheld_reasons import withheld_reason
 from weir.model.policy import Policy
 from weir.model.reasons import Reason, ReasonCode
-from weir.model.resources import written
+from weir.model.resources import plain_amount, written
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase
 
@@ -156,9 +156,9 @@ class PendingReasonFinder:
             {
                 "queue": queue.name,
                 "resource": resource,
-                "have": refusal.have,
-                "want": refusal.want,
-                "most": refusal.most,
+                "have": plain_amount(resource, refusal.have),
+                "want": plain_amount(resource, refusal.want),
+                "most": plain_amount(resource, refusal.most),
             },
         )
 

@@ -2,7 +2,7 @@
 
 from weir.engine.preemption_rules import PreemptionRules
 from weir.model.policy import Policy
-from weir.model.resources import GPU, span, written
+from weir.model.resources import GPU, plain_amount, span, written
 from weir.state.cluster import Cluster
 
 
@@ -22,8 +22,11 @@ def quota_shortfall(
             if amount and have + amount > most:
                 name, resource = ledger.queues[queue].name, cluster.rows.names[row]
                 numbers["claim"] = {
-                    "queue": name, "resource": resource, "would_hold": have + amount, "quota": most,
-                }  # fmt: skip
+                    "queue": name,
+                    "resource": resource,
+                    "would_hold": plain_amount(resource, have + amount),
+                    "quota": plain_amount(resource, most),
+                }
                 of = "GPUs" if resource == GPU else resource
                 return (
                     f"{name} would hold {written(resource, have + amount)} of a quota of "

@@ -10,7 +10,7 @@ from weir.engine.queue_order import Candidate
 from weir.engine.quota_shortfall import quota_shortfall
 from weir.engine.reason_context import ReasonContext
 from weir.model.reasons import Reason, ReasonCode
-from weir.model.resources import GPU, span
+from weir.model.resources import GPU, plain_amount, span
 from weir.state.jobs import Job
 from weir.state.shapes import GPU_ROW
 
@@ -71,7 +71,8 @@ def _no_victims(
         return Reason(ReasonCode.PREEMPTION_CYCLE, sentence, numbers)
     holders = victims.amounts(resource, numbers)
     if holders:
-        numbers["held_by"], numbers["resource"] = holders, resource
+        numbers["held_by"] = {cause: plain_amount(resource, held) for cause, held in holders.items()}
+        numbers["resource"] = resource
         sentence = f"{where}; no eligible victims: {amounts_phrase(resource, holders)}"
         return Reason(ReasonCode.NO_ELIGIBLE_VICTIMS, sentence, numbers)
     if victims.any_eligible():

@@ -5,7 +5,7 @@ from weir.engine.queue_order import Candidate
 from weir.engine.quota_shortfall import quota_shortfall
 from weir.engine.reason_context import ReasonContext
 from weir.model.reasons import Reason, ReasonCode
-from weir.model.resources import span, written
+from weir.model.resources import GPU, plain_amount, span, written
 
 
 def withheld_reason(context: ReasonContext, candidate: Candidate, numbers: dict[str, object]) -> Reason:
@@ -31,7 +31,8 @@ def withheld_reason(context: ReasonContext, candidate: Candidate, numbers: dict[
         )
     refusal = context.checks.refusal(candidate, context.capacity)
     if refusal is not None:
-        numbers.update(free=refusal.have, kept=refusal.most, want=refusal.want)
+        amounts = {"free": refusal.have, "kept": refusal.most, "want": refusal.want}
+        numbers.update((name, plain_amount(GPU, amount)) for name, amount in amounts.items())
         sentence = (
             f"it would go over quota, and of {written('gpu', refusal.have)} free GPUs "
             f"{written('gpu', refusal.most)} are kept for owners"

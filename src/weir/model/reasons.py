@@ -38,7 +38,10 @@ class EvictionRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Reason of a pending workload. `sentence` is for people; `numbers` are its data."""
+    """Reason of a pending workload. `sentence` is for people; `numbers` are its data.
+
+    Amounts are plain: GPUs and cores with fractions, memory in bytes.
+    """
 
     why: ReasonCode
     sentence: str

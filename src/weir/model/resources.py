@@ -25,6 +25,7 @@ ATTACHED_PREFIX = "attached-volumes/"
 UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""
 
+_PLAIN_DIGITS = 6
 _SECONDS_MAX = 1000 * 366 * 86400.0
 
 _SUFFIXES: dict[str, int | Fraction] = {
@@ -87,6 +88,11 @@ def quantity(written: str | int | float) -> Fraction:
 def in_thousandths(resource: str) -> bool:
     """Return True if amounts of `resource` are kept in thousandths."""
     return resource in (GPU, CPU) or resource.startswith(GPU_MODEL_PREFIX)
+
+
+def plain_amount(resource: str, value: float) -> float:
+    """Return an amount in the unit that people read: devices, cores, bytes."""
+    return round(value / 1000, _PLAIN_DIGITS) if in_thousandths(resource) else value
 
 
 def amount(resource: str, written: str | int | float) -> int:

@@ -11,14 +11,13 @@ from weir.engine.quota_overlay import QuotaOverlay, usage_of
 from weir.model.nodes import DRAINED
 from weir.model.policy import Policy
 from weir.model.queues import PersonLimits, Queue
-from weir.model.resources import GPU, UNLIMITED, in_thousandths
+from weir.model.resources import GPU, UNLIMITED, plain_amount
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.quota_warnings import quota_warnings
 from weir.state.cluster import Cluster
 from weir.state.jobs import Phase
 
 VIRTUAL_LABEL = "weir/virtual"
-_EVEN_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,6 @@ class DeviceUtilization:
     power_w: float | None = None
     errors: int | None = None
     drained: str = ""  # by whom and why nothing starts on it
-
-
-def plain_amount(resource: str, value: float) -> float:
-    """Return an amount in the unit that people read: devices, cores, bytes."""
-    return round(value / WHOLE_MILLI, _EVEN_DIGITS) if in_thousandths(resource) else value
 
 
 def _bounds(bounds: Mapping[str, int]) -> dict[str, float]:
@@ -205,12 +199,13 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
             if index not in node.foreign_devices or use.foreign or use.drained
         ]
         allocated = _allocated(cluster, at, node.capacity)
+        leaving = sum(device_milli[index] > 0 for index in node.foreign_devices)  # drained, with work yet
         rows.append(
             NodeRow(
                 name=node.name,
                 devices=devices,
                 capacity={
-                    GPU: float(node.own_gpus),
+                    GPU: float(node.own_gpus + leaving),
                     **{k: plain_amount(k, v) for k, v in node.capacity.items()},
                 },
                 allocated={

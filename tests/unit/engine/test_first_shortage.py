@@ -168,7 +168,7 @@ def test_the_missing_claim_is_said() -> None:
         "mine would hold 32 of a quota of 24 GPUs, so it may only use what is free"
     )
     assert found.numbers["claim"] == {
-        "queue": "mine", "resource": "gpu", "would_hold": 32000, "quota": 24000,
+        "queue": "mine", "resource": "gpu", "would_hold": 32.0, "quota": 24.0,
     }  # fmt: skip
 
 

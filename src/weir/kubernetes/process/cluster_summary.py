@@ -13,9 +13,9 @@ from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.state.queue_view import QueueView
 from weir.model.policy import Policy
 from weir.model.reasons import ReasonCode as WhyClass
-from weir.model.resources import GPU
+from weir.model.resources import GPU, plain_amount
 from weir.model.workloads import WHOLE_MILLI
-from weir.service.queue_rows import plain_amount, queue_rows
+from weir.service.queue_rows import queue_rows
 from weir.state.cluster import Cluster
 
 Amounts = Mapping[str, float]

@@ -76,6 +76,8 @@ async def test_drained_gpu_starts_nothing_and_its_work_runs_on_over_a_restart(tm
         assert (await stands.admin.post("/api/v1/nodes/other/gpus/2/drain", json={})).status_code == 404
         drained = await stands.admin.post(f"{path}/2/drain", json={"reason": REASON})
         assert drained.json()["devices"][2]["drained"] == f"drained by {getpass.getuser()}: {REASON}"
+        (node,) = (await stands.get("nodes"))["items"]
+        assert node["allocated"]["gpu"] == node["capacity"]["gpu"] == 4  # until its work ends
         await stands.submit(name="waits", gpus=4)
         await stands.until_true(
             lambda answer: "are drained" in (answer["reason"] or {}).get("sentence", ""),
@@ -93,6 +95,7 @@ async def test_drained_gpu_starts_nothing_and_its_work_runs_on_over_a_restart(tm
         await stands.until("three", "running")
         (node,) = (await stands.get("nodes"))["items"]
         assert [device["workloads"] for device in node["devices"]] == [["three"], ["three"], [], ["three"]]
+        assert node["allocated"]["gpu"] == node["capacity"]["gpu"] == 3
         assert (await stands.get("workloads/waits"))["status"] == "pending"
         await stands.admin.post("/api/v1/workloads/three/stop")
         undrained = await stands.admin.post(f"{path}/2/undrain")
