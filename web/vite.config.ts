@@ -5,10 +5,11 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 
 const out = '../src/weir/local/server/dashboard/page'
 
-/** Write each asset compressed beside itself, so that the server never compresses. */
+/** Write each asset compressed beside itself, so that the server never compresses; in a build, not in unit tests. */
 const packed = {
   name: 'packed',
-  closeBundle() {
+  apply: 'build',
+  writeBundle() {
     for (const name of readdirSync(`${out}/assets`))
       writeFileSync(`${out}/assets/${name}.gz`, gzipSync(readFileSync(`${out}/assets/${name}`), { level: 9 }))
   },

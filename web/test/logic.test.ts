@@ -4,7 +4,7 @@ import { carryOut, fits, mayActIn } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
-import { ago, amount, brief, bytes, colourOf, sentence, shortOf, span } from '../src/logic/format'
+import { ago, amount, brief, byName, bytes, colourOf, domainOf, sentence, shortOf, span } from '../src/logic/format'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
 import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
@@ -223,12 +223,19 @@ test('what if: empty changes are left out', () => {
   expect(alternativesOf([none, { ...none, nodes: ' 2x8 ', project: 'a', quota: '3' }, { ...none, project: 'a' }, { ...none, policy: 'fair' }])).toEqual(['add-nodes=2x8,quota.a=3', 'policy=fair'])
 })
 
+test('names: their order, their domain, and cut sentences', () => {
+  const named = (...all: string[]) => all.map((name) => ({ name }))
+  expect(named('n-10', 'n-9', 'a').sort(byName)).toEqual(named('a', 'n-9', 'n-10'))
+  expect([named('a.x.org', 'b.x.org'), named('a.x.org', 'b'), named('10.0.0.1', '10.0.0.2'), []].map(domainOf)).toEqual(['.x.org', '', '', ''])
+  expect([sentence('no GPU is fr…'), sentence('n1 is full', 'n1')]).toEqual(['No GPU is …', 'n1 is full.'])
+})
+
 test('charts: round scales, gaps, and the nearest point', () => {
-  expect([0, 0.7, 3, 11, 1e6].map(roundUp)).toEqual([1, 1, 5, 20, 1e6])
+  expect([0, 0.7, 3, 11, 1e6].map(roundUp)).toEqual([1, 0.8, 3, 15, 1e6])
   const line = [{ at_s: 0, value: 0 }, { at_s: 5, value: null }, { at_s: 10, value: 4 }, { at_s: 20, value: NaN }]
   const scale = scaleOf([line])
-  expect(scale).toEqual({ from_s: 0, until_s: 20, low: 0, high: 5 })
-  expect(path(line, scale, 100, 50)).toBe('M0.0 50.0M50.0 10.0')
+  expect(scale).toEqual({ from_s: 0, until_s: 20, low: 0, high: 4 })
+  expect(path(line, scale, 100, 50)).toBe('M0.0 50.0M50.0 0.0')
   expect(scaleOf([[]]).high).toBe(1)
   const close = scaleOf([[{ at_s: 0, value: 99 }, { at_s: 1, value: 100 }]])
   expect(close.low).toBeGreaterThan(90)

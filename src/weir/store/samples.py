@@ -21,6 +21,7 @@ from weir.store.tables import (
     LONG_SPANS,
     MINUTE,
     MONTH,
+    SAMPLED,
     SPANS,
     device_uses,
     events,
@@ -33,8 +34,6 @@ from weir.store.tables import (
     workloads,
 )
 
-SAMPLED = "sampled"
-"""Name of the mark for the time up to which usage is stored."""
 PROBED = "probed"
 PIECES_MOST = 24 * 60
 """Minutes a long stretch is spread over; a longer one is spread over hours, and one of months over days."""

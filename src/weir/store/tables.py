@@ -22,6 +22,8 @@ from sqlalchemy import (
 
 LIVE = "live"
 """State of a workload that isn't over; the others are the words of `weir.state.events.End`."""
+SAMPLED = "sampled"
+"""Name of the mark for the time up to which usage is stored."""
 ENDED = "ended"
 """Kind of the event that is the end of a workload."""
 

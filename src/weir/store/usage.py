@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, union_all
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, and_, func, or_, select, union_all
 
 from weir.api.answers import UsageReport, UsageRow
 from weir.store.database import Database
@@ -15,8 +15,10 @@ from weir.store.tables import (
     LIVE,
     LONG_SPANS,
     MINUTE,
+    SAMPLED,
     SPANS,
     device_uses,
+    marks,
     pool_uses,
     uses,
     workload_uses,
@@ -127,7 +129,7 @@ class UsageReports:
         uid: int | None,
         device: tuple[str, int] | None,
     ) -> Sequence[UsagePoint]:
-        """Return the points of one line."""
+        """Return the points of one line; the last one is of the time that is stored yet."""
         points = max(1, min(points, POINTS_MOST))
         long_s = until_s - since_s
         finest = _finest(since_s, now_s, self._retention)
@@ -143,9 +145,21 @@ class UsageReports:
             .group_by(at_s)
             .order_by(at_s)
         )
-        rows = self._database.read(lambda connection: connection.execute(query).mappings().all())
+        stored = select(marks.c.at_s).where(marks.c.name == SAMPLED)
+
+        def read(connection: Connection) -> tuple[Sequence[RowMapping], float]:
+            sampled_s = connection.execute(stored).scalar()
+            rows = connection.execute(query).mappings().all()
+            return rows, until_s if sampled_s is None else min(until_s, sampled_s)
+
+        rows, known_s = self._database.read(read)
         return [
-            UsagePoint(at_s=row["at_s"], span_s=step_s, **{name: row[name] for name in names}) for row in rows
+            UsagePoint(
+                at_s=row["at_s"],
+                span_s=min(step_s, max(MINUTE, known_s - row["at_s"])),
+                **{name: row[name] for name in names},
+            )
+            for row in rows
         ]
 
 

@@ -250,6 +250,11 @@ def test_charts_have_as_many_points_as_fit(store: Store) -> None:
     assert store.chart(FIRST_S, now_s, uid=7, points=1, now_s=now_s)[0].used_gpu_s == pytest.approx(5400)
     assert store.chart(FIRST_S, now_s, device=("node", 1), now_s=now_s)[3].used_gpu_s == pytest.approx(45)
     assert list(store.chart(FIRST_S, now_s, uid=8, now_s=now_s)) == []
+    later_s = now_s + 600  # nothing is stored since
+    *others, last = store.chart(FIRST_S - 21 * HOUR, later_s, points=12, now_s=later_s)
+    assert {point.span_s for point in others} <= {2 * HOUR}
+    assert last.span_s == now_s - last.at_s
+    assert last.allocated_gpu_s / last.span_s == pytest.approx(1.5)
 
 
 def test_finer_sums_are_kept_no_longer_than_coarser_ones() -> None:

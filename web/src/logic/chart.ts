@@ -12,15 +12,15 @@ export interface Scale {
   high: number
 }
 
-/** The smallest round number at or above a value: 1, 2 or 5 times a power of ten. */
+/** The smallest round number at or above a value: one digit, 1.5 or 2.5 times a power of ten. */
 export function roundUp(value: number): number {
   if (!(value > 0)) return 1
   const power = 10 ** Math.floor(Math.log10(value))
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999999)!
+  return [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= value * 0.999999)!
 }
 
-/** The scale of a chart of these lines; from zero unless the values are close together and far from it. */
-export function scaleOf(lines: readonly (readonly ChartPoint[])[], least = 0): Scale {
+/** The scale of a chart of these lines; from zero if it has to, or unless the values are close together and far from it. */
+export function scaleOf(lines: readonly (readonly ChartPoint[])[], least = 0, fromZero = false): Scale {
   let [from_s, until_s, low, high] = [Infinity, -Infinity, Infinity, -Infinity]
   for (const line of lines)
     for (const { at_s, value } of line) {
@@ -32,7 +32,7 @@ export function scaleOf(lines: readonly (readonly ChartPoint[])[], least = 0): S
     }
   if (!Number.isFinite(low)) [low, high] = [0, 1]
   high = Math.max(high, least)
-  if (low >= 0 && low < high * 0.7) return { from_s, until_s, low: 0, high: roundUp(high) }
+  if (low >= 0 && (fromZero || low < high * 0.7)) return { from_s, until_s, low: 0, high: roundUp(high) }
   const room = (high - low || Math.abs(high) || 1) * 0.1
   return { from_s, until_s, low: low - room, high: high + room }
 }

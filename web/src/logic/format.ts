@@ -34,9 +34,9 @@ export function moment(at_s: number): string {
   })
 }
 
-/** A minute of the browser's zone, with the zone. */
-export function day(at_s: number): string {
-  return new Date(at_s * 1000).toLocaleString(undefined, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short' })
+/** A minute of the browser's zone, with the zone, and with the year for long periods. */
+export function day(at_s: number, year = false): string {
+  return new Date(at_s * 1000).toLocaleString(undefined, { ...(year ? { year: 'numeric' as const } : {}), month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short' })
 }
 
 /** A time on the axis of a chart of this length: hours within a day, days within a year. */
@@ -58,8 +58,9 @@ export const counted = (value: number, noun: string): string => `${number(value)
 /** A reason as a sentence: with a capital letter, unless it begins with the name of its workload, and a full stop. */
 export function sentence(text: string, name = ''): string {
   const first = text.split(' ', 1)[0]!
+  if (text.endsWith('…')) text = text.replace(/[\s,;:]*\S*…$/, ' …') // a word that is cut says nothing
   const begun = first !== name && /^[a-z]+$/.test(first) ? text[0]!.toUpperCase() + text.slice(1) : text
-  return !begun || /[.?!]$/.test(begun) ? begun : `${begun}.`
+  return !begun || /[.?!…]$/.test(begun) ? begun : `${begun}.`
 }
 
 export const gpus = (value: number): string => counted(value, 'GPU')
@@ -82,6 +83,17 @@ export function amount(resource: string, value: number): string {
   if (resource === 'memory') return bytes(value)
   if (resource === 'cpu') return counted(value, 'core')
   return resource === 'gpu' ? gpus(value) : number(value)
+}
+
+const names = new Intl.Collator('en', { numeric: true })
+
+/** The order of names, where node-10 comes after node-9. */
+export const byName = (a: { name: string }, b: { name: string }): number => names.compare(a.name, b.name)
+
+/** The domain that all names have in common, with its dot: it says nothing. */
+export function domainOf(all: readonly { name: string }[]): string {
+  const [first = '', ...others] = all.map(({ name }) => (/^[^.]*[a-z][^.]*\./i.test(name) ? name.slice(name.indexOf('.')) : ''))
+  return others.every((each) => each === first) ? first : ''
 }
 
 /** A reason code in words. */

@@ -1,4 +1,5 @@
 /** Who holds which GPU, and what of it is borrowed or idle. */
+import { byName } from './format'
 import type { Pool } from './pool'
 import type { Device, PoolEvent, PoolNode, Queue, Row } from './types'
 
@@ -129,7 +130,7 @@ export function tree(queues: Iterable<Queue>): QueueLine[] {
   }
   const lines: QueueLine[] = []
   const walk = (parent: string | null, depth: number) => {
-    const found = (below.get(parent) ?? []).sort((a, b) => (a.name < b.name ? -1 : 1))
+    const found = (below.get(parent) ?? []).sort(byName)
     for (const queue of found) {
       lines.push({ queue, depth })
       if (queue.kind === 'department') walk(queue.name, depth + 1)
