@@ -34,7 +34,7 @@ def submission(name: str, line: str) -> dict[str, object]:
 
 
 def start_ms(submit: Callable[[dict[str, object]], tuple[int, object]], logs: Path, at: int) -> float:
-    """Return the milliseconds from a submission to the first line of the job, whose output lies below `logs`."""
+    """Return the milliseconds from a submission to the first line of the job; `logs` are its pool's."""
     before, begun = set(logs.glob("*/*/log")), time.time()
     status, answer = submit(submission(f"start-{at}", "date +%s.%N"))
     if status != _CREATED:

@@ -25,26 +25,23 @@ _SERVICE = ".service"
 restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in
 the group above by `DelegateSubgroup`."""
 
-Words = tuple[str, dict[str, str], str, str]
-"""A group as it is written down: its path, what its files are set to, what its parent hands down,
-and the group supervisors are in."""
+Words = tuple[str, dict[str, str], str]
+"""A group as it is written down: its path, what its files are set to, and what its parent hands down."""
 
 
 class Cgroup:
     """A control group of a pod in one hierarchy."""
 
     __slots__ = (
-        *("_files", "_hands_down", "_holds_us", "_outside", "_parent", "_path"),
+        *("_files", "_hands_down", "_parent", "_path"),
         *("memory_limit", "memory_peak", "pids_refused", "ran_out"),
     )
 
-    def __init__(self, path: str, files: dict[str, str], hands_down: str, outside: str) -> None:
+    def __init__(self, path: str, files: dict[str, str], hands_down: str) -> None:
         self._path = path
         self._parent = path.rpartition("/")[0]
         self._files = files
         self._hands_down = hands_down
-        self._outside = outside
-        self._holds_us = False
         self.ran_out = False  # whether the kernel ended something in it for want of memory
         limits = (files.get(name, "") for name in ("memory.max", "memory.limit_in_bytes"))
         self.memory_limit = next((int(limit) for limit in limits if limit.isdigit()), 0)
@@ -76,17 +73,12 @@ class Cgroup:
         return False
 
     def join(self) -> bool:
-        """Put this process into it; whether that was allowed."""
-        self._holds_us = _try_to_set(f"{self._path}/cgroup.procs", "0")
-        return self._holds_us
+        """Put this process into it; return True if that was allowed."""
+        return _try_to_set(f"{self._path}/cgroup.procs", "0")
 
     def add(self, pid: int) -> bool:
         """Put a process into it; return True if that was allowed."""
         return _try_to_set(f"{self._path}/cgroup.procs", str(pid))
-
-    def leave(self) -> None:
-        """Put this process where it was, if it may."""
-        self._holds_us = not _try_to_set(f"{self._outside}/cgroup.procs", "0")
 
     def see(self) -> None:
         """Notice whether it ran out of memory or of processes, and the most memory it used."""
@@ -105,9 +97,7 @@ class Cgroup:
                 self.pids_refused = True
 
     def kill(self) -> None:
-        """End everything in it, but never this process."""
-        if self._holds_us:
-            return
+        """End everything in it."""
         if not _try_to_set(f"{self._path}/cgroup.kill", "1"):
             for pid in self.processes():
                 with suppress(ProcessLookupError, PermissionError):
@@ -127,7 +117,8 @@ class Cgroup:
 class Cgroups(NamedTuple):
     """Places where control groups of the pool's pods can be made; an empty one: there is none.
 
-    `outside`: name of the group of supervisors below the pool's; empty: they stay where the pool is.
+    `apart`: name of the group of the node process and of supervisors below the pool's; empty: they are where
+    the server is.
     """
 
     pool: str
@@ -137,7 +128,7 @@ class Cgroups(NamedTuple):
     controllers: str = ""  # that version 2 hands down here
     pids: str = ""  # version 1
     devices: str = ""  # version 1
-    outside: str = ""
+    apart: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.memory or self.cpu or self.pids or self.unified)
@@ -167,7 +158,7 @@ class Cgroups(NamedTuple):
             if quota:
                 files |= {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": str(quota)}
             words.append(self._in(self.cpu, pod, files))
-        if self.pids and (limits.pids or self.outside):
+        if self.pids and (limits.pids or self.apart):
             words.append(self._in(self.pids, pod, {"pids.max": str(limits.pids)} if limits.pids else {}))
         if self.devices:
             words.append(self._in(self.devices, pod, {}))
@@ -182,7 +173,7 @@ class Cgroups(NamedTuple):
     def supervisors(self) -> list[str]:
         """Return the groups of supervisors that are apart."""
         bases = (self.memory, self.cpu, self.pids, self.devices, self.unified)
-        return [f"{base}/{self.pool}/{self.outside}" for base in bases if base and self.outside]
+        return [f"{base}/{self.pool}/{self.apart}" for base in bases if base and self.apart]
 
     def _unified_of_pod(self, pod: str, limits: Limits, quota: int) -> Words:
         controllers = self.controllers.split()
@@ -198,17 +189,13 @@ class Cgroups(NamedTuple):
         return self._in(self.unified, pod, files, " ".join(f"+{name}" for name in controllers))
 
     def _in(self, base: str, pod: str, files: dict[str, str], hands_down: str = "") -> Words:
-        own = f"{base}/{_OWN}"
-        outside = own if hands_down and os.access(own, os.F_OK) else base
-        if self.outside:
-            outside = f"{base}/{self.pool}/{self.outside}"
-        return f"{base}/{self.pool}/{pod.replace('/', '.')}", files, hands_down, outside
+        return f"{base}/{self.pool}/{pod.replace('/', '.')}", files, hands_down
 
 
-def found(pool: str, outside: str = "") -> Cgroups:
+def found(pool: str, apart: str = "") -> Cgroups:
     """Return the control groups that this process may use, below its own.
 
-    `outside` names a group for supervisors; without one they stay where this process is.
+    `apart` names a group for supervisors; without one they are where this process is.
     """
     places: dict[str, str] = {}
     for names, base in _own():
@@ -219,8 +206,8 @@ def found(pool: str, outside: str = "") -> Cgroups:
     controllers = _handed_down(unified) if unified else ""
     if (memory or cpu) and not controllers:
         unified = ""  # it limits nothing, and those of version 1 know the processes as well
-    devices = places.get("devices", "") if outside else ""
-    return Cgroups(pool, memory, cpu, unified, controllers, pids, devices, outside)
+    devices = places.get("devices", "") if apart else ""
+    return Cgroups(pool, memory, cpu, unified, controllers, pids, devices, apart)
 
 
 def _own() -> Iterator[tuple[list[str], str]]:

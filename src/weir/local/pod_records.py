@@ -44,7 +44,7 @@ class StartRecord(NamedTuple):
     grace_s: float
     log_most: int
     environment: dict[str, str]
-    cgroups: tuple[tuple[str, dict[str, str], str, str], ...]
+    cgroups: tuple[tuple[str, dict[str, str], str], ...]
     umask: int
     boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
     boot: str = ""  # names the boot of the machine
@@ -324,11 +324,8 @@ def _devices(value: object) -> tuple[int, ...]:
     return found
 
 
-def _group(value: object) -> tuple[str, dict[str, str], str, str]:
-    path, files, hands_down, outside = _list({"cgroups": value}, "cgroups", 4)
-    return (
-        _text(path, "cgroups"),
-        _words(files, "cgroups"),
-        _text(hands_down, "cgroups"),
-        _text(outside, "cgroups"),
-    )
+def _group(value: object) -> tuple[str, dict[str, str], str]:
+    found = _items(value, "cgroups", 4)  # earlier versions wrote a fourth value
+    if len(found) < 3:
+        raise _InvalidRecord("has no three values as cgroups")
+    return _text(found[0], "cgroups"), _words(found[1], "cgroups"), _text(found[2], "cgroups")

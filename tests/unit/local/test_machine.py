@@ -271,8 +271,8 @@ def test_limits_in_both_versions() -> None:
         ),
     ]
     two = cgroups.Cgroups("weir-x", unified="/u", controllers="cpu memory")
-    ((path, files, hands_down, outside),) = two.of_pod("1/2-0-0", Limits(memory=4096, cpu_milli=1500))
-    assert (path, hands_down, outside) == ("/u/weir-x/1.2-0-0", "+cpu +memory", "/u")
+    ((path, files, hands_down),) = two.of_pod("1/2-0-0", Limits(memory=4096, cpu_milli=1500))
+    assert (path, hands_down) == ("/u/weir-x/1.2-0-0", "+cpu +memory")
     assert files == {"memory.max": "4096", "memory.oom.group": "1", "cpu.weight": "150"}
     assert not cgroups.Cgroups("weir-x")
 

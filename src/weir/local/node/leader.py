@@ -59,14 +59,14 @@ class Leader:
         """Let it end without its command."""
         self._other.close()
 
-    def wait(self, files: StartFiles) -> None:
-        """Wait in the leader itself until it may go, and become the command."""
+    def wait(self, files: StartFiles, problem: str = "") -> None:
+        """Wait in the leader itself until it may go, and become the command; report a problem instead."""
         try:
             message, logs, _, _ = socket.recv_fds(self._other, 16, 1)
             if message:
                 start = parse_start(start_files.read(files.spec))
                 assert isinstance(start, StartRecord)
-                _become(start, files, logs[0])
+                _become(start, files, logs[0], problem)
         except NotStarted as failure:
             report = [failure.code, str(failure), failure.logged]
             self._other.send(json.dumps(report).encode()[:_REPORT_MOST])
@@ -82,12 +82,14 @@ def prefer_to_end() -> None:
             os.close(fd)
 
 
-def _become(start: StartRecord, files: StartFiles, log: int) -> None:
+def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> None:
     """Become the command of a start.
 
     Raises:
         NotStarted: it couldn't be started.
     """
+    if problem:
+        raise NotStarted(NOT_RUNNABLE, problem)
     os.setpgid(0, 0)
     for number in _SIGNALS:  # whatever the server was started with, or Python ignores
         with suppress(OSError, ValueError):

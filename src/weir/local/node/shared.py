@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from weir.local import cgroups
-from weir.local.cgroups import Cgroups
+from weir.local.cgroups import Cgroup, Cgroups
 from weir.local.node.accounts import AccountRules
 from weir.local.node.device_rules import DeviceRules, nvidia_files
 from weir.local.node.directories import DirectoryRefused, prepare_home
@@ -50,10 +50,13 @@ def serve_shared(config: dict[str, Any]) -> int:
     process = _start_server(config, server, site, [theirs for _, theirs in pairs])
     for _, theirs in pairs:
         theirs.close()
+    for group in site.groups.supervisors():  # supervisors are born in them
+        Cgroup(group, {}, "").join()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.send_signal(signal.SIGTERM))
     code = NodeProcess(site, pairs[0][0], pairs[1][0]).serve(process.pid)
     for group in site.groups.supervisors():
+        Cgroup(os.path.dirname(os.path.dirname(group)), {}, "").join()
         with suppress(OSError):  # pods run on in it
             os.rmdir(group)
             os.rmdir(os.path.dirname(group))

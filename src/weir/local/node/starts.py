@@ -45,7 +45,7 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
             pod_files.make_own(directory)
         else:
             make_for(site.places, order.name, account)
-        groups = _join(order, site, strict=account is not None)
+        groups = _make_groups(order, site, strict=account is not None)
     except DirectoryRefused as refusal:
         write_exit(files, not_started(f"{refusal}."))
         return
@@ -53,33 +53,33 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
         write_exit(files, not_started(f"{failure.strerror}."))
         return
     leader = Leader()
+    problem = ""
     if leader.pid == 0:
         prefer_to_end()
-    for group in groups if leader.pid else ():
-        group.leave()
+        joined = [group.join() for group in groups]
+        problem = "" if all(joined) or account is None else "A control group of it can't be used."
     if account is not None and site.rules is not None:
         become(account, site.rules)
     if leader.pid == 0:
-        leader.wait(files)
+        leader.wait(files, problem)
         return
     supervise(files, own, leader, groups, shared=account is not None)
 
 
-def _join(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]:
-    """Make the control groups of a start and join them for the moment in which the leader is forked.
+def _make_groups(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]:
+    """Make the control groups of a start, with the rules for its devices.
 
     Raises:
         OSError: a group or a rule can't be made, where users are held apart.
     """
-    all_groups = [Cgroup(*words) for words in site.groups.of_pod(order.name, order.limits)]
-    groups = [group for group in all_groups if group.make()]
+    planned = [Cgroup(*words) for words in site.groups.of_pod(order.name, order.limits)]
+    groups = [group for group in planned if group.make()]
+    if strict and len(groups) < len(planned):
+        raise OSError(1, "a control group of it can't be made")
     denied = site.devices.denied(order.devices) if strict else []
     if denied:
         _deny(order.name, groups, site.groups, denied)
-    joined = [group for group in groups if group.join()]
-    if strict and len(joined) < len(all_groups):
-        raise OSError(1, "a control group of it can't be used")
-    return joined
+    return groups
 
 
 def _deny(name: str, groups: list[Cgroup], places: Cgroups, denied: list[tuple[int, int]]) -> None:
