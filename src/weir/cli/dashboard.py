@@ -24,8 +24,13 @@ def dashboard(*, open_: Annotated[bool, Parameter(name="--open", negative="--no-
         if pool.address.is_cluster:
             print(f"weir: {CLUSTER}", file=sys.stderr)
             return 1
-        link = f"{pool.address.url}{pool.dashboard_link().path}"
+        ssh = pool.address.ssh
+        url = pool.address.url if ssh is None else "http://127.0.0.1:9347"
+        link = f"{url}{pool.dashboard_link().path}"
     print(link, flush=True)
+    if ssh is not None:
+        tunnel = f"ssh -NL 9347:127.0.0.1:9347 {ssh.destination}"
+        print(f"The dashboard is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
     print("It signs you in once, within a minute.", file=sys.stderr)
     if open_ and sys.stdout.isatty():
         open_in_browser(link)

@@ -1,7 +1,7 @@
 """The address of the pool and the token: from the environment, else from files of a server on this machine.
 
-$WEIR_URL and $WEIR_HOME come first, then a personal pool in the home, then the pool that is installed on the
-machine. The socket of that one needs no token: the kernel names the caller.
+$WEIR_URL (http, https, ssh or kube) and $WEIR_HOME come first, then a personal pool in the home, then the
+pool that is installed on the machine. The socket of that one needs no token: the kernel names the caller.
 
 This module uses the standard library only, because completion runs while a person types.
 """
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from weir.client.errors import Unreachable
 from weir.client.listener import SERVER_USER, expected_uids, user_name
+from weir.client.ssh_tunnel import SCHEME, SshAddress, directory_of, parse
 
 URL, TOKEN, HOME = "WEIR_URL", "WEIR_TOKEN", "WEIR_HOME"
 CLUSTER = "kube:"
@@ -37,13 +38,15 @@ class Address:
     """A pool's URL, a token, and the users that its server may run as.
 
     `home` is set if requests go through the socket in the home of this machine's pool; it is the directory
-    of the machine's socket for an installed pool.
+    of the machine's socket for an installed pool. `ssh` is set for a pool on another machine; `home` is then
+    the directory of the socket that ssh forwards.
     """
 
     url: str
     token: str | None = field(repr=False, default=None)
     uids: frozenset[int] | None = None  # None: any
     home: Path | None = None
+    ssh: SshAddress | None = None
 
     @property
     def is_cluster(self) -> bool:
@@ -57,7 +60,9 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Return True if the pool is on this machine, so that no proxy is used."""
+        """Return True if the pool is on this machine."""
+        if self.ssh is not None:
+            return False
         host = urlsplit(self.url).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -80,6 +85,9 @@ def find(url: str | None = None, token: str | None = None) -> Address:
     named = url or os.environ.get(URL)
     token = token or os.environ.get(TOKEN) or None
     if named:
+        if named.startswith(SCHEME):
+            ssh = parse(named)
+            return Address(f"http://{ssh.host}", token, frozenset({os.getuid()}), directory_of(ssh), ssh)
         checked = _checked(named)
         return Address(checked, token, None if checked.startswith(CLUSTER) else expected_uids())
     at = home()

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ import httpx
 from weir.client.address import MACHINE, TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
 from weir.client.listener import check as check_listener
+from weir.client.ssh_tunnel import hold
 from weir.version import __version__
 
 ENDED = ("succeeded", "failed", "stopped")
@@ -24,6 +26,8 @@ FOLLOW = httpx.Timeout(10.0, read=60.0)
 FOLLOW_LOGS = httpx.Timeout(10.0, read=None)
 """Timeout of followed output: a job may print nothing for days."""
 CONNECT_S = 5.0
+_SILENT_S = 30.0
+"""Time without a request after which a connection through ssh is looked at before the next one."""
 RETRY_AFTER_S_MAX = 10.0
 """Longest pause before a request is repeated that a busy pool refused."""
 
@@ -33,12 +37,13 @@ def settings(address: Address, timeout_s: float) -> dict[str, Any]:
     headers = {"User-Agent": f"weir/{__version__}", "Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
     if address.token:
         headers["Authorization"] = f"Bearer {address.token}"
+    is_plain = address.url.startswith("http:")
     return {
         "base_url": f"{'http://cluster' if address.is_cluster else address.url}/api/v1",
         "headers": headers,
         "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
-        "trust_env": not address.is_loopback,
-        "verify": _no_authorities() if address.is_loopback and address.url.startswith("http:") else True,
+        "trust_env": not (address.is_loopback or address.home),
+        "verify": _no_authorities() if is_plain and (address.is_loopback or address.home) else True,
         "follow_redirects": False,  # a token goes nowhere else
     }
 
@@ -57,24 +62,32 @@ def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
         return Unreachable(
             f"The pool at {address.url} doesn't answer in time: try again, or look at its log."
         )
-    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+    is_broken = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+    if is_broken and address.ssh is None:
         return Unreachable(f"The connection to the pool at {address.url} broke: try again.")
-    if address.home == MACHINE:
-        return Unreachable(
-            f"The pool of this machine doesn't answer at {MACHINE}: ask its administrator to start it "
-            "(`systemctl start weir`); its jobs run on."
-        )
     if address.home is not None:
-        return Unreachable(
-            f"The pool in {address.home} doesn't run any more: start it again with `weir up`; "
-            "its jobs run on."
-        )
+        return Unreachable(_silent_socket(address))
     if address.is_loopback:
         return Unreachable(
             f"The pool at {address.url} can't be reached: ask who runs it to start it with `weir up`, "
             f"or check {URL}."
         )
     return Unreachable(f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}.")
+
+
+def _silent_socket(address: Address) -> str:
+    """Return the sentence about a socket where no pool answers."""
+    if address.ssh is not None:
+        return (
+            f"No pool answers at {address.ssh.path} of {address.ssh.destination}: ask its administrator to "
+            f"start it, or name its socket in {URL}."
+        )
+    if address.home == MACHINE:
+        return (
+            f"The pool of this machine doesn't answer at {MACHINE}: ask its administrator to start it "
+            "(`systemctl start weir`); its jobs run on."
+        )
+    return f"The pool in {address.home} doesn't run any more: start it again with `weir up`; its jobs run on."
 
 
 def server_error(address: Address) -> Unreachable:
@@ -179,12 +192,40 @@ class AsyncSocketTransport(httpx.AsyncHTTPTransport):
         self._opened.close()
 
 
+def _held(address: Address) -> Path:
+    """Return the directory of the socket; connect through ssh if the pool is on another machine."""
+    assert address.home is not None
+    return address.home if address.ssh is None else hold(address.ssh)
+
+
+class _HeldConnection:
+    """Connection through ssh, made again before a request if it was silent for long and has ended."""
+
+    def __init__(self, address: Address) -> None:
+        self._ssh = address.ssh
+        self._used_s = monotonic()
+
+    def hold(self) -> None:
+        """Connect again if the connection has ended.
+
+        Raises:
+            Unreachable: ssh can't connect.
+        """
+        now_s, last_s = monotonic(), self._used_s
+        self._used_s = now_s
+        if self._ssh is not None and now_s - last_s > _SILENT_S:
+            hold(self._ssh)
+
+
 def client(address: Address, timeout_s: float, transport: httpx.BaseTransport | None) -> httpx.Client:
     """Return an HTTP client that sends requests only to the pool's own listener."""
     if transport is None and address.home is not None:
-        transport = SocketTransport(address.home)
+        transport = SocketTransport(_held(address))
+
+    held = _HeldConnection(address)
 
     def check(request: httpx.Request) -> None:
+        held.hold()
         request.extensions = {**request.extensions, "trace": _ListenerCheck(address, request.url.host)}
 
     hooks = {"request": [check] if _is_checked(address) else []}
@@ -196,9 +237,14 @@ def async_client(
 ) -> httpx.AsyncClient:
     """Return an asynchronous HTTP client that sends requests only to the pool's own listener."""
     if transport is None and address.home is not None:
-        transport = AsyncSocketTransport(address.home)
+        transport = AsyncSocketTransport(_held(address))
+
+    held = _HeldConnection(address)
 
     async def check(request: httpx.Request) -> None:
+        import asyncio
+
+        await asyncio.to_thread(held.hold)
         checking = _ListenerCheck(address, request.url.host)
         request.extensions = {**request.extensions, "trace": checking.later}
 
