@@ -126,7 +126,7 @@ def test_what_others_run_is_counted(place: Place) -> None:
     place.until(lambda: any(name.startswith("more") for name in place.running()), "there is capacity at last")
 
 
-def test_a_namespace_without_a_project_is_told_what_to_write(place: Place) -> None:
+def test_a_namespace_without_a_project_is_refused_with_the_field_to_write(place: Place) -> None:
     place.cluster.add_nodes(1)
     place.api.create(job(place.team, "lost", 1))
     place.until(lambda: place.status("job-lost").get("phase") == "Refused", "it is refused")

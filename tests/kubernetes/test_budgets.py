@@ -102,7 +102,7 @@ def test_owner_gets_back_what_was_borrowed_before_its_budget_was_written(
     assert len(cluster.running(teams.borrower)) == 4
 
 
-def test_owner_gets_what_no_budget_protects_and_is_told_of_the_rest(cluster: Cluster, weir: Weir) -> None:
+def test_owner_gets_what_no_budget_protects_and_a_reason_for_the_rest(cluster: Cluster, weir: Weir) -> None:
     teams = Teams(cluster)
     protected = [f"e{at}" for at in range(1, 6)]
     for name in protected:

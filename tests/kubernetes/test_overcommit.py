@@ -57,7 +57,7 @@ def in_use(node: str, total: int, of: int, own: int, others: int) -> str:
     return f"{total} of {of} GPUs of node {node} are in use: {by}"
 
 
-def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Cluster, run: Run) -> None:
+def test_an_overcommitted_node_is_reported_and_healed(weir: Installed, cluster: Cluster, run: Run) -> None:
     (node,) = cluster.add_nodes(1, gpus=8)
     a, b, other = (cluster.namespace() for _ in range(3))
     weir.create_queues(project("a", 2, [a]), project("b", 0, [b]))

@@ -142,7 +142,7 @@ async def test_watches_that_are_cut_go_on_where_they_were(cluster: Cluster, prox
         assert reflector.counts.lists == 1, "no cut is a reason to list everything again"
 
 
-async def test_what_was_deleted_while_nobody_watched_is_told(cluster: Cluster, proxy: FaultProxy) -> None:
+async def test_deletions_during_a_lost_watch_are_reported(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
     cluster.api.create(*(pod(within, name) for name in ("stays", "changes", "goes", "returns")))
@@ -251,7 +251,7 @@ async def test_a_kind_may_come_and_go(cluster: Cluster, weir_kubeconfig: Path) -
         await until(lambda: reflector.absent and not cluster_state.there)
 
 
-async def test_what_cannot_be_read_is_told_apart(cluster: Cluster, weir_kubeconfig: Path) -> None:
+async def test_unreadable_objects_are_reported_as_such(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
     cluster.api.create(pod(within, "ours"), pod(within, "theirs", scheduler="somebody"))

@@ -80,7 +80,7 @@ def test_what_was_borrowed_goes_back_to_its_owner_and_comes_again(story: Story) 
     assert story.runs("team-b", "second")
 
 
-def test_who_lost_its_place_is_told_why(story: Story) -> None:
+def test_an_evicted_workload_has_an_event_with_the_cause(story: Story) -> None:
     for name, gpus in (("pair", 2), ("single", 1), ("other", 1)):
         story.asks("team-a", name, gpus)
         story.until(story.runs, "team-a", name)

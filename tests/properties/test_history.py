@@ -222,7 +222,7 @@ def turned() -> Running:
     return running
 
 
-def test_a_pair_that_would_alternate_is_left_as_it_is_and_told_why() -> None:
+def test_a_pair_that_would_alternate_is_left_as_it_is_with_a_reason() -> None:
     running = turned()
     for _ in range(10):
         assert not running.cycle().acts
@@ -240,7 +240,7 @@ def test_another_workload_may_take_what_the_pair_may_not() -> None:
 # What is held
 
 
-def test_a_held_workload_waits_and_is_told_why() -> None:
+def test_a_suspended_workload_waits_with_a_reason() -> None:
     running = Running(World((node("n0", 1),), ONE, ()))
     submit(running, "w")
     running.tell(WorkloadSuspended("w", True, "its owner suspended it"))

@@ -78,7 +78,7 @@ def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: Worl
 
 @examples(24)
 @given(worlds(happens=(*QUIET, Does.HOLD, Does.RELEASE), topology=True))
-def test_everyone_who_waits_is_told_why(world: World) -> None:
+def test_every_pending_workload_has_a_reason(world: World) -> None:
     running = Running(world)
     for _ in running.run():
         pass

@@ -87,7 +87,7 @@ def test_running_work_stays_within_the_limits(world: World) -> None:
 
 @examples(30)
 @given(limited_worlds())
-def test_withheld_workloads_are_those_of_the_same_facts_told_at_once(world: World) -> None:
+def test_withheld_workloads_are_those_of_the_same_facts_given_at_once(world: World) -> None:
     running = Running(world)
     for _ in running.run():
         fresh = rebuilt(running)

@@ -35,7 +35,7 @@ def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
 
 @examples(20)
 @given(worlds(happens=CHANGING, topology=True, rules=True))
-def test_an_event_told_twice_is_told_once(world: World) -> None:
+def test_a_repeated_event_changes_nothing(world: World) -> None:
     running = Running(world)
     for _ in running.run():
         pass
@@ -44,7 +44,7 @@ def test_an_event_told_twice_is_told_once(world: World) -> None:
 
 @examples(20)
 @given(worlds(happens=CHANGING, topology=True, rules=True))
-def test_quotas_told_anew_change_nothing_but_the_quotas(world: World) -> None:
+def test_new_quotas_change_nothing_but_the_quotas(world: World) -> None:
     running = Running(world)
     for at, _ in enumerate(running.run()):
         if at % 3 == 0:

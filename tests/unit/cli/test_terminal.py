@@ -31,5 +31,5 @@ def test_describe_is_clean_in_every_form(output: str, fake: Fake, capsys: pytest
     assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))
 
 
-def test_a_program_with_an_odd_name_is_told_cleanly() -> None:
+def test_a_program_with_an_odd_name_is_printed_cleanly() -> None:
     assert not_found([ODD]).isprintable()

@@ -125,7 +125,7 @@ def test_a_refusal_says_what_each_field_needs(fake: Fake) -> None:
     assert refused.value.is_ours
 
 
-def test_what_is_no_problem_document_is_told_too(fake: Fake) -> None:
+def test_an_answer_that_is_no_problem_document_is_reported_too(fake: Fake) -> None:
     fake.on("GET", "/status", Said({"odd": 1}, 502))
     with Pool() as pool, pytest.raises(Refused, match="odd") as refused:
         pool.status()

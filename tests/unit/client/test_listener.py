@@ -268,7 +268,9 @@ class TestOthers:
         assert find().uids == {NOBODY}
 
 
-def test_who_has_no_token_is_told_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_without_a_token_learns_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("WEIR_URL", raising=False)
     monkeypatch.setenv("WEIR_HOME", str(tmp_path / "none"))
     with pytest.raises(Unreachable) as refused:

@@ -64,7 +64,7 @@ def test_a_suspended_machine_counts() -> None:
     assert clock.ahead_s == 0.0
 
 
-def test_a_jump_is_told_once_and_noise_never() -> None:
+def test_a_jump_is_reported_once_and_noise_never() -> None:
     machine = Machine()
     clock = machine.clock()
     machine.wall_s += 0.05

@@ -37,7 +37,7 @@ def test_refusal_withdraws_the_promise_and_lets_the_victim_run_on() -> None:
     assert [note.workload for note in scene.notes] == ["owner"]
 
 
-def test_refusal_told_twice_or_of_what_does_not_stop_changes_nothing() -> None:
+def test_a_repeated_refusal_or_one_of_a_pod_that_does_not_stop_changes_nothing() -> None:
     scene = stopped()
     scene.step(REFUSED, at_s=1.0)
     assert scene.step(REFUSED, at_s=2.0) == []

@@ -196,7 +196,7 @@ def test_retries_are_the_workloads_own() -> None:
     assert (end.cause.rule, end.cause.numbers) == (LifecycleRule.FAILED_OFTEN, {"failures": 1})
 
 
-def test_people_are_told_of_every_failure_and_when_it_is_tried_again() -> None:
+def test_every_failure_is_reported_with_the_time_of_the_next_start() -> None:
     """With the numbers."""
     scene = Scene(gang(pods=2))
     starts = scene.starts("job", 2)

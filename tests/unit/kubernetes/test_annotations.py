@@ -145,7 +145,7 @@ def test_the_words_of_others_are_understood(written, field, means):
         ({"kai.scheduler/topology-preferred-placement": "rack"}, "write kai.scheduler/topology: NAME too"),
     ],
 )
-def test_words_of_others_that_have_no_like_here_are_told(written, reported):
+def test_annotations_of_other_schedulers_without_a_counterpart_are_reported(written, reported):
     _, mistakes = read_one(_on(annotations=written))
     assert len(mistakes) == 1
     assert reported in mistakes[0]
@@ -210,7 +210,7 @@ def test_the_owner_says_what_the_work_is_and_the_pod_what_it_takes():
     )
 
 
-def test_a_mistake_that_came_down_from_the_owner_is_told_once():
+def test_a_mistake_inherited_from_the_owner_is_reported_once():
     wrong = {"weir.dev/type": "gaming"}
     _, mistakes = read(_on(annotations=wrong), [_on(annotations=wrong), _on(labels=wrong)])
     assert len(mistakes) == 1
@@ -231,5 +231,5 @@ def test_a_mistake_that_came_down_from_the_owner_is_told_once():
         ),
     ],
 )
-def test_what_is_not_there_of_a_topology_is_told(asked, reported):
+def test_an_unknown_topology_or_level_is_reported(asked, reported):
     assert not_there(asked, {"net": Topology("net", ("block", "rack"))}) == reported

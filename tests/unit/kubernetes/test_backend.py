@@ -328,7 +328,7 @@ def test_a_nomination_without_an_ordered_eviction_is_forgotten() -> None:
         assert ("team/job-train" in here.control.cluster.nominated) is deleting
 
 
-def test_a_nomination_ends_with_what_is_told_of_its_workload() -> None:
+def test_a_nomination_ends_when_its_workload_is_refused() -> None:
     """A workload that is refused for a while holds no capacity that others have got meanwhile."""
     here = Scene()
     here.hear("nodes", node("n1", gpus=2))

@@ -125,7 +125,7 @@ def test_pod_that_has_not_started_counts_against_no_budget() -> None:
     assert site.protected("a") == ("ta/b",)
 
 
-def test_budgets_are_told_again_to_a_control_that_begins_anew(site: Site) -> None:
+def test_a_new_control_hears_of_all_budgets(site: Site) -> None:
     site.hear("poddisruptionbudgets", budget(selector={"matchLabels": {"app": "a"}}))
     site.step()
     before = site.allowed(), site.protected("a"), site.protected("b")

@@ -61,7 +61,7 @@ def test_a_workload_that_is_placed_at_once_is_written_once_and_said_of_once() ->
     assert tell(here, 40.0) == {}
 
 
-def test_what_starts_for_long_is_told_even_in_a_burst() -> None:
+def test_a_long_start_is_reported_even_in_a_burst() -> None:
     here = crowd(MANY)
     assert tell(here, 0.1) == tell(here, 20.0) == {}
     reported = tell(here, 11.0)
@@ -83,7 +83,7 @@ def test_one_of_many_that_start_is_written_once_it_runs() -> None:
     assert writes[1].patch["status"]["phase"] == "Starting"
 
 
-def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
+def test_the_reason_of_a_pending_workload_is_written_in_a_burst_too() -> None:
     here = crowd(MANY + 2)
     waiting = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
     assert len(waiting) == 2
@@ -156,7 +156,7 @@ def test_pods_that_take_the_places_of_deleted_ones_are_not_counted_beside_them()
     assert group["count"] == 3
 
 
-def test_few_workloads_are_told_of_at_once_though_others_start() -> None:
+def test_few_workloads_are_written_at_once_while_others_start() -> None:
     here = Scene()
     here.hear("nodes", node("n1", gpus=MANY))
     here.hear("projects", project("team", gpus=MANY))
@@ -169,7 +169,7 @@ def test_few_workloads_are_told_of_at_once_though_others_start() -> None:
     assert writes[1].patch["status"]["phase"] == "Starting"
 
 
-def test_what_control_remembers_is_told_with_the_rest_of_the_status() -> None:
+def test_the_memory_of_control_is_written_with_the_rest_of_the_status() -> None:
     here = crowd(MANY)
     for at in range(MANY):
         run(here, at)

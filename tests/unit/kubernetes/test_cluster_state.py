@@ -36,7 +36,7 @@ def test_a_job_is_a_workload_once_its_pods_are_there() -> None:
     assert reported.pods() == {"team/train-0": ("PENDING", None), "team/train-1": ("PENDING", None)}
 
 
-def test_a_gang_that_comes_pod_by_pod_is_told_of_once() -> None:
+def test_a_gang_that_comes_pod_by_pod_is_submitted_once() -> None:
     reported = node_states()
     reported.see("owners", job("train", "j1", 512))
     for index in range(512):
@@ -108,7 +108,7 @@ def test_pods_of_others_are_counted_at_once() -> None:
     assert reported.state()["nodes"]["n1"][3] == 0
 
 
-def test_a_namespace_without_a_project_is_told_what_to_do() -> None:
+def test_a_namespace_without_a_project_is_refused_with_advice() -> None:
     reported = node_states()
     reported.see("owners", job("train", "j1", namespace="elsewhere"))
     reported.see("pods", pod("train-0", owner=("train", "j1"), namespace="elsewhere"))
@@ -185,7 +185,7 @@ def test_another_owner_of_the_same_name_is_another_workload() -> None:
     assert reported.state()["nodes"]["n1"][3] == 1  # the one before it holds its device until it is gone
 
 
-def test_a_new_control_is_told_everything() -> None:
+def test_a_new_control_hears_of_everything() -> None:
     reported = node_states()
     reported.see("owners", job("train", "j1", 2))
     reported.see(
@@ -277,7 +277,7 @@ def test_a_gang_by_label_waits_for_pods_of_the_object_that_makes_them() -> None:
     assert not reported.control.cluster.jobs
 
 
-def test_the_pause_of_the_job_controller_is_told() -> None:
+def test_the_pause_of_the_job_controller_is_reported() -> None:
     reported = node_states()
     reported.see("owners", job("train", "j1", 2))
     for index in range(2):

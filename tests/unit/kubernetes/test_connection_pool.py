@@ -314,7 +314,7 @@ async def test_a_stream_comes_as_it_comes_and_says_when_it_is_silent() -> None:
                 pass
 
 
-async def test_a_stream_that_is_cut_has_told_what_came() -> None:
+async def test_a_cut_stream_yields_everything_before_the_cut() -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n"
     async with asking(Server([chunked], ends=True)) as lines:
         reported = []

@@ -64,7 +64,7 @@ def test_an_instance_that_stands_by_goes_on_after_an_object_that_breaks_it(
     assert [each.name for each in here.step()] == ["good"]
 
 
-def test_a_pod_that_breaks_its_reading_is_told_to_people_and_read_again_when_it_changes(
+def test_an_unreadable_pod_is_reported_and_read_again_when_it_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = begun()

@@ -77,7 +77,7 @@ def test_a_number_is_read_off_the_object(text, means):
         ("a+" * 300 + "a", "is longer than 500 characters"),
     ],
 )
-def test_what_is_no_expression_is_told_why(text, reported):
+def test_an_invalid_expression_is_refused_with_the_cause(text, reported):
     with pytest.raises(ValueError, match="write") as refused:
         parse_amount(text)
     assert reported in str(refused.value)
@@ -119,7 +119,7 @@ def test_a_condition_holds_or_not(text, holds):
 @pytest.mark.parametrize(
     "text", ["", "condition A B", "spec.a ==", "spec.a = ", "a = b or", "not a", "a=b;c"]
 )
-def test_what_is_no_condition_is_told_what_to_write(text):
+def test_an_invalid_condition_is_refused_with_advice(text):
     with pytest.raises(ValueError, match="write one such as condition Complete"):
         parse_condition(text)
 

@@ -411,7 +411,7 @@ def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
         ("pods: [{count: true}]", "true is no expression; write a number"),
     ],
 )
-def test_words_that_do_not_go_together_are_told(words, reported):
+def test_contradicting_words_of_a_kind_are_reported(words, reported):
     with pytest.raises(InvalidFile, match=r"own\.yaml:1: ") as refused:
         load_kinds(f"kinds: [{{kind: C, api: x.io/v1, resource: cs, {words}}}]", "own.yaml")
     assert reported in str(refused.value)

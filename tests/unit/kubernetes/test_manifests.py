@@ -122,7 +122,7 @@ def test_the_account_of_weir_alone_writes_its_kinds() -> None:
         assert "*" not in str(each.get("rules", ()))
 
 
-def test_pods_of_weir_are_critical_and_run_where_they_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_of_weir_are_critical_and_run_on_the_chosen_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     things = printed(capsys)
     pod = by_kind(things, "Deployment")["weir"]["spec"]["template"]["spec"]
     assert pod["priorityClassName"] == "system-cluster-critical"

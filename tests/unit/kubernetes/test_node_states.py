@@ -40,7 +40,7 @@ def test_memory_of_other_vendors() -> None:
     assert (read.gpus, read.gpu_model, read.gpu_memory) == (8, "MI300X", 192 * GiB)
 
 
-def test_what_is_not_new_is_not_told() -> None:
+def test_unchanged_nodes_cause_no_events() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
     assert list(reported(node_states)) == ["n1"]

@@ -91,7 +91,7 @@ def _message(write: Any) -> str:
     return f"{condition['reason']}: {condition['message']}"
 
 
-def test_a_reason_is_told_once_and_a_sentence_at_a_modest_rate() -> None:
+def test_a_reason_is_written_once_and_its_sentence_at_a_modest_rate() -> None:
     waits = Waiting()
     assert waits.take(FULL, 0.0) == ["Unschedulable: insufficient capacity", "event"]
     assert waits.take(FULL, 1.0) == []
@@ -117,7 +117,7 @@ def test_the_condition_of_a_gated_pod_is_left_to_the_api_server() -> None:
     assert waits.take(Explanation(why="scheduling_gated", sentence="waits for its gate"), 0.0) == ["event"]
 
 
-def test_a_pod_that_is_another_one_is_told_anew() -> None:
+def test_a_pod_of_another_uid_gets_its_reason_again() -> None:
     waits = Waiting()
     waits.take(FULL, 0.0)
     waits.tracked.uid = "another"
@@ -200,7 +200,7 @@ def test_events_of_work_that_waits_go_first() -> None:
     assert asyncio.run(answer()) == ["c", "d", "b"]
 
 
-def test_pods_that_come_back_after_a_stop_wait_for_the_next_decision_before_they_are_told() -> None:
+def test_pods_that_come_back_after_a_stop_get_their_reason_from_the_next_decision() -> None:
     """In a large reclaim the decision follows at once, and says why they wait."""
     reported = WatchProgress()
     reported.see("nodes", node("n1"))
@@ -237,7 +237,7 @@ def _why_of(writes: Iterable[Write | EmitEvent]) -> set[str]:
     return {each["reason"]["why"] for each in statuses if each.get("reason")}  # type: ignore[attr-defined, index]
 
 
-def test_a_pod_that_waits_beside_one_on_a_lost_node_is_told_why() -> None:
+def test_a_pod_that_waits_beside_one_on_a_lost_node_has_a_reason() -> None:
     reported = WatchProgress()
     reported.see("nodes", node("n1"))
     reported.see("projects", project("team"))

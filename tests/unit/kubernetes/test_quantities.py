@@ -35,7 +35,7 @@ def test_a_quantity_is_exactly_what_it_says(written, means):
 
 
 @pytest.mark.parametrize("written", ["", "1.5.2", "1 Gi", "Gi", "ten", ".", "0x10", "1KI"])
-def test_what_is_no_quantity_is_told_what_to_write(written):
+def test_an_invalid_quantity_is_refused_with_advice(written):
     with pytest.raises(ValueError, match="write a number"):
         exact(written)
 

@@ -129,7 +129,7 @@ def test_further_resources_are_counted_under_their_names():
     }
 
 
-def test_a_quantity_that_cannot_be_read_is_told_with_its_resource():
+def test_an_unreadable_quantity_is_reported_with_its_resource():
     (reported,) = asked(containers=[container(requests={"memory": "lots"})]).refusals
     assert reported.startswith("memory: 'lots' is not a quantity: write")
 
@@ -168,7 +168,7 @@ def test_a_part_of_a_device_is_what_was_said(answer, devices, share_milli, gpu_m
         (Annotations(), {NVIDIA: "2000"}, "more than a node can have: ask for fewer"),
     ],
 )
-def test_devices_that_cannot_be_had_are_told_what_to_write(answer, resources, reported):
+def test_impossible_requests_of_devices_are_refused_with_advice(answer, resources, reported):
     (sentence,) = asked(answer, containers=[container(requests=resources)]).refusals
     assert reported in sentence
 

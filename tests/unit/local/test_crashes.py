@@ -134,7 +134,7 @@ def test_a_start_never_written_whole_counts_but_was_none(rig: Rig) -> None:
     assert not of(facts, PodRunning)
 
 
-def test_settled_starts_are_not_told_again(rig: Rig) -> None:
+def test_settled_starts_are_not_reported_again(rig: Rig) -> None:
     pod = rig.run("false")
     rig.exit(pod)
     rig.backend.apply([SaveProgress("job", WorkloadProgress(1, 1, 1, 0.0, None))])
@@ -143,7 +143,7 @@ def test_settled_starts_are_not_told_again(rig: Rig) -> None:
     assert of(facts, StatusRecovered)[0].status == WorkloadProgress(1, 1, 1, 0.0, None)
 
 
-def test_people_s_wishes_are_told_after_what_runs(rig: Rig) -> None:
+def test_requests_of_people_come_after_running_pods(rig: Rig) -> None:
     pod = rig.run(*WAITS)
     rig.says(pod, "ready")
     kept = rig.journal.kept["job"]

@@ -24,7 +24,7 @@ from .harness import Rig, python, until
 WHO = PodIdentity("job", "team", "job/worker/0", "1/1-0-0", "/d", "/n", "/c")
 
 
-def test_a_share_is_told_to_the_frameworks_and_may_be_overruled() -> None:
+def test_frameworks_learn_a_share_and_a_job_may_overrule_it() -> None:
     sight = VisibleDevices((2,), ("2",), 250, 4 << 30)
     env = environment({"PATH": "/bin", "WEIR_TOKEN": "x", "LC_ALL": "C"}, [], WHO, GangRank(), sight)
     assert env["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.250"

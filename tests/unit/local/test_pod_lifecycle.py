@@ -66,7 +66,7 @@ def test_it_knows_who_and_where_it_is(rig: Rig) -> None:
     assert (rig.home / "checkpoints" / "1").samefile(env["WEIR_CHECKPOINT_DIR"])
 
 
-def test_a_restart_is_told_so_and_has_its_checkpoints(rig: Rig) -> None:
+def test_a_restart_knows_its_number_and_has_its_checkpoints(rig: Rig) -> None:
     pod = rig.run("sh", "-c", 'echo $WEIR_RESTARTS >> "$WEIR_CHECKPOINT_DIR/runs"; exit 1')
     rig.exit(pod)
     rig.start(pod, start=2)

@@ -173,7 +173,7 @@ def test_the_end_of_many_notes_is_read(rig: Rig) -> None:
     assert [note.step for _, note in rig.noted][-2:] == [39_999, 2]
 
 
-def test_a_job_is_told_nothing_of_its_records(rig: Rig) -> None:
+def test_a_job_learns_nothing_of_its_records(rig: Rig) -> None:
     pod = rig.run("env")
     rig.exit(pod)
     assert str(rig.own(pod)) in rig.log(pod)

@@ -37,7 +37,7 @@ def told_of_group(group: str) -> list[str]:
     return [mistake.removeprefix(f"{FIRST}: ") for mistake in found]
 
 
-def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_mistakes_are_reported_in_the_order_of_the_file() -> None:
     text = """\
 name: lab
 cluster:
@@ -277,7 +277,7 @@ def test_a_pod_on_a_device_of_others() -> None:
     assert "work of others is on it and has the whole of it; name another device" in found
 
 
-def test_departments_in_a_circle_are_told_once() -> None:
+def test_a_circle_of_departments_is_reported_once() -> None:
     text = (
         "cluster: {}\ndepartments:\n- {name: a, parent: c}\n- {name: b, parent: a}\n- {name: c, parent: b}\n"
     )
@@ -365,7 +365,7 @@ def test_references_may_repeat_but_not_explode() -> None:
     assert reported("\n".join(bomb)) == ["5: references repeat more than 100000 values; write them out"]
 
 
-def test_a_file_that_is_no_json_is_told_as_json() -> None:
+def test_invalid_json_is_reported_as_json() -> None:
     with pytest.raises(InvalidFile, match=r"^lab\.json:2: is not JSON: "):
         parse_scenario('{\n"cluster" {}}', "lab.json")
 
@@ -413,7 +413,7 @@ def test_a_policy_that_is_wrong() -> None:
         f"node_selector: {{{'k' * 250}: [1]}}",
     ],
 )
-def test_long_words_are_told_in_short(group: str) -> None:
+def test_long_words_are_shortened_in_messages(group: str) -> None:
     """A message stays one sentence, whatever was written."""
     (mistake,) = told_of_group(group)
     assert len(mistake) < 240

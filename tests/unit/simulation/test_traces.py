@@ -71,7 +71,7 @@ def test_own_format_with_everything(tmp_path: Path) -> None:
     assert not two.workload.preemptible
 
 
-def test_every_mistake_of_a_trace_is_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_trace_are_reported_at_once(tmp_path: Path) -> None:
     """Several on one line, too."""
     path = tmp_path / "trace.csv"
     path.write_text(

@@ -83,7 +83,7 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
     assert (found.row.status, found.row.ran_s, found.row.kept_s) == ("stopped", 70.0, 50.0)
 
 
-def test_end_told_late_isnt_the_next_ones_of_that_name(store: Store) -> None:
+def test_a_late_end_is_not_that_of_the_next_workload_of_that_name(store: Store) -> None:
     """A name may be used again."""
     store.submit(submitted("train"))
     over = end("train")

@@ -10,7 +10,7 @@ from weir.store import NoSuchQueue, NoSuchToken, QueueInUse, QueueUnsound, Store
 from .fixtures import end, opened, submitted
 
 
-def test_tree_is_told_with_parents_before_children(store: Store) -> None:
+def test_the_tree_has_parents_before_children(store: Store) -> None:
     """However it was made; with all that was said of it."""
     store.set_queue(Queue("company", None, False, created_s=50.0))
     tree = store.set_queue(Queue("lab", "company", False, {"gpu": 6000}, {"cpu": 8}, {"gpu": 2.5}, 7, 9.0))

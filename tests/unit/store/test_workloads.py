@@ -156,7 +156,7 @@ def test_ended_workloads_are_searched(store: Store, monkeypatch: pytest.MonkeyPa
     assert names(store, WorkloadFilter(q="ann", ended=True, projects=["speech"])) == ["job-1"]
 
 
-def test_list_knows_the_status_it_is_told(store: Store) -> None:
+def test_the_list_shows_and_filters_the_given_statuses(store: Store) -> None:
     """The store doesn't follow pods: who asks says which run."""
     uids = {name: store.submit(submitted(name)).launch.uid for name in ("a", "b", "c", "d")}
     store.journal.keep([end("d")], {})

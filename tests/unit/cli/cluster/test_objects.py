@@ -148,7 +148,7 @@ def test_queues_are_rows() -> None:
     assert (above.quota, above.follows, above.parent, above.weight) == ({"gpu": 8.0}, True, "x", {"gpu": 0.5})
 
 
-def test_events_are_told_of_workloads() -> None:
+def test_events_name_their_workloads() -> None:
     def event(kind: str, name: str) -> EventView:
         regarding = {"kind": kind, "namespace": "ns", "name": name}
         metadata = {"name": "e", "uid": name}

@@ -72,7 +72,7 @@ def test_a_restart_in_front_of_a_bad_object_keeps_what_was_in_force() -> None:
         assert ConfigWatcher("weir", BASE, [thing(BAD, status=status)]).settings == BASE
 
 
-def test_an_object_of_another_name_is_told_that_nobody_reads_it() -> None:
+def test_an_object_of_another_name_says_that_it_is_ignored() -> None:
     settings, reported = ConfigWatcher("weir", BASE), []
     settings.tell = reported.extend
     changed(settings, GOOD, "other")
@@ -118,7 +118,7 @@ def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contain
         ({"policy": {"preset": "f" * TEXT_MAX}}, "larger than 256 KiB"),
     ],
 )
-def test_what_is_wrong_is_told(spec: dict[str, Any], sentence: str) -> None:
+def test_mistakes_of_settings_are_reported(spec: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidObject, match=sentence):
         settings_of(spec, BASE)
 

@@ -152,7 +152,7 @@ async def test_metrics_name_quota_share_and_waits(stands: Standing) -> None:
     assert (ends.labels, ends.value) == ({"project": "default", "status": "succeeded"}, 1.0)
 
 
-async def test_use_is_looked_at_and_told(stands: Standing) -> None:
+async def test_utilization_is_measured_and_streamed(stands: Standing) -> None:
     from weir.local.backend import LocalBackend
     from weir.local.gpu_sampling import UtilizationSampler
     from weir.local.server.utilization import UtilizationTask

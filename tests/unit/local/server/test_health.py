@@ -49,7 +49,9 @@ async def test_all_is_well(pool: Standing) -> None:
     assert (status, body) == (200, {"status": "ok"})
 
 
-async def test_a_trouble_of_two_parts_is_told_once(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trouble_of_two_parts_is_reported_once(
+    pool: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def troubles() -> dict[str, str]:
         return {"disk": "The disk is full.", "database": "The disk is full.", "watch": "It hangs."}
 

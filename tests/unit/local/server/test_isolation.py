@@ -9,7 +9,7 @@ from .in_process_server import Standing
 SECRET = "hunter2-in-the-environment"
 
 
-async def test_nobody_is_told_anything(stands: Standing) -> None:
+async def test_unknown_callers_learn_nothing(stands: Standing) -> None:
     await stands.submit(name="job")
     for headers in (
         {},

@@ -94,7 +94,7 @@ async def test_a_body_that_is_too_large_is_refused_with_the_limit(
     assert len(answer.content) < 2000
 
 
-async def test_a_long_key_is_told_shortened(stands: Standing) -> None:
+async def test_a_long_key_is_shortened_in_the_message(stands: Standing) -> None:
     answer = await stands.admin.post("/api/v1/workloads", json=SUBMISSION | {"k" * 200_000: 1})
     assert answer.status_code == 422
     assert len(answer.content) < 5000
@@ -132,7 +132,7 @@ async def test_a_file_system_that_hangs_holds_up_nobody_else(
 # What one person may use
 
 
-async def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_served(tmp_path: Path) -> None:
+async def test_a_client_over_its_rate_learns_when_to_retry_and_others_are_served(tmp_path: Path) -> None:
     limits = ServerLimits(requests_per_s=0.01, requests_burst=100)
     async with standing(tmp_path / "home", limits=limits) as stands:
         mia, ben = await stands.member("default"), await stands.member("default", user="ben")

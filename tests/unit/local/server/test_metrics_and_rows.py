@@ -135,7 +135,7 @@ async def test_run_time_counts_all_runs_and_the_current_one(stands: Standing) ->
         (("sh", "-c", "kill -11 $$"), 139),
     ],
 )
-async def test_the_exit_code_is_told(command: tuple[str, ...], code: int, stands: Standing) -> None:
+async def test_the_exit_code_is_reported(command: tuple[str, ...], code: int, stands: Standing) -> None:
     await stands.submit(*command, name="job", retries=0)
     row = await stands.until("job", "succeeded", "failed")
     assert row["exit_code"] == code

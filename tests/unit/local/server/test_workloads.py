@@ -123,7 +123,7 @@ async def test_a_name_is_taken_while_its_workload_lives(stands: Standing) -> Non
     assert answer.json()["errors"][0]["field"] == "name"
 
 
-async def test_everything_wrong_is_told_at_once_by_its_field(stands: Standing) -> None:
+async def test_all_mistakes_are_reported_at_once_by_field(stands: Standing) -> None:
     body = {
         "project": "nobody",
         "name": "a/b",
@@ -255,7 +255,7 @@ async def test_what_cant_be_written_down_is_refused_and_not_there(
     await stands.until("later", "succeeded")
 
 
-async def test_a_stop_is_told_once_by_who_did_it_and_once_by_what_came_of_it(stands: Standing) -> None:
+async def test_a_stop_has_one_event_of_its_request_and_one_of_its_outcome(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="long")
     await stands.until("long", "running")
     await stands.admin.post("/api/v1/workloads/long/stop")
