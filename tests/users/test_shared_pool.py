@@ -75,6 +75,8 @@ def test_a_job_opens_its_own_gpu_and_no_other(
         pool.wait(name, "running")
         pool.says(name, "tried")
         device, *opened = [line for line in pool.log(name).split("\n") if line in ("0", "1")]
+        detail = pool.row(name)
+        assert (detail["gpu_access"], detail["gpu_memory"]) == ("enforced", "enforced")
         assert opened == ["1" if at == int(device) else "0" for at in range(2)]
     (Path(unix_users[0].pw_dir) / "go").touch()
     for name in ("left", "right"):

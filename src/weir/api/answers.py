@@ -12,6 +12,7 @@ from weir.api.workload_list import (
     Answer,
     EvictionRow,
     Explanation,
+    Isolation,
     Page,
     Status,
     Type,
@@ -32,6 +33,7 @@ __all__ = [
     "EventRow",
     "EvictionRow",
     "Explanation",
+    "Isolation",
     "MemberPage",
     "MemberRow",
     "NodePage",
@@ -104,6 +106,8 @@ class WorkloadDetail(WorkloadRow):
     pod_cpu: float | None = None  # cores that each pod of the first group asks for; None: none stated
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None
+    gpu_access: Isolation | None = None  # whether other jobs are kept off its GPUs; None: it has none
+    gpu_memory: Isolation | None = None  # whether they are kept off its part of their memory
     checkpoints: str | None = None  # the directory it saves its state in, on the machine of the pool
     checkpointed_s: float | None = None
     step: int | None = None  # the last one it reported

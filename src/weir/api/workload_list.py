@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+Isolation = Literal["enforced", "cooperative", "none"]
 Status = Literal["pending", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 Type = Literal["train", "build", "inference"]
 

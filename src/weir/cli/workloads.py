@@ -288,6 +288,24 @@ def _requests(detail: "WorkloadDetail") -> str:
     return text + (f", {detail.pods_running} running" if 0 < detail.pods_running < detail.pods else "")
 
 
+_ACCESS = {
+    "enforced": "enforced: the kernel lets no other job open its GPUs",
+    "cooperative": "cooperative: other jobs stay off its GPUs if they heed CUDA_VISIBLE_DEVICES",
+}
+_MEMORY = {
+    "enforced": "enforced: no other job shares its GPUs",
+    "cooperative": "cooperative: frameworks heed its share, as far as they read its variables",
+    "none": "none: its GPUs are virtual",
+}
+
+
+def _isolation(detail: "WorkloadDetail") -> list[tuple[str, str]]:
+    """Return who keeps other jobs off its GPUs; nothing where GPUs are virtual, so that nothing could."""
+    if detail.gpu_access in (None, "none") or detail.gpu_memory is None:
+        return []
+    return [("GPU access", _ACCESS[detail.gpu_access]), ("GPU memory", _MEMORY[detail.gpu_memory])]
+
+
 def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
     facts = [
         *([("Uid", str(detail.uid))] if wide else []),
@@ -313,6 +331,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         facts.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
         if detail.checkpoints:
             facts.append(("Saved in", detail.checkpoints))
+    facts += _isolation(detail)
     if detail.reported:
         facts.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
     if detail.command is not None:

@@ -188,6 +188,7 @@ def _open_pool(
     pool = PoolService(
         store, machine.node, policy, stream, home=home, clock=clock, limits=limits, accounts=accounts
     )
+    pool.device_rules = "" if node is None else node.devices
     pool.hides_others = settings.hides_others
     pool.prices = settings.prices
     backend = LocalBackend(

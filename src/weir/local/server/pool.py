@@ -92,6 +92,7 @@ class PoolService(PoolState):
         self.accounts = accounts
         self.workers = Workers()
         self.prices = GpuPrices()
+        self.device_rules = ""  # means of the kernel that holds GPUs apart; empty: there is none
         self.hides_others = False  # hide names of others' work, and usage by person, from members
         stream.on_wall_clock = self.on_wall_clock
         self.secrets = ProjectSecrets(self)

@@ -22,6 +22,7 @@ from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
+from weir.local.server.gpu_isolation import gpu_isolation
 from weir.local.server.metric_series import REPORTED, UNITS
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
 from weir.local.server.pool import PoolService
@@ -170,6 +171,9 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         reported = None
     events: list[EventRow] = [event_row(each) for each in page.items]
     cpu, memory = _stated(found.record)
+    isolation = gpu_isolation(
+        found.record.workload, pool.device_rules, virtual=VIRTUAL_LABEL in pool.node.labels
+    )
     detail = WorkloadDetail.model_construct(
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
@@ -180,6 +184,8 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         pod_cpu=cpu,
         pod_memory=memory,
         max_runtime_s=found.record.workload.max_runtime_s,
+        gpu_access=isolation.access,
+        gpu_memory=isolation.memory,
         checkpoints=str(pool.home / "checkpoints" / str(row.uid)),
         checkpointed_s=line.saved_s if line is not None else found.record.saved_s,
         step=reported.step if reported else None,
