@@ -71,6 +71,7 @@ TOPICS = (
                 extra="server",
             ),
             Command("uninstall", "weir.cli.install.removal:uninstall", "Remove an installed pool."),
+            Command("doctor", "weir.cli.doctor.command:doctor", "Check this machine, and say what to fix."),
             Command(
                 "demo",
                 "weir.cli.demo.command:demo",

@@ -82,6 +82,6 @@ def _own_paths() -> Iterator[Path]:
     """Yield the interpreter, the package and the directories of other packages, with their real places."""
     named = [Path(sys.executable), Path(weir.__file__), *map(Path, sys.path)]
     for path in named:
-        if path.is_absolute() and path.exists():
+        if path.is_absolute() and os.access(path, os.F_OK, effective_ids=True):
             yield path
             yield path.resolve()

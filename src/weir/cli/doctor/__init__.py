@@ -1,0 +1,1 @@
+"""`weir doctor`: facts of a machine, checks that turn them into findings, and their report."""

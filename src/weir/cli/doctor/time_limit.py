@@ -1,0 +1,36 @@
+"""Time limit of a call that may hang: a broken driver, or a file server that doesn't answer."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+Answered = TypeVar("Answered")
+
+
+class NotInTime(Exception):
+    """The call didn't return in time; it is left behind."""
+
+
+def within(seconds: float, call: Callable[[], Answered]) -> Answered:
+    """Return the answer of a call, in a thread that doesn't keep the program.
+
+    Raises:
+        NotInTime: there was none in time.
+    """
+    answers: list[Answered] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(call())
+        except BaseException as failure:  # noqa: BLE001 - raised again by the caller
+            failures.append(failure)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failures:
+        raise failures[0]
+    if not answers:
+        raise NotInTime
+    return answers[0]
