@@ -102,8 +102,8 @@ def _waiting(cluster: Cluster) -> list[Any]:
         assert all(pending in cluster.waiting_by_shape[shape] for shape in pending.shapes)
         assert all(job.waiting is pending for _, _, job in pending.members)
         members = [name for _, name, _ in pending.members]
-        asks = sorted((cluster.rows.names[row], amount) for row, amount in pending.step.asks)
-        found.append((members, list(pending.step.lacks), pending.step.standing, asks))
+        request = sorted((cluster.rows.names[row], amount) for row, amount in pending.step.request)
+        found.append((members, list(pending.step.lacks), pending.step.standing, request))
     assert sum(len(of) for of in cluster.waiting_of.values()) == len(found)
     return sorted(found)
 

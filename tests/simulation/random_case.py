@@ -207,7 +207,9 @@ def _could_run(scenario: Scenario, workload: Workload) -> bool:
         if not workload.preemptible:
             rows += cluster.ledger.bounded[queue]
         for row, most in rows:
-            needs = sum(dict(ask).get(row, 0) * need for ask, need in zip(job.asks, job.needed, strict=True))
+            needs = sum(
+                dict(ask).get(row, 0) * need for ask, need in zip(job.requests, job.needed, strict=True)
+            )
             if needs > most:
                 return False
     return True

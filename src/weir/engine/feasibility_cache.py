@@ -141,19 +141,19 @@ class FeasibilityCache:
             return kept[1]
         left = {row: most - ledger.allocated[project][row] for row, most in ledger.bounded[project]}
         pending = self._cluster.waiting_of.get(project, ())
-        line = [(of.line_key(0), of.number, 0, of) for of in pending if _covers(left, of.step.asks)]
+        line = [(of.line_key(0), of.number, 0, of) for of in pending if _covers(left, of.step.request)]
         heapify(line)
         found: dict[EquivalenceClass, int] = {}
         while line:
             _, _, at, of = heappop(line)
-            asks = of.step.asks
-            if not _covers(left, asks) or not self.could_run(of):
+            request = of.step.request
+            if not _covers(left, request) or not self.could_run(of):
                 continue
             more = 1
             if not line:  # there is no other class: all members that still fit at once
-                most = [left[row] // amount for row, amount in asks if amount and row in left]
+                most = [left[row] // amount for row, amount in request if amount and row in left]
                 more = min([len(of.members) - at, *most])
-            for row, amount in asks:
+            for row, amount in request:
                 if row in left:
                     left[row] -= amount * more
             found[of] = at + more
@@ -163,9 +163,9 @@ class FeasibilityCache:
         return found
 
 
-def _covers(left: dict[int, int], asks: Amounts) -> bool:
+def _covers(left: dict[int, int], request: Amounts) -> bool:
     """Return True if the remaining quota covers the request; rows without a quota are unlimited."""
-    return not [row for row, amount in asks if amount > left.get(row, amount)]
+    return not [row for row, amount in request if amount > left.get(row, amount)]
 
 
 def _spread(cluster: Cluster, policy: Policy) -> Bools:

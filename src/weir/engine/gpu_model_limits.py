@@ -42,7 +42,7 @@ def place_by_pod(
     placer.capacity.begin()
     for group in sorted(pods, key=lambda group: (-job.spec.groups[group].order, group)):
         shape = job.shapes[group]
-        milli = sum(amount for row, amount in job.asks[group] if row == GPU_ROW)
+        milli = sum(amount for row, amount in job.requests[group] if row == GPU_ROW)
         for pod in pods[group]:
             shut = {model for model, have in still.items() if have < milli}
             mask = nodes_without_models(cluster, shut)

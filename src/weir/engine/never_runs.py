@@ -36,7 +36,7 @@ class NeverRuns:
             if job.is_running:
                 continue  # a part of it does
             line = excess.setdefault(of.project, {})
-            for asks, pending in zip(job.asks, job.pending, strict=True):
-                for row, amount in asks:
+            for request, pending in zip(job.requests, job.pending, strict=True):
+                for row, amount in request:
                     line[row] = line.get(row, 0) + amount * pending * len(of.members)
         return excess

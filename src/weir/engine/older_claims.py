@@ -29,8 +29,8 @@ def older_claims_phrase(
 ) -> str:
     """Return whose claims use up the quota, as a clause; the figures are added to `numbers`."""
     names = [job.name for job in older]
-    steps = [job.waiting.step.asks for job in older if job.waiting is not None]
-    claimed = sum(amount for asks in steps for row, amount in asks if row == GPU_ROW)
+    steps = [job.waiting.step.request for job in older if job.waiting is not None]
+    claimed = sum(amount for request in steps for row, amount in request if row == GPU_ROW)
     numbers["older"], numbers["claimed"] = names, plain_amount(GPU, claimed)
     project = cluster.ledger.queues[candidate.job.project].name
     amount = f" ({amount_phrase(GPU, claimed)})" if claimed else ""

@@ -69,12 +69,12 @@ class PendingReasonFinder:
     def _in_quota(self, candidate: Candidate, reason: Reason) -> bool:
         """Return True if quotas cover a workload; one that no node could take has no claim to compare."""
         if reason.why is ReasonCode.NO_NODE_MATCHES:
-            return self._context.overlay.covers(candidate.job.path, candidate.asks)
+            return self._context.overlay.covers(candidate.job.path, candidate.request)
         return self._context.checks.in_quota(candidate)
 
     def _of_candidate(self, candidate: Candidate) -> Reason:
         """Return the first refusal: quota, nodes, limit, capacity, then what withholds free capacity."""
-        refusal = self._context.overlay.refusal(candidate.job, candidate.asks)
+        refusal = self._context.overlay.refusal(candidate.job, candidate.request)
         if refusal is not None and refusal.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA:
             return with_budgets(candidate.job, self._refused(refusal, "quota for non-preemptible work"))
         unmatched = self._unmatched(candidate)

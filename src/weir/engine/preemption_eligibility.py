@@ -110,7 +110,7 @@ class PreemptionEligibility:
             return True
         quota = self._cluster.ledger.quota
         return any(
-            all(quota[queue][row] for row, amount in of.step.asks if amount) for queue in job.path[:-1]
+            all(quota[queue][row] for row, amount in of.step.request if amount) for queue in job.path[:-1]
         )
 
     # Sleeping

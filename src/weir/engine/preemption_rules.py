@@ -64,8 +64,8 @@ class PreemptionRules:
         self.candidate = candidate
         self.job = candidate.job
         self.path = candidate.job.path
-        self.asks = candidate.asks
-        self._rows = [row for row, amount in candidate.asks if amount > 0]
+        self.request = candidate.request
+        self._rows = [row for row, amount in candidate.request if amount > 0]
         self._fixed = not self.job.preemptible
         self._entitled = entitled
         self._behind_owners = behind_owners
@@ -83,7 +83,7 @@ class PreemptionRules:
         return self._claims or (
             not self._behind_owners
             and self.in_share
-            and any(self._overlay.in_quota(queue, self.asks) for queue in self.path[:-1])
+            and any(self._overlay.in_quota(queue, self.request) for queue in self.path[:-1])
         )
 
     @property
@@ -94,12 +94,12 @@ class PreemptionRules:
     @property
     def in_share(self) -> bool:
         """Return True if its project stays within its fair share."""
-        return self._overlay.in_share(self.path[-1], self.asks)
+        return self._overlay.in_share(self.path[-1], self.request)
 
     def by_share(self, level: int) -> bool:
         """Return True if every queue from that level of its path down stays within its fair share."""
         return self.is_patient and (
-            self._fixed or all(self._overlay.in_share(queue, self.asks) for queue in self.path[level:])
+            self._fixed or all(self._overlay.in_share(queue, self.request) for queue in self.path[level:])
         )
 
     def by_quota(self, level: int) -> bool:
@@ -112,7 +112,7 @@ class PreemptionRules:
             return True
         above = level < len(self.path) - 1 and not self._behind_owners
         return (self._claims or (above and self.in_share)) and self._overlay.in_quota(
-            self.path[level], self.asks
+            self.path[level], self.request
         )
 
     def rule_for(self, victim: Job) -> EvictionRule | None:
@@ -148,7 +148,8 @@ class PreemptionRules:
     def _in_quota_below(self, level: int) -> bool:
         """Return True if it stays within all quotas below a level too: else its own work would go first."""
         return self._fixed or (
-            self._entitled and all(self._overlay.in_quota(queue, self.asks) for queue in self.path[level:-1])
+            self._entitled
+            and all(self._overlay.in_quota(queue, self.request) for queue in self.path[level:-1])
         )
 
     def _scaled_down(self, level: int, sibling: int) -> bool:
@@ -211,7 +212,7 @@ class PreemptionRules:
 
         Asked with the victims gone and the asker not yet counted.
         """
-        own = self._overlay.dominant(self.path[level], self.asks)[0]
+        own = self._overlay.dominant(self.path[level], self.request)[0]
         return own > 1 + 1e-9 and own >= self._overlay.dominant(sibling)[0]
 
 

@@ -22,8 +22,8 @@ class Candidate:
     """
 
     __slots__ = (
-        *("again", "asks", "at", "choice", "choices", "gpu_milli"),
-        *("job", "lacks", "line_key", "of", "placed"),
+        *("again", "at", "choice", "choices", "gpu_milli"),
+        *("job", "lacks", "line_key", "of", "placed", "request"),
     )
 
     def __init__(
@@ -39,7 +39,7 @@ class Candidate:
         self.choice = choice
         self.choices = len(step.choices)
         self.lacks = step.lacks
-        self.asks = step.asks
+        self.request = step.request
         self.gpu_milli = step.gpu_milli
         self.line_key = (
             of.line_key(at)
@@ -127,7 +127,7 @@ class QueueOrder:
 
     def _key_with(self, queue: int, best: Candidate) -> tuple[object, ...]:
         """Return the key by which a queue compares; empty if no sibling has pending work."""
-        return () if queue in self._alone else self._overlay.key(queue, best.asks)
+        return () if queue in self._alone else self._overlay.key(queue, best.request)
 
     def next(self) -> Candidate | None:
         """Return the candidate to serve now; it stays first until it is settled."""

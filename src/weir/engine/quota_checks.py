@@ -35,19 +35,19 @@ class QuotaChecks:
             capacity: the free capacity.
             in_quota: the result of `in_quota`, if it is known.
         """
-        refusal = self._overlay.refusal(candidate.job, candidate.asks)
+        refusal = self._overlay.refusal(candidate.job, candidate.request)
         if refusal is not None or not self.headroom_milli:
             return refusal
         if self.in_quota(candidate) if in_quota is None else in_quota:
             return None
         return self._headroom_refusal(candidate.gpu_milli, capacity)
 
-    def move_refusal(self, job: Job, asks: Amounts, capacity: Capacity) -> QuotaRefusal | None:
+    def move_refusal(self, job: Job, request: Amounts, capacity: Capacity) -> QuotaRefusal | None:
         """Return the first check that refuses running pods a new place."""
-        refusal = self._overlay.refusal(job, asks)
-        if refusal is not None or not self.headroom_milli or self._overlay.covers(job.path, asks):
+        refusal = self._overlay.refusal(job, request)
+        if refusal is not None or not self.headroom_milli or self._overlay.covers(job.path, request):
             return refusal
-        return self._headroom_refusal(devices_of_charge(job, dict(asks).get(GPU_ROW, 0)), capacity)
+        return self._headroom_refusal(devices_of_charge(job, dict(request).get(GPU_ROW, 0)), capacity)
 
     def _headroom_refusal(self, want: int, capacity: Capacity) -> QuotaRefusal | None:
         if not want or (free_milli := capacity.free_gpu_milli()) - want >= self.headroom_milli:
@@ -57,13 +57,13 @@ class QuotaChecks:
 
     def in_quota(self, candidate: Candidate) -> bool:
         """Return True if the quotas of all queues above a workload cover it and the claims of older ones."""
-        path, asks = candidate.job.path, candidate.asks
+        path, request = candidate.job.path, candidate.request
         if not self._oldest_first:
-            return self._overlay.covers(path, asks)
+            return self._overlay.covers(path, request)
         owners = self._feasibility.owners(candidate.job.project)
         if candidate.again or candidate.choice:
-            return not owners and self._overlay.covers(path, asks)
-        return candidate.at < owners.get(candidate.of, 0) and self._overlay.covers(path[:-1], asks)
+            return not owners and self._overlay.covers(path, request)
+        return candidate.at < owners.get(candidate.of, 0) and self._overlay.covers(path[:-1], request)
 
     def is_owner(self, of: EquivalenceClass, at: int) -> bool:
         """Return True if its project's quota covers a workload, after older ones' claims.
@@ -72,7 +72,7 @@ class QuotaChecks:
         """
         if self._oldest_first:
             return at < self._feasibility.owners(of.project).get(of, 0)
-        return self._overlay.in_quota(of.project, of.step.asks)
+        return self._overlay.in_quota(of.project, of.step.request)
 
     def has_owners(self, project: int) -> bool:
         """Return True if pending workloads claim what is left of the project's quota before all others."""

@@ -119,7 +119,7 @@ class QuotaOverlay:
                     line[row] += sign * amount
         self.log.append((path, amounts, fixed, sign))
 
-    def refusal(self, job: Job, asks: Amounts) -> QuotaRefusal | None:
+    def refusal(self, job: Job, request: Amounts) -> QuotaRefusal | None:
         """Return the first quota or limit on its path that the request would exceed.
 
         Quotas bind non-preemptible work, and come before limits. They bind work that its budgets protect no
@@ -128,15 +128,15 @@ class QuotaOverlay:
         if not job.preemptible or job.spec.lapsed:
             why, most = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA, self.ledger.bounded
             usage = self.used if job.preemptible else self.fixed
-            if (found := _first_over(why, job.path, asks, usage, most)) is not None:
+            if (found := _first_over(why, job.path, request, usage, most)) is not None:
                 return found
         limited = self.ledger.limited
         for queue in job.path:
             if limited[queue]:
-                return _first_over(ReasonCode.OVER_LIMIT, job.path, asks, self.used, limited)
+                return _first_over(ReasonCode.OVER_LIMIT, job.path, request, self.used, limited)
         return None
 
-    def models_left(self, path: Sequence[int], asks: Amounts, fixed: bool) -> dict[str, int]:
+    def models_left(self, path: Sequence[int], request: Amounts, fixed: bool) -> dict[str, int]:
         """Return the thousandths of each limited GPU model left to a path, for work that names none.
 
         By their limits, and for non-preemptible work by their quotas.
@@ -144,42 +144,42 @@ class QuotaOverlay:
         left: dict[str, int] = {}
         for queue in path:
             if limited := self.ledger.limited[queue]:
-                self._note_models(left, self.used[queue], limited, asks)
+                self._note_models(left, self.used[queue], limited, request)
             if fixed:
-                self._note_models(left, self.fixed[queue], self.ledger.bounded[queue], asks)
+                self._note_models(left, self.fixed[queue], self.ledger.bounded[queue], request)
         return left
 
     def _note_models(
-        self, left: dict[str, int], used: Sequence[int], gate: Sequence[tuple[int, int]], asks: Amounts
+        self, left: dict[str, int], used: Sequence[int], gate: Sequence[tuple[int, int]], request: Amounts
     ) -> None:
         names = self._cluster.rows.names
         for row, most in gate:
-            if names[row].startswith(GPU_MODEL_PREFIX) and all(row != asked for asked, _ in asks):
+            if names[row].startswith(GPU_MODEL_PREFIX) and all(row != asked for asked, _ in request):
                 model = names[row].removeprefix(GPU_MODEL_PREFIX)
                 left[model] = min(left.get(model, UNLIMITED), most - used[row])
 
-    def in_quota(self, queue: int, asks: Amounts) -> bool:
+    def in_quota(self, queue: int, request: Amounts) -> bool:
         """Return True if the queue's quota covers the request as well."""
         bounded = self.ledger.bounded[queue]
         if bounded:
             used = self.used[queue]
-            for row, amount in asks:
+            for row, amount in request:
                 if amount and used[row] + amount > self.ledger.quota[queue][row]:
                     return False
         return True
 
-    def in_share(self, queue: int, asks: Amounts) -> bool:
+    def in_share(self, queue: int, request: Amounts) -> bool:
         """Return True if the queue's fair share covers the request as well."""
         used, share = self.used[queue], self.share[queue]
-        for row, amount in asks:
+        for row, amount in request:
             if amount and used[row] + amount > share[row] + 1e-6:
                 return False
         return True
 
-    def covers(self, path: Sequence[int], asks: Amounts) -> bool:
+    def covers(self, path: Sequence[int], request: Amounts) -> bool:
         """Return True if the quotas of all queues on the path cover the request."""
         for queue in path:
-            if not self.in_quota(queue, asks):
+            if not self.in_quota(queue, request):
                 return False
         return True
 
@@ -191,19 +191,19 @@ class QuotaOverlay:
                 return True
         return False
 
-    def dominant(self, queue: int, asks: Amounts = ()) -> tuple[float, int]:
+    def dominant(self, queue: int, request: Amounts = ()) -> tuple[float, int]:
         """Return the largest (allocated + request) ÷ share; for a share of 0 infinite and the amount."""
         without = self._dominant.get(queue)
         if without is None:
             without = self._dominant[queue] = self._largest(queue, ())
-        return self._dominant_with(queue, asks, without) if asks else without
+        return self._dominant_with(queue, request, without) if request else without
 
-    def _largest(self, queue: int, asks: Amounts) -> tuple[float, int]:
+    def _largest(self, queue: int, request: Amounts) -> tuple[float, int]:
         share = self.share[queue]
         used = self.used[queue]
-        if asks:
+        if request:
             used = used.copy()
-            for row, amount in asks:
+            for row, amount in request:
                 used[row] += amount
         largest = 0.0
         for amount, most in zip(used, share, strict=True):
@@ -215,14 +215,14 @@ class QuotaOverlay:
                     largest = ratio
         return largest, 0
 
-    def key(self, queue: int, asks: Amounts = ()) -> tuple[object, ...]:
+    def key(self, queue: int, request: Amounts = ()) -> tuple[object, ...]:
         """Return the order among siblings, smaller first; without a request, by current usage alone."""
         without = self.dominant(queue)
-        largest, beside = self._dominant_with(queue, asks, without)
+        largest, beside = self._dominant_with(queue, request, without)
         created_s, at = self.ledger.age[queue]
         return (
             self.over_share(queue),
-            not self.in_quota(queue, asks) if asks else not self._within_quota(queue),
+            not self.in_quota(queue, request) if request else not self._within_quota(queue),
             -self.ledger.priority[queue],
             largest,
             beside,
@@ -231,16 +231,16 @@ class QuotaOverlay:
             at,
         )
 
-    def _dominant_with(self, queue: int, asks: Amounts, without: tuple[float, int]) -> tuple[float, int]:
-        """`dominant` with `asks` more, from what it is without: only what is asked for can have grown."""
+    def _dominant_with(self, queue: int, request: Amounts, without: tuple[float, int]) -> tuple[float, int]:
+        """`dominant` with `request` more, from what it is without: only what is asked for can have grown."""
         if without[0] == INFINITE:
-            return self._largest(queue, asks)
+            return self._largest(queue, request)
         share, used = self.share[queue], self.used[queue]
         largest = without[0]
-        for row, amount in asks:
+        for row, amount in request:
             if amount:
                 if share[row] <= 0:
-                    return self._largest(queue, asks)
+                    return self._largest(queue, request)
                 ratio = (used[row] + amount) / share[row]
                 if ratio > largest:
                     largest = ratio
@@ -264,10 +264,10 @@ class QuotaOverlay:
         """Return True if a queue exceeds its quota of any resource."""
         return not self._within_quota(queue)
 
-    def fills_quota(self, queue: int, asks: Amounts) -> bool:
+    def fills_quota(self, queue: int, request: Amounts) -> bool:
         """Return True if a queue uses all its quota of a requested resource."""
         used, quota = self.used[queue], self.ledger.quota[queue]
-        return any(amount and used[row] >= quota[row] for row, amount in asks)
+        return any(amount and used[row] >= quota[row] for row, amount in request)
 
     def _within_quota(self, queue: int) -> bool:
         used = self.used[queue]
@@ -280,14 +280,14 @@ class QuotaOverlay:
 def _first_over(
     why: ReasonCode,
     path: Sequence[int],
-    asks: Amounts,
+    request: Amounts,
     used: Sequence[Sequence[int]],
     bounds: Sequence[Sequence[tuple[int, int]]],
 ) -> QuotaRefusal | None:
     """Return the first bound on a path that the request would exceed."""
     for queue in path:
         if bounds[queue]:
-            wanted = dict(asks)
+            wanted = dict(request)
             for row, most in bounds[queue]:
                 want, have = wanted.get(row, 0), used[queue][row]
                 if want and have + want > most:

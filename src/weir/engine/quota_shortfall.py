@@ -17,7 +17,7 @@ def quota_shortfall(
         return ""
     ledger = cluster.ledger
     for queue in reversed(preemption_rules.path):
-        for row, amount in preemption_rules.asks:
+        for row, amount in preemption_rules.request:
             have, most = ledger.allocated[queue][row], ledger.quota[queue][row]
             if amount and have + amount > most:
                 name, resource = ledger.queues[queue].name, cluster.rows.names[row]

@@ -100,7 +100,7 @@ class ReclaimBounds:
             return over  # what is above a quota says nothing of devices that count as other than a GPU
         own, others = (
             preemption_rules.path[-1],
-            [row for row, amount in preemption_rules.asks if amount and row != GPU_ROW],
+            [row for row, amount in preemption_rules.request if amount and row != GPU_ROW],
         )
         for project in self._cluster.running:
             quota = ledger.quota[project]

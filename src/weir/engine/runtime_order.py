@@ -23,12 +23,12 @@ class RuntimeOrder:
     def key_of(self, candidate: Candidate) -> RuntimeKeyOrder:
         """Return the key of a pending workload, then age and name."""
         job = candidate.job
-        return self.value(job, job.ran_s, candidate.asks), job.submitted_s, job.name
+        return self.value(job, job.ran_s, candidate.request), job.submitted_s, job.name
 
-    def value(self, job: Job, ran_s: float, asks: Amounts) -> float:
+    def value(self, job: Job, ran_s: float, request: Amounts) -> float:
         """Return share_weight · dominant share + ln mean remaining run time + ln devices."""
         remaining_s = self._cluster.runtimes.remaining_s(job.like, ran_s)
         assert remaining_s is not None
-        dominant = min(self._overlay.dominant(job.project, asks)[0], _DOMINANT_MOST)
+        dominant = min(self._overlay.dominant(job.project, request)[0], _DOMINANT_MOST)
         devices = max(job.devices_milli, 1) / WHOLE_MILLI
         return self._share_weight * dominant + log(remaining_s) + log(devices)

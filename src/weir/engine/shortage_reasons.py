@@ -88,7 +88,7 @@ def _older_claims(context: ReasonContext, candidate: Candidate, rules: Preemptio
         return []
     if lowest_priority(context.cluster, context.policy, job.project) < job.priority:
         return []
-    if not context.overlay.covers(job.path, candidate.asks):
+    if not context.overlay.covers(job.path, candidate.request):
         return []
     return older_claims(context.feasibility, candidate)
 

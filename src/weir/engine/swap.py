@@ -92,7 +92,11 @@ class SwapPlanner:
                 if of.wants[1] == size and of not in self._served and at < len(of.members):
                     submitted_s, name, job = of.members[at]
                     if allocator.feasibility.could_run(of):
-                        key = allocator.runtime_order.value(job, job.ran_s, of.step.asks), submitted_s, name
+                        key = (
+                            allocator.runtime_order.value(job, job.ran_s, of.step.request),
+                            submitted_s,
+                            name,
+                        )
                         found.append((key, of, at))
                         highest[of.project] = max(self._priority(job), highest.get(of.project, -inf))
             found = [
@@ -107,9 +111,9 @@ class SwapPlanner:
     def _priority(self, job: Job) -> float:
         return effective_priority(job, self._policy, self._allocator.now_s)
 
-    def _is_lower(self, asks: Job, goes: Job) -> bool:
+    def _is_lower(self, requester: Job, goes: Job) -> bool:
         """Return True if it is of the same project as the other and has a lower priority."""
-        return asks.project == goes.project and self._priority(asks) < self._priority(goes)
+        return requester.project == goes.project and self._priority(requester) < self._priority(goes)
 
     def _own_key(self, job: Job) -> float:
         """Return the key of a running workload, as if it were pending with its run time so far."""
@@ -131,12 +135,12 @@ class SwapPlanner:
 
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
         """Return True if it passes all quota checks without the other, which uses borrowed quota."""
-        overlay, job, asks = self._overlay, candidate.job, candidate.asks
+        overlay, job, request = self._overlay, candidate.job, candidate.request
         if not job.can_preempt or goes.name in job.stopped_for:
             return False
         with self._transaction.trial():
             self._accounting.release(goes.running_pods())
-            if overlay.refusal(job, asks) is not None:
+            if overlay.refusal(job, request) is not None:
                 return False
-            self._accounting.charge_request(job, asks)
-            return any(overlay.fills_quota(queue, asks) for queue in goes.path)
+            self._accounting.charge_request(job, request)
+            return any(overlay.fills_quota(queue, request) for queue in goes.path)

@@ -47,9 +47,9 @@ class Accounting:
             job = pod.job
             self.overlay.add(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible, -1)
 
-    def charge_request(self, job: Job, asks: Amounts) -> None:
+    def charge_request(self, job: Job, request: Amounts) -> None:
         """Charge a request of a workload."""
-        self.overlay.add(job.path, asks, not job.preemptible, 1)
+        self.overlay.add(job.path, request, not job.preemptible, 1)
 
     def charge(self, pods: Iterable[Pod]) -> None:
         """Charge the usage of running pods."""

@@ -132,7 +132,7 @@ class VictimSearch:
 
     def _under_limits(self) -> bool:
         """Stop work under every limit the workload would pass, the first to give first."""
-        while (over := self._overlay.refusal(self._job, self._candidate.asks)) is not None:
+        while (over := self._overlay.refusal(self._job, self._candidate.request)) is not None:
             best: tuple[Tier, Victim, EvictionRule] | None = None
             for job in self._candidates.jobs:
                 if over.queue in job.path:

@@ -102,7 +102,7 @@ class VictimSettlement:
                 self._accounting.release(victim.pods)
             self._accounting.resume(victim.pods)
             requester = self._candidate
-            if not victim.moves and self._overlay.refusal(requester.job, requester.asks) is not None:
+            if not victim.moves and self._overlay.refusal(requester.job, requester.request) is not None:
                 return False
             trial.commit()
         return True
@@ -142,5 +142,5 @@ class VictimSettlement:
         for pod in victim.pods:
             for row, amount in pod.amounts:
                 total[row] = total.get(row, 0) + amount
-        asks = tuple(total.items())
-        return self._checks.move_refusal(victim.job, asks, self._capacity) is None
+        request = tuple(total.items())
+        return self._checks.move_refusal(victim.job, request, self._capacity) is None

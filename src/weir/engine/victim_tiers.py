@@ -19,7 +19,7 @@ class VictimTiers:
         self._overlay = context.accounting.overlay
         self._now_s = context.now_s
         self._rules = rules
-        charge = sum(amount for row, amount in rules.asks if row == GPU_ROW)
+        charge = sum(amount for row, amount in rules.request if row == GPU_ROW)
         self._needed = devices_of_charge(rules.job, charge) / WHOLE_MILLI  # devices
 
     def price_of_pod(self, job: Job, pod: Pod) -> float:
@@ -50,7 +50,7 @@ class VictimTiers:
     def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
         """Return True if a queue would hold less than its fair share without these pods."""
         overlay = self._overlay
-        asked = {row for row, amount in self._rules.asks if amount}
+        asked = {row for row, amount in self._rules.request if amount}
         used, share = overlay.used[queue], overlay.share[queue]
         return any(
             used[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row)

@@ -93,13 +93,13 @@ class WorkloadPlacer:
 
     def models_shut(self, candidate: Candidate) -> set[str]:
         """Return GPU models whose limits don't cover its request."""
-        milli = sum(amount for row, amount in candidate.asks if row == GPU_ROW)
+        milli = sum(amount for row, amount in candidate.request if row == GPU_ROW)
         left = self._models_left(candidate) if milli else {}
         return {model for model, have in left.items() if have < milli}
 
     def _models_left(self, candidate: Candidate) -> dict[str, int]:
         job = candidate.job
-        return self._overlay.models_left(job.path, candidate.asks, not job.preemptible)
+        return self._overlay.models_left(job.path, candidate.request, not job.preemptible)
 
     def _unreserved(self, candidate: Candidate) -> Bools | None:
         """Return the nodes without a reservation that it would use; None for all."""

@@ -84,10 +84,10 @@ def with_quota(trials: WhatIf) -> Iterator[Suggestion]:
     ledger = trials.cluster.ledger
     job = trials.cluster.jobs[trials.job.name]  # it is another object after each trial
     queue = ledger.queues[job.project]
-    asks = 0 if job.waiting is None else dict(job.waiting.step.asks).get(GPU_ROW, 0)
-    needed = -(-(ledger.allocated[job.project][GPU_ROW] + asks) // WHOLE_MILLI) * WHOLE_MILLI
+    request = 0 if job.waiting is None else dict(job.waiting.step.request).get(GPU_ROW, 0)
+    needed = -(-(ledger.allocated[job.project][GPU_ROW] + request) // WHOLE_MILLI) * WHOLE_MILLI
     quota, limit = queue.quota.get(GPU, 0), queue.limit.get(GPU)
-    if not asks or needed <= quota:
+    if not request or needed <= quota:
         return
     changed = replace(queue, quota={**queue.quota, GPU: needed})
     change: dict[str, object] = {"quota": {queue.name: needed // WHOLE_MILLI}}

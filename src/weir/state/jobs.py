@@ -95,7 +95,6 @@ class Job:
     __slots__ = (
         "absent",
         "absent_since_s",
-        "asks",
         "below_since_s",
         "can_preempt",
         "devices_milli",
@@ -118,6 +117,7 @@ class Job:
         "priority",
         "project",
         "ran_s",
+        "requests",
         "restart_s",
         "running",
         "saved_s",
@@ -140,7 +140,7 @@ class Job:
         self,
         spec: Workload,
         shapes: tuple[RequestShape, ...],
-        asks: tuple[Amounts, ...],
+        requests: tuple[Amounts, ...],
         path: tuple[int, ...],
         like: RuntimeKey,
         devices_milli: int,
@@ -148,7 +148,7 @@ class Job:
         self.pods: list[list[Pod]] = []
         self.running: list[Pod] | None = None  # those that do, while they stay
         self.held_devices: tuple[float, float] | None = None  # see `devices_held`, while they stay
-        self.take_on(spec, shapes, asks, path, like, devices_milli)
+        self.take_on(spec, shapes, requests, path, like, devices_milli)
         self.stopping = 0
         self.waits_since_s = spec.submitted_s  # or since it was last stopped
         self.ran_s = 0.0  # run kept from before it last started
@@ -169,7 +169,7 @@ class Job:
         self,
         spec: Workload,
         shapes: tuple[RequestShape, ...],
-        asks: tuple[Amounts, ...],
+        requests: tuple[Amounts, ...],
         path: tuple[int, ...],
         like: RuntimeKey,
         devices_milli: int,
@@ -180,8 +180,8 @@ class Job:
         self.priority, self.preemptible, self.can_preempt = spec.priority, spec.preemptible, spec.can_preempt
         self.topology, self.restart_s, self.max_runtime_s = spec.topology, spec.restart_s, spec.max_runtime_s
         self.shapes = shapes
-        self.asks = asks  # what a pending pod of each group counts with
-        self.pod_milli = devices_asked(shapes, asks)
+        self.requests = requests  # what a pending pod of each group counts with
+        self.pod_milli = devices_asked(shapes, requests)
         self.belong(path)
         self.like = like
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
@@ -301,7 +301,7 @@ class NextStep:
     An elastic pod is of the `choice`-th of the groups that could have one more: the highest order first.
     """
 
-    __slots__ = ("asks", "choices", "elastic", "gpu_milli", "lacks", "standing")
+    __slots__ = ("choices", "elastic", "gpu_milli", "lacks", "request", "standing")
 
     def __init__(self, job: Job, placed: Sequence[int], choice: int = 0) -> None:
         self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
@@ -310,7 +310,7 @@ class NextStep:
         if self.elastic:
             self.choices = _open_groups(job, placed)
             self.lacks[self.choices[choice]] = 1
-        self.asks = _asks(job, self.lacks)
+        self.request = _request_of(job, self.lacks)
         self.gpu_milli = sum([each * lack for each, lack in zip(job.pod_milli, self.lacks, strict=True)])
         self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
 
@@ -322,14 +322,14 @@ def _open_groups(job: Job, placed: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(open_, key=lambda group: (-groups[group].order, group)))
 
 
-def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
+def _request_of(job: Job, lacks: Sequence[int]) -> Amounts:
     """Return the charge of a step's pods together."""
     if sum(lacks) == 1:
-        return job.asks[lacks.index(1)]
+        return job.requests[lacks.index(1)]
     total: dict[int, int] = {}
     for group, pods in enumerate(lacks):
         if pods:
-            for row, amount in job.asks[group]:
+            for row, amount in job.requests[group]:
                 total[row] = total.get(row, 0) + amount * pods
     return tuple(total.items())
 

@@ -59,7 +59,7 @@ class SchedulableDemand:
                 continue
             for above in job.path:
                 line = excess.setdefault(above, {})
-                for requests, pending in zip(job.asks, job.pending, strict=True):
+                for requests, pending in zip(job.requests, job.pending, strict=True):
                     for row, amount in requests:
                         line[row] = line.get(row, 0) + amount * pending
         can_run = {name: max(0, count - stuck[name]) for name, count in view.pending.items()}

@@ -121,7 +121,7 @@ def _within_quota(cluster: Cluster, job: Job, event: PodAssigned) -> bool:
     """
     key, ledger = event.place.pod, cluster.ledger
     pod = job.pods[key.group][key.index]
-    gang = zip(job.asks, job.needed, strict=True)
+    gang = zip(job.requests, job.needed, strict=True)
     whole = sum(milli * need for ask, need in gang for row, milli in ask if row == GPU_ROW)
     more = whole - pod.charge_milli()
     return all(ledger.allocated[at][GPU_ROW] + more <= ledger.quota[at][GPU_ROW] for at in job.path)

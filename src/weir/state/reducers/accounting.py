@@ -52,7 +52,7 @@ def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
     elif pod.phase is Phase.RUNNING:
         ledger.add_allocated(job.path, pod.amounts, not job.preemptible, sign)
     elif pod.phase is not Phase.ABSENT and job.asks_now:
-        ledger.add_asked(job.path, job.asks[pod.group], sign)
+        ledger.add_asked(job.path, job.requests[pod.group], sign)
 
 
 def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:

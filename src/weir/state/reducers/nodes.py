@@ -95,12 +95,12 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
 def _ask_anew(cluster: Cluster, job: Job) -> None:
     """Devices came or went: a memory request may count with another smallest device."""
     requests = tuple(request_of(cluster, shape) for shape in job.shapes)
-    if requests == job.asks:
+    if requests == job.requests:
         return
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         charge(cluster, pod, -1)
-    job.asks, job.pod_milli = requests, devices_asked(job.shapes, requests)
+    job.requests, job.pod_milli = requests, devices_asked(job.shapes, requests)
     for pod in pods:
         charge(cluster, pod, 1)
     dequeue(cluster, job)

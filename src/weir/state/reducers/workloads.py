@@ -26,7 +26,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
     job.ran_s = event.ran_s
     cluster.ledger.add_sharing(job.path, job.sharing)
     cluster.jobs[spec.name] = job
-    for shape, request, group in zip(job.shapes, job.asks, spec.groups, strict=True):
+    for shape, request, group in zip(job.shapes, job.requests, spec.groups, strict=True):
         if shape.gpu_memory:
             cluster.by_memory[spec.name] = job
         cluster.ledger.add_asked(job.path, request, group.count)
@@ -150,7 +150,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
                 release(cluster, pod, event.at_s)
     if job.asks_now:
         for group_at, pending in enumerate(job.pending):
-            cluster.ledger.add_asked(job.path, job.asks[group_at], -pending)
+            cluster.ledger.add_asked(job.path, job.requests[group_at], -pending)
     cluster.ledger.add_sharing(job.path, -job.sharing)
     dequeue(cluster, job)
     cluster.incomplete.pop(event.workload, None)
