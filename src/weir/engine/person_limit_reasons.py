@@ -34,11 +34,13 @@ def person_limit_reason(job: Job, usage: PersonUsage) -> Reason:
     else:
         most_milli = limits.gpus_milli or 0
         numbers = _numbers(job, GPUS, want, usage.milli, most_milli)
-        have, most = written("gpu", milli), written("gpu", most_milli)
-        sentence = (
-            f"{whose.format(f'{most} GPUs')}, {have} are taken, and this asks for {written('gpu', want)}"
-        )
-    running = usage.in_use()
+        first = usage.first_beyond_gpus()
+        if milli + want <= most_milli and first not in (None, job.name):
+            rest = f"and what is left is kept for {first}, which comes first"
+        else:
+            rest = f"{written('gpu', milli)} are taken, and this asks for {written('gpu', want)}"
+        sentence = f"{whose.format(written('gpu', most_milli) + ' GPUs')}, {rest}"
+    running = usage.in_use(str(numbers["limit"]))
     ahead_names = sorted(each.name for each in ahead)
     numbers |= {"in_use": tuple(running), "ahead": tuple(ahead_names)}
     if running:

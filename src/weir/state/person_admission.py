@@ -17,8 +17,8 @@ Person = tuple[str, str]
 """Project and user."""
 PlaceInLine = tuple[int, float, str]
 GPUS, RUNNING, SESSIONS = "gpus", "running", "sessions"
-MISSES_MAX = 256
-"""Pending workloads of a person that are looked at beyond the first that doesn't fit."""
+_SESSION, _USES_GPUS, _KINDS = 1, 2, 4
+"""Kinds of workloads by the limits that they need: the bits of a session, and of GPUs."""
 _NO_LIMIT = 1 << 62
 
 
@@ -30,7 +30,7 @@ def whole_milli(job: Job) -> int:
 class _Entry:
     """A workload as it counts for its person."""
 
-    __slots__ = ("is_in_use", "is_session", "job", "milli", "place")
+    __slots__ = ("is_in_use", "is_session", "is_too_large", "job", "kind", "milli", "place")
 
     def __init__(self, job: Job, limits: PersonLimits) -> None:
         self.job = job
@@ -42,6 +42,8 @@ class _Entry:
         )
         waits = not self.is_in_use and any(job.pending) and not job.held and job.is_ready and is_bound
         self.place: PlaceInLine | None = (-job.priority, job.submitted_s, job.name) if waits else None
+        self.kind = (_SESSION if self.is_session else 0) | (_USES_GPUS if self.milli else 0)
+        self.is_too_large = bool(limits.gpus_milli) and self.milli > (limits.gpus_milli or 0)
 
 
 class PersonUsage:
@@ -50,7 +52,8 @@ class PersonUsage:
     def __init__(self, limits: PersonLimits) -> None:
         self.limits = limits
         self.entries: dict[str, _Entry] = {}
-        self.line: list[PlaceInLine] = []  # of pending workloads, in order
+        # pending workloads in order, by kind; those beyond the limit by themselves are in no line
+        self.lines: list[list[PlaceInLine]] = [[] for _ in range(_KINDS)]
         self.admitted: dict[str, Job] = {}
         self.milli = 0
         self.running = 0
@@ -61,16 +64,17 @@ class PersonUsage:
         entry = self.entries[job.name] = _Entry(job, self.limits)
         if entry.is_in_use:
             self._use(entry, 1)
-        elif entry.place is not None:
-            insort(self.line, entry.place)
+        elif entry.place is not None and not entry.is_too_large:
+            insort(self.lines[entry.kind], entry.place)
 
     def remove(self, name: str) -> None:
         """Count a workload no more."""
         entry = self.entries.pop(name)
         if entry.is_in_use:
             self._use(entry, -1)
-        elif entry.place is not None:
-            del self.line[bisect_left(self.line, entry.place)]
+        elif entry.place is not None and not entry.is_too_large:
+            line = self.lines[entry.kind]
+            del line[bisect_left(line, entry.place)]
 
     def _use(self, entry: _Entry, sign: int) -> None:
         self.milli += sign * entry.milli
@@ -78,43 +82,55 @@ class PersonUsage:
         if entry.is_session:
             self.sessions += sign
 
-    def is_too_large(self, entry: _Entry) -> bool:
-        """Return True if a workload exceeds the limit by itself."""
-        return bool(self.limits.gpus_milli) and entry.milli > (self.limits.gpus_milli or 0)
-
     def next_admitted(self) -> dict[str, Job]:
-        """Return the pending workloads that fit beside the running ones."""
+        """Return the pending workloads that fit beside the running ones.
+
+        It ends at the first of each kind that doesn't fit, so it costs as much as it admits.
+        """
         limits = self.limits
         gpus = (limits.gpus_milli or _NO_LIMIT) - self.milli
         running = (limits.running or _NO_LIMIT) - self.running
         sessions = (limits.sessions or _NO_LIMIT) - self.sessions
         found: dict[str, Job] = {}
-        misses = 0
-        for place in self.line:
-            if running <= 0 or misses > MISSES_MAX:
-                break
+        heads = [(line[0], kind, 0) for kind, line in enumerate(self.lines) if line]
+        while heads and running > 0:
+            head = min(heads)
+            heads.remove(head)
+            place, kind, at = head
             entry = self.entries[place[2]]
-            if self.is_too_large(entry):
-                misses += 1
-            elif entry.milli and entry.milli > gpus:
-                gpus = 0
-                misses += 1
-            elif entry.is_session and sessions <= 0:
-                misses += 1
-            else:
-                gpus -= entry.milli
-                running -= 1
-                sessions -= 1 if entry.is_session else 0
-                found[entry.job.name] = entry.job
+            if entry.is_session and sessions <= 0:
+                continue
+            if entry.milli > gpus and entry.milli:
+                gpus = 0  # what is left is kept for this one
+                continue
+            gpus -= entry.milli
+            running -= 1
+            sessions -= 1 if entry.is_session else 0
+            found[entry.job.name] = entry.job
+            if at + 1 < len(self.lines[kind]):
+                heads.append((self.lines[kind][at + 1], kind, at + 1))
         return found
 
     def is_withheld(self, name: str) -> bool:
         """Return True if a pending workload isn't admitted."""
         return self.entries[name].place is not None and name not in self.admitted
 
-    def in_use(self) -> list[str]:
-        """Return the names of the workloads that run or have capacity nominated."""
-        return sorted(name for name, entry in self.entries.items() if entry.is_in_use)
+    def first_beyond_gpus(self) -> str | None:
+        """Return the first pending workload for which too few GPUs of the limit are left."""
+        beyond = [
+            next((place for place in line if place[2] not in self.admitted), None)
+            for kind, line in enumerate(self.lines)
+            if kind & _USES_GPUS
+        ]
+        places = [place for place in beyond if place is not None]
+        return min(places)[2] if places else None
+
+    def in_use(self, limit: str) -> list[str]:
+        """Return the names of the workloads that use up a limit: they run or have capacity nominated."""
+        kind = {GPUS: _USES_GPUS, SESSIONS: _SESSION}.get(limit, 0)
+        return sorted(
+            name for name, entry in self.entries.items() if entry.is_in_use and entry.kind & kind == kind
+        )
 
 
 class PersonAdmission:
