@@ -100,28 +100,30 @@ def _waits(
     connection: Connection, sums: Mapping[str, WorkloadSum], first: float, end: float, by: By
 ) -> Times:
     """Return the waits of workloads that first started in a period."""
-    kept = {name: found.waits for name, found in sums.items() if found.waits}
-    return _times(kept, by, lambda: _exact_waits(connection, first, end, by))
+    histograms = {name: found.waits for name, found in sums.items() if found.waits}
+    return _times(histograms, by, lambda: _exact_waits(connection, first, end, by))
 
 
 def _reclaims(
     connection: Connection, sums: Mapping[str, WorkloadSum], first: float, end: float, by: By
 ) -> Times:
     """Return how long owners waited for GPUs of their quota in a period."""
-    kept = {name: found.reclaims for name, found in sums.items() if found.reclaims}
-    return _times(kept, by, lambda: _exact_reclaims(connection, first, end, by))
+    histograms = {name: found.reclaims for name, found in sums.items() if found.reclaims}
+    return _times(histograms, by, lambda: _exact_reclaims(connection, first, end, by))
 
 
-def _times(kept: Mapping[str, Histogram], by: By, exact: Callable[[], Times]) -> Times:
+def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Times]) -> Times:
     """Return exact percentiles if they are few and their records are there, otherwise rounded ones."""
     total: Histogram = Counter()
-    for counts in kept.values():
+    for counts in histograms.values():
         total.update(counts)
     if 0 < total.total() <= EXACT_MAX:
         by_key, together = exact()
         if together.count == total.total():
             return by_key, together
-    rounded = {} if by == "node" else {name: rounded_percentiles(counts) for name, counts in kept.items()}
+    rounded = (
+        {} if by == "node" else {name: rounded_percentiles(counts) for name, counts in histograms.items()}
+    )
     return rounded, rounded_percentiles(total)
 
 

@@ -70,16 +70,16 @@ class Store:
         `begin_again`: make one pool of a home and a database that don't belong together.
         """
         self._database = Database(url, home, begin_again=begin_again)
-        kept = retention or Retention()
+        retention = retention or Retention()
         self._history = EventHistory(self._database)
         self.journal = StoreJournal(self._database, self._history)
         self._workloads = WorkloadTable(self._database)
         self._queues = QueueTable(self._database)
         self._tokens = TokenTable(self._database)
         self._memberships = MembershipTable(self._database)
-        self._uses = UsageTables(self._database, kept)
-        self._usage = UsageReports(self._database, kept)
-        self._reports = HistoryReports(self._database, kept, self._usage)
+        self._uses = UsageTables(self._database, retention)
+        self._usage = UsageReports(self._database, retention)
+        self._reports = HistoryReports(self._database, retention, self._usage)
 
     def close(self) -> None:
         """Write queued work, and close. Idempotent."""
@@ -139,7 +139,7 @@ class Store:
     def cancel_soon(self, name: str, at_s: float) -> "Future[WorkloadRecord]":
         """Cancel without waiting, as `cancel`."""
         return self._workloads.change(
-            name, lambda kept: {"withdrawn_s": at_s} if kept.withdrawn_s is None else {}
+            name, lambda record: {"withdrawn_s": at_s} if record.withdrawn_s is None else {}
         )
 
     def suspend(self, name: str, why: str) -> WorkloadRecord:
@@ -369,7 +369,7 @@ class Store:
         return self._uses.tidy(now_s)
 
 
-def _released(kept: WorkloadRecord) -> dict[str, None]:
-    if kept.held is None:
-        raise NotSuspended(f"{kept.workload.name} isn't suspended: there is nothing to resume.")
+def _released(record: WorkloadRecord) -> dict[str, None]:
+    if record.held is None:
+        raise NotSuspended(f"{record.workload.name} isn't suspended: there is nothing to resume.")
     return {"held": None}

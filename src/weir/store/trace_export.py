@@ -59,12 +59,12 @@ def export_trace(
         .limit(limit)
     )
     rows = database.read(lambda connection: connection.execute(query).all())
-    kept = [row for row in reversed(rows) if row.submitted_s >= projects[row.project]]
+    exported = [row for row in reversed(rows) if row.submitted_s >= projects[row.project]]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    start_s = min((row.submitted_s for row in kept), default=0.0)
-    writer.writerows(_line(row, start_s, models) for row in kept)
+    start_s = min((row.submitted_s for row in exported), default=0.0)
+    writer.writerows(_line(row, start_s, models) for row in exported)
     return text.getvalue()
 
 

@@ -64,12 +64,12 @@ class WorkloadTable:
             ).one_or_none()
             if row is None:
                 _refuse(connection, name)
-            kept = workload_record(row)
-            changed = values(kept)
+            record = workload_record(row)
+            changed = values(record)
             if not changed:
-                return kept
+                return record
             connection.execute(update(workloads).where(_columns.uid == row.uid).values(changed))
-            return replace(kept, **changed)
+            return replace(record, **changed)
 
         return self._database.write(work)
 
@@ -82,12 +82,12 @@ class WorkloadTable:
             ).one_or_none()
             if row is None:
                 _refuse(connection, name)
-            kept = workload_record(row)
-            workload = replace(kept.workload, priority=priority)
+            record = workload_record(row)
+            workload = replace(record.workload, priority=priority)
             where = submissions.c.uid == row.uid
             connection.execute(update(workloads).where(_columns.uid == row.uid).values(priority=priority))
             connection.execute(update(submissions).where(where).values(spec=packed(WORKLOAD, workload)))
-            return replace(kept, workload=workload)
+            return replace(record, workload=workload)
 
         return self._database.write(work)
 
