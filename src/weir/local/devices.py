@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from weir.local.gpu_faults import FaultWatch
+
 _VIRTUAL_MEMORY = 16 << 30
 _SAMPLES_US = 60_000_000
 """Samples are at most this old."""
@@ -51,6 +53,7 @@ class Nvml:
         self._handles: dict[int, Any] = {}
         self._boards: dict[int, Any] = {}  # of a MIG instance: the GPU it is a part of
         self._seen_us: dict[int, int] = {}
+        self._faults: FaultWatch | None = None
 
     def devices(self) -> tuple[Device, ...]:
         """Return the devices in the order of their bus, as far as this process may see them.
@@ -73,6 +76,12 @@ class Nvml:
                 self._handles[len(found)], self._boards[len(found)] = part, handle
                 found.append(Device(len(found), name, uuid, model, memory, at, at if parts else None))
         return tuple(found)
+
+    def faults(self) -> dict[int, str]:
+        """Return what is wrong with each device that can't be trusted; an instance has its GPU's faults."""
+        if self._faults is None:
+            self._faults = FaultWatch(self._nvml, self._boards)
+        return self._faults.faults()
 
     def links(self, devices: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
         """Return sets of close devices: joined by NVLink, then behind one host bridge."""

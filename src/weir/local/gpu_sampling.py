@@ -6,8 +6,8 @@ devices have no utilization: the processor time of the pod stands for it, and th
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from weir.control.clock import Clock
 from weir.local import pod_files
@@ -60,6 +60,7 @@ class MachineReading:
     pods: tuple[PodReading, ...]
     virtual: bool
     foreign: tuple[ForeignProcess, ...] = ()  # processes outside the pool, one for each device that has any
+    faults: Mapping[int, str] = field(default_factory=dict)  # of devices that can't be trusted
 
 
 @dataclass(slots=True)
@@ -110,7 +111,8 @@ class UtilizationSampler:
             devices = tuple(_virtual(device.index, used) for device in self._machine.devices)
         own = {pid for tree in trees.values() for pid in tree.pids}
         foreign = foreign_processes(doing, own, trees.keys()) if doing else ()
-        return MachineReading(self._clock(), devices, used, self._machine.virtual, foreign)
+        faults = self._machine.nvml.faults() if self._machine.nvml is not None else {}
+        return MachineReading(self._clock(), devices, used, self._machine.virtual, foreign, faults)
 
     def _use(self, pod: RunningPod, tree: _Tree, doing: list[DeviceActivity], now: float) -> PodReading:
         last = self._last.get(pod.directory)

@@ -1,25 +1,31 @@
 """Changes of the pool's node and its GPUs: drained for maintenance, and back."""
 
 import asyncio
+import threading
 from collections.abc import Callable
+
+from structlog import get_logger
 
 from weir.control.port import NodeDrained
 from weir.local.server.authorization import Person
 from weir.local.server.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
-from weir.local.server.node_drain import NodeDrain, read_drain, write_drain
+from weir.local.server.node_drain import REASON_MAX, NodeDrain, read_drain, write_drain
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused
 from weir.service.control_thread import ControlThread
 from weir.store import HistoryEvent
 
+_LOG = get_logger(__name__)
+
 
 class NodeChanges:
-    """Changes of a pool's node, one at a time. Belongs to the event loop."""
+    """Changes of a pool's node, one at a time. Belongs to the event loop, but for its GPUs' faults."""
 
     def __init__(self, pool: PoolState, control_thread: ControlThread) -> None:
         self._pool = pool
         self._control_thread = control_thread
         self._lock = asyncio.Lock()
+        self._gpus_lock = threading.Lock()
         self._gpus = GpuDrains()
 
     def begin(self) -> None:
@@ -54,6 +60,22 @@ class NodeChanges:
         because = f" ({reason})" if reason else ""
         self._add_event(f"{person.user} drains GPU {index} of {name}{because}.", person, name, gpu=index)
 
+    def drain_faulty_gpu(self, index: int, fault: str) -> None:
+        """Start nothing on a GPU that can't be trusted; the work that it runs goes on. From any thread.
+
+        Raises:
+            OSError: the state of the node can't be written; nothing is started on the GPU all the same.
+        """
+        name = self._pool.node.name
+        _LOG.warning("gpu_faulty", gpu=index, fault=fault)
+        reason = f"{fault}, as its driver reports"[:REASON_MAX]
+        sentence = f"Weir drains GPU {index} of {name}: {reason}. What it runs goes on."
+        numbers = {"node": name, "gpu": index}
+        self._pool.user_events.append(HistoryEvent(self._pool.clock(), "node", sentence, numbers=numbers))
+        self._set_gpu(
+            index, NodeDrain(user="weir", at_s=self._pool.clock(), reason=reason, keeps_running=True)
+        )
+
     async def undrain_gpu(self, name: str, index: int, person: Person) -> None:
         """Let workloads start on a GPU again."""
         await self._change_gpu(name, index, None)
@@ -71,9 +93,14 @@ class NodeChanges:
         gpus = self._pool.node.gpus
         if not 0 <= index < gpus:
             raise RequestRefused(404, f"{name} has no GPU {index}; its GPUs are 0 to {gpus - 1}.")
-        async with self._lock:
+        await _written(lambda: self._set_gpu(index, drain))
+
+    def _set_gpu(self, index: int, drain: NodeDrain | None) -> None:
+        with self._gpus_lock:
             drains = self._gpus.changed(index, drain)
-            await _written(lambda: write_gpu_drains(self._pool.home, drains))
+            if drain is not None:
+                self._tell_gpus(drains)  # nothing starts, even if the disk is full
+            write_gpu_drains(self._pool.home, drains)
             self._tell_gpus(drains)
 
     def require(self, name: str) -> None:

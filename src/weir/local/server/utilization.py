@@ -7,7 +7,7 @@ of virtual devices takes no readings while nothing runs.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from structlog import get_logger
@@ -57,6 +57,7 @@ class UtilizationTask:
         self._every_s = every_s
         self._last_s: float | None = None
         self._foreign: dict[int, ForeignProcess] = {}
+        self._faults: dict[int, str] = {}
         self._closing = threading.Event()
         self._beat_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="weir-uses", daemon=True)
@@ -120,6 +121,7 @@ class UtilizationTask:
         for uid, values in _measured(sample).items():
             self._pool.series.add(uid, sample.at_s, values)
         self._see_foreign({each.device: each for each in sample.foreign})
+        self._see_faults(sample.faults)
         fractions = _by_workload(sample)
         for name, (fraction, devices) in fractions.items():
             use = self._pool.utilization.setdefault(name, WorkloadUtilization())
@@ -146,6 +148,13 @@ class UtilizationTask:
                 HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
             )
         self._pool.backend.close_devices(tuple(sorted(found)), drained=False)
+
+    def _see_faults(self, found: Mapping[int, str]) -> None:
+        """Drain GPUs that have become faulty; an administrator who undrains one knows better."""
+        before, self._faults = self._faults, dict(found)
+        for index, fault in found.items():
+            if before.get(index) != fault and index not in self._pool.drained_gpus:
+                self._pool.node_changes.drain_faulty_gpu(index, fault)
 
     def _meter(self, sample: MachineReading, fractions: dict[str, tuple[float, float]]) -> None:
         """Add readings to the history, on the control thread."""

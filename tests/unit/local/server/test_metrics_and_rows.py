@@ -287,6 +287,36 @@ async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> N
     await stands.until("two", "running")
 
 
+async def test_a_gpu_with_a_fault_is_drained_until_an_administrator_undrains_it(stands: Standing) -> None:
+    devices = tuple(SeenDevice(index, 0.0, 0) for index in range(4))
+    fault = {0: "12 uncorrectable memory errors", 1: "it needs a reset"}
+    samples = [MachineReading(at, devices, (), False, (), fault if at > 1 else {}) for at in (1.0, 2.0, 3.0)]
+
+    class Looks:
+        def sample(self) -> MachineReading:
+            return samples.pop(0)
+
+    uses = UtilizationTask(stands.pool, Looks(), lambda: True, lambda _: None)
+    await asyncio.to_thread(uses.look)
+    await stands.submit("sleep", "3600", name="early", gpus=1)
+    early = (await stands.until("early", "running"))["pod_rows"][0]["devices"]
+    await asyncio.to_thread(uses.look)
+    await stands.submit("sleep", "3600", name="wide", gpus=3)
+    await stands.submit("sleep", "3600", name="narrow", gpus=2)
+    assert (await stands.until("narrow", "running"))["pod_rows"][0]["devices"] == [2, 3]
+    assert (await stands.get("workloads/early"))["status"] == "running"
+    assert early == [0]
+    (node,) = (await stands.get("nodes"))["items"]
+    reasons = [device["drained"] for device in node["devices"]]
+    assert reasons[0] == "drained by weir: 12 uncorrectable memory errors, as its driver reports"
+    assert reasons[1:] == ["drained by weir: it needs a reset, as its driver reports", None, None]
+    name = node["name"]
+    assert (await stands.admin.post(f"/api/v1/nodes/{name}/gpus/1/undrain")).status_code == 200
+    await asyncio.to_thread(uses.look)  # the fault is known, and the administrator has decided
+    (node,) = (await stands.get("nodes"))["items"]
+    assert node["devices"][1]["drained"] is None
+
+
 async def test_checkpoint_directories_are_listed_for_people_of_the_project(stands: Standing) -> None:
     await stands.project("other", 1)
     mia = await stands.member("other")
