@@ -238,7 +238,7 @@ class TestUninstall:
         name = f"weir-{status.st_dev:x}-{status.st_ino:x}"
         groups = {
             10: f"0::/system.slice/weir.service/{name}/supervisors\n",
-            11: f"4:memory:/{name}/1.0-0-0\n0::/\n",
+            11: f"4:memory:/{name}/supervisors\n3:pids:/{name}/1.0-0-0\n0::/\n",
             12: "0::/system.slice/weir.service\n",
             13: f"0::/system.slice/weir.service/{name}-1/2.0-0-0\n",
             14: f"0::/user.slice/{name}\n",

@@ -20,7 +20,8 @@ from weir.cli.install.program import fingerprint, node_command, program_link, wh
 from weir.cli.install.server_status import wait_for_pool
 from weir.cli.install.settings import InstallSettings, chosen, recorded
 from weir.cli.install.steps import Step
-from weir.cli.install.unit import SUBGROUP_SINCE, is_running, unit_text
+from weir.cli.install.unit import SUBGROUP_SINCE, has_failed, is_running, last_lines, unit_text
+from weir.cli.terminal import plain
 from weir.client.errors import PoolError
 
 _EVERYONES_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -199,11 +200,13 @@ def _without_systemd(command: Sequence[str]) -> str:
 
 
 def _say_result(installation: PlannedInstallation) -> int:
+    host = Host()
     try:
-        status = wait_for_pool(plan.SOCKET_DIRECTORY)
-    except PoolError as error:
-        print(f"weir: The pool doesn't answer: {error}", file=sys.stderr)
-        print("weir: Its log says why: journalctl -u weir -n 50", file=sys.stderr)
+        status = wait_for_pool(plan.SOCKET_DIRECTORY, lambda: has_failed(host))
+    except PoolError:
+        print("weir: The pool doesn't answer. The end of its log (journalctl -u weir):", file=sys.stderr)
+        for line in last_lines(host).splitlines():
+            print(f"  {plain(line)}", file=sys.stderr)
         return 1
     gpus = counted(status.devices, "virtual GPU" if status.virtual else "GPU")
     whom = (
@@ -217,9 +220,10 @@ def _say_result(installation: PlannedInstallation) -> int:
         )
     print("\nNext:")
     gpu = " --gpus 1" if status.devices else ""
-    print(f"  weir submit -p default{gpu} -- python3 train.py    every user, without a token")
-    print("  weir project create vision --gpus 4               a team with a quota, by an administrator")
-    print("  sudo weir doctor                                  check this machine")
+    print(f"  weir submit -p default{gpu} -- python3 train.py   as any user, without a token")
+    print("  weir project create vision --gpus 4               as an administrator: a team with a quota")
+    doctor = f"sudo {program_link() or 'weir'} doctor"
+    print(f"  {doctor:<48}  what to fix on this machine")
     if installation.administrator is not None:
         print(
             f"\n{installation.administrator} is an administrator, as all members of {plan.ADMIN_GROUP} are."

@@ -24,7 +24,11 @@ class PoolProcesses(NamedTuple):
 
 
 def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
-    """Return the processes in the control groups of the pool with this home."""
+    """Return the processes in the control groups of the pool with this home.
+
+    In version 1, a job without a limit stays in the group of supervisors of that controller, and is in a
+    group of its own in another hierarchy.
+    """
     try:
         status = home.stat()
     except FileNotFoundError:
@@ -38,7 +42,7 @@ def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
                 below = group.partition(f"/{name}/")[2]
                 if below:
                     (supervisors if below == SUPERVISORS else jobs).add(int(directory.name))
-    return PoolProcesses(frozenset(supervisors), frozenset(jobs))
+    return PoolProcesses(frozenset(supervisors - jobs), frozenset(jobs))
 
 
 def end_jobs(home: Path, within_s: float) -> PoolProcesses:

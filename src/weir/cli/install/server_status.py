@@ -1,6 +1,7 @@
 """Status of the pool that is installed on this machine, over its socket."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,10 @@ def pool_status(directory: Path) -> "PoolStatus":
     return PoolStatus.model_validate_json(answer.content)
 
 
-def wait_for_pool(directory: Path, within_s: float = WAIT_S_MAX) -> "PoolStatus":
-    """Return the status of the pool as soon as it answers.
+def wait_for_pool(
+    directory: Path, has_failed: Callable[[], bool], within_s: float = WAIT_S_MAX
+) -> "PoolStatus":
+    """Return the status of the pool as soon as it answers. A service that has failed isn't waited for.
 
     Raises:
         PoolError: it didn't answer in time; the last reason.
@@ -56,6 +59,6 @@ def wait_for_pool(directory: Path, within_s: float = WAIT_S_MAX) -> "PoolStatus"
         try:
             return pool_status(directory)
         except PoolError:
-            if time.monotonic() >= until_s:
+            if time.monotonic() >= until_s or has_failed():
                 raise
         time.sleep(_LOOK_S)

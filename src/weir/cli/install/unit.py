@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from weir.cli.install.host import Host
+from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.steps import RemoveFile, WriteFile
 
 UNIT = "weir.service"
 UNIT_FILE = Path("/etc/systemd/system") / UNIT
 SUBGROUP_SINCE = 254
 """Version of systemd that starts a service in a group below its own, so that jobs can be limited."""
+_LINES = "10"
 _SINCE = {"DelegateSubgroup": SUBGROUP_SINCE}
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-=:,+@")
 
@@ -101,6 +102,19 @@ class RunUnit:
 def is_running(host: Host) -> bool:
     """Return True if the service runs, or waits to be started again."""
     return host.succeeds("systemctl", "is-active", "--quiet", UNIT)
+
+
+def has_failed(host: Host) -> bool:
+    """Return True if the service has ended by itself, whether it is started again or not."""
+    return shown(host, "SubState") in ("failed", "auto-restart", "dead")
+
+
+def last_lines(host: Host) -> str:
+    """Return the last lines of the service's log."""
+    try:
+        return host.run("journalctl", "--unit", UNIT, "--lines", _LINES, "--output", "cat", "--no-pager")
+    except InstallFailed:
+        return ""
 
 
 def shown(host: Host, name: str) -> str:
