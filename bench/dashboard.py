@@ -14,6 +14,7 @@ from playwright.sync_api import sync_playwright
 from tests.unit.local.server.server_process import serving
 
 from bench.dashboard_front import front_of
+from bench.dashboard_load import viewers
 from bench.dashboard_rows import Measured, parser_of, percentile, report
 from weir.api.answers import Explanation, WorkloadRow
 from weir.local.server.dashboard.live_frames import compressed, workload_columns
@@ -28,6 +29,7 @@ FLAGS = (
     "--no-first-run",
 )
 PAINTS = 5
+VIEWERS = 50
 STEPS = 3
 WORDS = ("project:project-7", "train-3", "status:pending")
 STEP = """async ([name, value]) => {
@@ -118,15 +120,15 @@ def link(server: Any) -> str:
     return server.url + path
 
 
-def changes(browser: Any, server: Any, count: int) -> Iterator[Measured]:
-    """Yield how soon a submission is painted, from before its request."""
+def changes(browser: Any, server: Any, count: int, beside: str = "") -> Iterator[Measured]:
+    """Yield how soon a submission is painted, from before its request; `beside` names what else goes on."""
     page = browser.new_context().new_page()
     page.goto(link(server))
     page.goto(f"{server.url}/#/workloads")
     page.wait_for_selector("main h1")
     times = []
     for index in range(count):
-        name = f"change-{index}"
+        name = f"change{len(beside)}-{index}"
         page.evaluate(
             """name => { window.seen = new Promise(done => {
               const there = () => document.querySelector(`a[title="${name}"]`)
@@ -138,8 +140,10 @@ def changes(browser: Any, server: Any, count: int) -> Iterator[Measured]:
         began = time.time()
         server.submit("sleep", "600", name=name, gpus=0.01)
         times.append((page.evaluate("window.seen") / 1e3 - began) * 1e3)
-    yield Measured(f"change to painted, p50 of {count}", percentile(times, 0.5), 400, "ms")
-    yield Measured(f"change to painted, p99 of {count}", percentile(times, 0.99), 800, "ms")
+    what = f"change to painted{beside}"
+    yield Measured(f"{what}, p50 of {count}", round(percentile(times, 0.5)), 400, "ms")
+    yield Measured(f"{what}, p99 of {count}", round(percentile(times, 0.99)), 800, "ms")
+    page.context.close()
 
 
 def rows(quick: bool) -> Iterator[Measured]:
@@ -155,6 +159,8 @@ def rows(quick: bool) -> Iterator[Measured]:
         if not quick:
             yield from painted(browser, server, 100_000, (2500, 200))
         yield from changes(browser, server, 20 if quick else 200)
+        with viewers(server, VIEWERS, [server.token]):
+            yield from changes(browser, server, 20 if quick else 200, f" beside {VIEWERS} viewers")
         browser.close()
 
 
