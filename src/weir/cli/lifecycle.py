@@ -42,7 +42,7 @@ def resume(*names: str) -> int:
     return _each(names, lambda pool, name: pool.resume(name), lambda row: f"{row.name} is queued again.")
 
 
-def priority(name: str, priority: int, /) -> int:
+def priority(name: str, priority: int | str, /) -> int:
     """Change the priority of a workload that isn't over. Its preemptibility stays.
 
     Parameters
@@ -50,7 +50,7 @@ def priority(name: str, priority: int, /) -> int:
     name
         The workload.
     priority
-        The new priority, up to your highest in its project.
+        The new priority, up to your highest in its project: a number, or low, normal, high or urgent.
     """
     from weir.cli.connect import connect
 

@@ -32,8 +32,8 @@ class QuotaOptions:
 class LimitOptions:
     """Limits of the workloads of a project."""
 
-    max_priority: int | None = None
-    """Highest priority that a member may give to a workload; 125 if not set."""
+    max_priority: int | str | None = None
+    """Highest priority that a member may give to a workload, such as 75 or high; 125 if not set."""
     max_priority_of: Amounts = ()
     """Highest priority for one person, such as mia=60. Repeat it for more people."""
     person_limit: Amounts = ()
@@ -94,16 +94,17 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
     return {key: value for key, value in stated.items() if value not in (None, {}, [])}
 
 
-def _priorities(written: Sequence[str]) -> dict[str, int]:
+def _priorities(written: Sequence[str]) -> dict[str, int | str]:
     """Return the highest priorities of people, from USER=PRIORITY."""
-    found = {}
+    found: dict[str, int | str] = {}
     for each in written:
         user, _, value = each.rpartition("=")
-        if not user or not value.removeprefix("-").isdecimal():
+        is_number = value.removeprefix("-").isdecimal()
+        if not user or not (is_number or value.isalpha()):
             raise ValueError(
                 f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
             )
-        found[user] = int(value)
+        found[user] = int(value) if is_number else value
     return found
 
 

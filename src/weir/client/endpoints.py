@@ -152,7 +152,7 @@ class Endpoints(NodeEndpoints, AccessEndpoints):
         return Call("GET", f"/workloads/{path_part(name)}/series", form(SeriesAnswer))
 
     @endpoint
-    def set_priority(self, name: str, priority: int) -> Call[model.WorkloadRow]:
+    def set_priority(self, name: str, priority: int | str) -> Call[model.WorkloadRow]:
         """Change the priority of a workload that isn't over."""
         from weir.api.workload_list import WorkloadRow
 

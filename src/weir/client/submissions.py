@@ -31,7 +31,7 @@ class SubmissionFields(TypedDict, total=False):
     command: Sequence[str]
     name: str | None
     type: Type
-    priority: int | None
+    priority: int | str | None
     preemptible: bool | None
     max_runtime: Amount | None
     idle_limit: Amount | None

@@ -20,6 +20,8 @@ class WorkloadType(StrEnum):
 
 
 DEFAULT_PRIORITY = {WorkloadType.TRAIN: 50, WorkloadType.BUILD: 100, WorkloadType.INFERENCE: 125}
+PRIORITY_CLASSES = {"low": 25, "normal": 50, "high": 75, "urgent": 99}
+"""Named priorities, all of preemptible workloads. A number may be written in place of a name."""
 PREEMPTIBLE_BELOW = 100
 """Workloads of a lower priority are preemptible unless they say otherwise."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from weir.model.resources import (
     CPU,
@@ -23,7 +23,7 @@ from weir.model.resources import (
     quantity,
     seconds,
 )
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.workloads import PRIORITY_CLASSES, WHOLE_MILLI
 
 NAME_LENGTH_MAX = 253
 LABEL_LENGTH_MAX = 4096
@@ -182,6 +182,16 @@ def _term(written: Any) -> float:
     return term_s
 
 
+def _named_priority(written: Any) -> Any:
+    """Return the number of a named priority; anything else stays as it is."""
+    if not isinstance(written, str) or written.strip().lstrip("-").isdecimal():
+        return written
+    if written not in PRIORITY_CLASSES:
+        names = ", ".join(PRIORITY_CLASSES)
+        raise ValueError(f"{reprlib.repr(written)} is no priority: write a number, or one of {names}")
+    return PRIORITY_CLASSES[written]
+
+
 _QUANTITY = {"type": ["number", "string"], "description": "a number or a quantity such as 500m, 1.5 or 40Gi"}
 _BOUND = {"type": ["number", "string"], "description": 'a number, a quantity such as 40Gi, or "unlimited"'}
 _TIME = {"type": ["number", "string"], "description": "seconds, or a time such as 90s, -10m or 2h30m"}
@@ -206,3 +216,15 @@ Term = Annotated[float, PlainValidator(_term), WithJsonSchema(_TIME)]
 Devices = Annotated[int, Field(ge=0, le=DEVICES_MAX)]
 Device = Annotated[int, Field(ge=0, lt=DEVICES_MAX)]
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX - 1, le=PRIORITY_MAX)]
+HighestPriority = Annotated[Priority, BeforeValidator(_named_priority)]
+WorkloadPriority = Annotated[
+    HighestPriority,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": -PRIORITY_MAX - 1, "maximum": PRIORITY_MAX},
+                {"type": "string", "enum": list(PRIORITY_CLASSES)},
+            ]
+        }
+    ),
+]

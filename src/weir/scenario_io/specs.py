@@ -22,6 +22,7 @@ from weir.scenario_io.scalars import (
     GpusMilli,
     GpuWeight,
     GroupName,
+    HighestPriority,
     Label,
     Name,
     Offset,
@@ -33,6 +34,7 @@ from weir.scenario_io.scalars import (
     Term,
     Units,
     Weight,
+    WorkloadPriority,
 )
 
 Labels = dict[Name, Label]
@@ -131,8 +133,8 @@ class ProjectEntry(QueueEntry):
 
     department: Name | None = None
     times: TimesEntry = TimesEntry()
-    max_priority: Priority | None = None
-    max_priority_of: dict[Name, Priority] = {}
+    max_priority: HighestPriority | None = None
+    max_priority_of: dict[Name, HighestPriority] = {}
     person_limits: PersonLimitsEntry = PersonLimitsEntry()
     person_limits_of: dict[Name, PersonLimitsEntry] = {}
 
@@ -249,7 +251,7 @@ class WorkloadEntry(Entry):
     name: Name
     project: Name
     type: Literal["train", "build", "inference"] = "train"
-    priority: Priority | None = None
+    priority: WorkloadPriority | None = None
     preemptible: bool | None = None
     can_preempt: bool = True
     submitted: Past | None = None

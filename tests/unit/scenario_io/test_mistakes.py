@@ -212,7 +212,10 @@ def test_a_pod_that_cannot_be_where_it_is(written: str, answer: str) -> None:
         ("started: -5m", "started: none of its pods is placed; leave it out, or add placed"),
         ("max_runtime: 0s", "max_runtime: '0s' is not above 0; write a duration such as 90s, 10m or 2h30m"),
         ("preemptible: yes", "preemptible: 'yes' is neither true nor false; write true or false"),
-        ("priority: high", "priority: 'high' is not a whole number; write one such as 4"),
+        (
+            "priority: hihg",
+            "priority: 'hihg' is no priority; write a number, or one of low, normal, high, urgent",
+        ),
         ("topology: {name: net}", "topology names no level; add required or preferred, or leave it out"),
         ("topology: {name: nett, required: rack}", "there is no topology nett; did you mean net?"),
         (

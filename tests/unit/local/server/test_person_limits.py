@@ -132,3 +132,20 @@ def test_options_of_the_command_line_are_fields() -> None:
             assert "--person-limit" in str(error)
         else:
             raise AssertionError(wrong)
+
+
+async def test_named_priorities_stand_for_numbers(stands: Standing) -> None:
+    await stands.project("team", 4, max_priority="normal", max_priority_of={"ben": "urgent"})
+    mia, ben = await stands.member("team"), await stands.member("team", user="ben")
+    made = await mia.post("/api/v1/workloads", json=work("one", priority="low"))
+    assert (made.status_code, made.json()["priority"]) == (201, 25)
+    refused = await mia.post("/api/v1/workloads", json=work("two", priority="high"))
+    assert refused.status_code == 422
+    assert "priority: 75 is above 50, the highest for mia in project team" in refused.text
+    made = await ben.post("/api/v1/workloads", json=work("two", priority="high"))
+    assert made.json()["priority"] == 75
+    raised = await ben.post("/api/v1/workloads/two/priority", json={"priority": "urgent"})
+    assert raised.json()["priority"] == 99
+    unknown = await ben.post("/api/v1/workloads", json=work("three", priority="hihg"))
+    assert unknown.status_code == 422
+    assert "write a number, or one of low, normal, high, urgent" in unknown.text
