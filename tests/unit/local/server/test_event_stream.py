@@ -196,11 +196,14 @@ def test_what_is_nobodys_business_stays_out_of_the_log(capsys: pytest.CaptureFix
     assert "job" in answer
 
 
+ENDS = "while [ ! -e {0}/go ]; do sleep 0.05; done; touch {0}/over"
+
+
 async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with standing(home, end_jobs=False) as first:
         await first.submit("sleep", "3600", name="runs", gpus=2)
-        await first.submit("sh", "-c", "sleep 0.3; exit 0", name="ends", gpus=1)
+        await first.submit("sh", "-c", ENDS.format(tmp_path), name="ends", gpus=1)
         await first.submit("sleep", "3600", name="waits", gpus=4)
         await first.submit("sleep", "3600", name="rests", gpus=1)
         await first.until("runs", "running")
@@ -209,7 +212,10 @@ async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:
         await first.until("rests", "pending")
         token = (await first.member("default")).headers["Authorization"]
         runs = await first.get("workloads/runs")
-    await asyncio.sleep(0.5)  # one ends while nobody looks
+    (tmp_path / "go").touch()  # one ends while no server runs
+    async with asyncio.timeout(120):
+        while not (tmp_path / "over").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
     async with standing(home) as second:
         assert second.token == first.token
         again = await second.until("runs", "running")
