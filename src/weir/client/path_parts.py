@@ -1,19 +1,35 @@
 """Names as parts of a path of REST."""
 
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from weir.client.errors import Refused
 
 
 def path_part(name: str) -> str:
-    """Return a name as one part of a path.
+    """Return a name as one part of a path. On clusters a name may be `NAMESPACE/NAME`.
 
     Raises:
-        Refused: no part of a path has this name, so nothing of the pool does.
+        Refused: no part of a path has this name, so nothing does.
     """
-    if not name or "/" in name or name in (".", ".."):
-        from weir.api.answers import Problem
-
-        detail = f"{name!r} is no name: write letters, digits, dashes, dots and underscores, without a slash."
-        raise Refused(Problem(title="Not Found", status=404, detail=detail))
+    if not name or name in (".", ".."):
+        raise _no_name(name)
     return quote(name, safe="")
+
+
+def checked_path(path: str) -> str:
+    """Return a path that is sent to a pool.
+
+    Raises:
+        Refused: a name in it has a slash, so nothing of a pool has the name.
+    """
+    for part in path.split("/"):
+        if "%2F" in part:
+            raise _no_name(unquote(part))
+    return path
+
+
+def _no_name(name: str) -> Refused:
+    from weir.api.answers import Problem
+
+    detail = f"{name!r} is no name: write letters, digits, dashes, dots and underscores, without a slash."
+    return Refused(Problem(title="Not Found", status=404, detail=detail))
