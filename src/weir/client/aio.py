@@ -14,7 +14,6 @@ from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import Answered, AsyncSender, Call, Row, RowPage, refusal
 from weir.client.endpoints import Endpoints, logs
 from weir.client.errors import Unreachable
-from weir.client.path_parts import checked_path
 from weir.client.stream import Change, Reader, wait_s
 from weir.client.transport import (
     ENDED,
@@ -78,7 +77,7 @@ class AsyncPool(Endpoints, AsyncSender):
         timeout = FOLLOW_LOGS if follow else httpx.USE_CLIENT_DEFAULT
         try:
             async with self._http.stream(
-                call.method, checked_path(call.path), params=dict(call.params), timeout=timeout
+                call.method, call.path, params=dict(call.params), timeout=timeout
             ) as answer:
                 if not answer.is_success:
                     raise refusal(answer.status_code, await answer.aread())
@@ -163,7 +162,7 @@ class AsyncPool(Endpoints, AsyncSender):
         while True:
             try:
                 answer = await self._http.request(
-                    call.method, checked_path(call.path), params=dict(call.params), json=call.body
+                    call.method, call.path, params=dict(call.params), json=call.body
                 )
             except httpx.TransportError as error:
                 raise unreachable(self.address, error) from error

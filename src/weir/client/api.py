@@ -13,7 +13,6 @@ from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import Answered, Call, Row, RowPage, Sender, refusal
 from weir.client.endpoints import Endpoints, logs
 from weir.client.errors import Unreachable
-from weir.client.path_parts import checked_path
 from weir.client.stream import Change, Reader, wait_s
 from weir.client.transport import (
     ENDED,
@@ -77,7 +76,7 @@ class Pool(Endpoints, Sender):
         timeout = FOLLOW_LOGS if follow else httpx.USE_CLIENT_DEFAULT
         try:
             with self._http.stream(
-                call.method, checked_path(call.path), params=dict(call.params), timeout=timeout
+                call.method, call.path, params=dict(call.params), timeout=timeout
             ) as answer:
                 if not answer.is_success:
                     raise refusal(answer.status_code, answer.read())
@@ -158,9 +157,7 @@ class Pool(Endpoints, Sender):
         started_s = time.monotonic()
         while True:
             try:
-                answer = self._http.request(
-                    call.method, checked_path(call.path), params=dict(call.params), json=call.body
-                )
+                answer = self._http.request(call.method, call.path, params=dict(call.params), json=call.body)
             except httpx.TransportError as error:
                 raise unreachable(self.address, error) from error
             pause_s = retry_s(answer)

@@ -1,6 +1,6 @@
 """Names as parts of a path of REST."""
 
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from weir.client.errors import Refused
 
@@ -14,18 +14,6 @@ def path_part(name: str) -> str:
     if not name or name in (".", ".."):
         raise _no_name(name)
     return quote(name, safe="")
-
-
-def checked_path(path: str) -> str:
-    """Return a path that is sent to a pool.
-
-    Raises:
-        Refused: a name in it has a slash, so nothing of a pool has the name.
-    """
-    for part in path.split("/"):
-        if "%2F" in part:
-            raise _no_name(unquote(part))
-    return path
 
 
 def _no_name(name: str) -> Refused:

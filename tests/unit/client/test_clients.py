@@ -259,7 +259,7 @@ def test_a_token_follows_no_redirection(fake: Fake) -> None:
     assert len(fake.asked) == 1
 
 
-@pytest.mark.parametrize("name", ["a/b", "", "..", "a/../../tokens"])
+@pytest.mark.parametrize("name", ["", ".", ".."])
 def test_a_name_that_is_no_part_of_a_path_is_refused_without_a_request(fake: Fake, name: str) -> None:
     with Pool() as pool:
         for call in (pool.why, pool.get, pool.stop, pool.drain):
