@@ -362,7 +362,7 @@ def test_member_sees_and_does_what_rest_allows_them(
         page = opened(token, screen=f"workload/{uid}")
         page.get_by_role("heading", name="secret-run").wait_for()
         page.get_by_text("Only members of vision may change it.").wait_for()
-        page.get_by_text("Only members of vision may read its output.").wait_for()
+        page.get_by_text("Only its submitter and the leads of vision may read its output.").wait_for()
         page.get_by_role("tab", name="Specification").click()
         page.get_by_text("Only members of vision may read its command.").wait_for()
         assert page.get_by_role("button", name="Stop").count() == 0

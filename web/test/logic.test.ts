@@ -1,6 +1,6 @@
 import { nearest, path, roundUp, scaleOf } from '../src/logic/chart'
 import { describe, expect, test } from 'vitest'
-import { carryOut, fits, mayActIn } from '../src/logic/acts'
+import { carryOut, fits, maySubmitTo } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
@@ -182,7 +182,7 @@ describe('numbers and addresses', () => {
 describe('acts', () => {
   test('who may, and when', async () => {
     const mia = { user: 'mia', is_admin: false, projects: ['vision'] }
-    expect([mayActIn(mia, 'vision'), mayActIn(mia, 'nlp')]).toEqual([true, false])
+    expect([maySubmitTo(mia, 'vision'), maySubmitTo(mia, 'nlp')]).toEqual([true, false])
     expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1)))).toEqual([true, true, false, false])
     expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1, { status: 'pending', why: 'suspended' })))).toEqual([true, false, true, false])
     expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1, { status: 'failed' })))).toEqual([false, false, false, true])

@@ -7,9 +7,13 @@ export type Act = 'stop' | 'suspend' | 'resume' | 'rerun'
 export const ACTS: Act[] = ['stop', 'suspend', 'resume', 'rerun']
 const DONE: Record<Act, string> = { stop: 'stopped', suspend: 'suspended', resume: 'resumed', rerun: 'submitted again' }
 
-export const mayActIn = (person: Person, project: string): boolean => person.is_admin || person.projects.includes(project)
+/** Return True if a person may submit to a project. */
+export const maySubmitTo = (person: Person, project: string): boolean => person.is_admin || person.projects.includes(project)
 
-/** Return True if a person may stop, suspend and resume a workload: their own, or any as a lead. */
+/** Return True if a person sees all of a project but the output of others. */
+export const mayView = (person: Person, project: string): boolean => person.is_admin || project in (person.roles ?? {})
+
+/** Return True if a person may control a workload and read its output: their own, or any as a lead. */
 export const mayControl = (person: Person, row: Row): boolean =>
   person.is_admin || person.roles?.[row.project] === 'lead' || (row.user === person.user && row.project in (person.roles ?? {}))
 
