@@ -175,6 +175,20 @@ class Cgroups(NamedTuple):
         bases = (self.memory, self.cpu, self.pids, self.devices, self.unified)
         return [f"{base}/{self.pool}/{self.apart}" for base in bases if base and self.apart]
 
+    def make_supervisors(self) -> None:
+        """Make the groups of supervisors that are apart; the groups of pods are made beside them.
+
+        Raises:
+            OSError: one can't be made.
+        """
+        for group in self.supervisors():
+            os.makedirs(group, exist_ok=True)
+        if self.unified and self.apart:
+            _try_to_set(f"{self.unified}/{self.pool}/cgroup.subtree_control", self._hands_down())
+
+    def _hands_down(self) -> str:
+        return " ".join(f"+{name}" for name in self.controllers.split())
+
     def _unified_of_pod(self, pod: str, limits: Limits, quota: int) -> Words:
         controllers = self.controllers.split()
         files: dict[str, str] = {}
@@ -186,7 +200,7 @@ class Cgroups(NamedTuple):
             files["cpu.weight"] = str(min(10_000, max(1, limits.cpu_milli // 10)))
             if quota:
                 files["cpu.max"] = f"{quota} {_PERIOD_US}"
-        return self._in(self.unified, pod, files, " ".join(f"+{name}" for name in controllers))
+        return self._in(self.unified, pod, files, self._hands_down())
 
     def _in(self, base: str, pod: str, files: dict[str, str], hands_down: str = "") -> Words:
         return f"{base}/{self.pool}/{pod.replace('/', '.')}", files, hands_down

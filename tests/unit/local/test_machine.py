@@ -277,6 +277,17 @@ def test_limits_in_both_versions() -> None:
     assert not cgroups.Cgroups("weir-x")
 
 
+def test_supervisors_that_are_apart_leave_the_controllers_to_pods(tmp_path: Path) -> None:
+    handed = tmp_path / "weir-x" / "cgroup.subtree_control"
+    handed.parent.mkdir()
+    handed.touch()
+    groups = cgroups.Cgroups("weir-x", unified=str(tmp_path), controllers="memory pids", apart="supervisors")
+    groups.make_supervisors()
+    groups.make_supervisors()
+    assert (tmp_path / "weir-x" / "supervisors").is_dir()
+    assert handed.read_text() == "+memory +pids"
+
+
 def test_processes_are_limited_in_both_versions() -> None:
     one = cgroups.Cgroups("weir-x", pids="/p")
     assert [words[:2] for words in one.of_pod("1/2-0-0", Limits(pids=300))] == [

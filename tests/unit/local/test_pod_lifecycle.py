@@ -237,6 +237,13 @@ def test_a_job_hears_all_signals_however_the_pool_was_started(rig: Rig) -> None:
     assert not any(int(line.split()[1], 16) & ~of_the_library for line in rig.log(pod).splitlines())
 
 
+def test_a_directory_with_an_endless_name_is_one_failure_and_a_short_line(rig: Rig) -> None:
+    pod = rig.run("true", directory="/" + "x" * 200_000)
+    ended = rig.exit(pod)
+    assert (ended.how, ended.code) == (PodExit.FAILED, 126)
+    assert len(rig.log(pod)) < 1000
+
+
 def test_a_job_inherits_no_files(rig: Rig) -> None:
     pod = rig.run(*python("import os", "print(sorted(os.listdir('/proc/self/fd')))"))
     rig.exit(pod)

@@ -1,6 +1,6 @@
 """Leader of a pod: the process that becomes the submitted command.
 
-It is forked inside the pod's control groups, and runs with the rights of the pod's user from then on.
+It enters the pod's control groups, takes the rights of the pod's user, and waits for its supervisor.
 Standard library only.
 """
 
@@ -21,9 +21,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 _OOM_ADJUST = b"500"
 """Where memory ends and no limit holds, the kernel ends a job before it ends the pool."""
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
-
-
-_REPORT_MOST = 1 << 16
+_REPORT_MOST, _TEXT_MOST = 1 << 16, 4000
 
 
 class NotStarted(Exception):
@@ -68,8 +66,8 @@ class Leader:
                 assert isinstance(start, StartRecord)
                 _become(start, files, logs[0], problem)
         except NotStarted as failure:
-            report = [failure.code, str(failure), failure.logged]
-            self._other.send(json.dumps(report).encode()[:_REPORT_MOST])
+            report = [failure.code, str(failure)[:_TEXT_MOST], failure.logged[:_TEXT_MOST]]
+            self._other.send(json.dumps(report).encode())
 
 
 def prefer_to_end() -> None:

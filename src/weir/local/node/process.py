@@ -176,8 +176,9 @@ class NodeProcess:
             for words in self._site.groups.all_of_pod(order.name)
             if (group := Cgroup(*words)).processes()
         ]
-        owners = {os.stat(f"/proc/{each}").st_uid for group in groups for each in group.processes()}
-        if not groups or owners != {_uid_of(pid)}:
+        owners = {_uid_of(each) for group in groups for each in group.processes()}
+        owner = _uid_of(pid)
+        if owner < 0 or owners != {owner}:
             raise InvalidOrder(f"the process {pid} isn't of the user of {order.name}")
         for group in groups:
             group.add(pid)

@@ -103,8 +103,7 @@ def _groups(home: str) -> Cgroups:
     status = os.stat(home)
     groups = cgroups.found(f"weir-{status.st_dev:x}-{status.st_ino:x}", _SUPERVISORS)
     try:
-        for each in groups.supervisors():
-            os.makedirs(each, exist_ok=True)
+        groups.make_supervisors()
     except OSError as failure:
         raise SharedRefused(
             f"the control group {failure.filename} can't be made: {failure.strerror}"

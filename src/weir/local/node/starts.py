@@ -83,10 +83,8 @@ def _make_groups(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]
 
 
 def _deny(name: str, groups: list[Cgroup], places: Cgroups, denied: list[tuple[int, int]]) -> None:
-    bases = [base for base in (places.devices, places.unified) if base]
-    for group in groups:
-        for base in bases[:1]:
-            if group.path.startswith(f"{base}/"):
-                deny(group.path, denied, unified=base == places.unified)
-                return
-    raise OSError(1, f"no control group can keep {name} from GPUs of others")
+    base = places.devices or places.unified
+    group = next((group for group in groups if base and group.path.startswith(f"{base}/")), None)
+    if group is None:
+        raise OSError(1, f"no control group can keep {name} from GPUs of others")
+    deny(group.path, denied, unified=base == places.unified)
