@@ -21,7 +21,7 @@ BEFORE_SUMS = "0004"
 DAY_S, HOUR_S, MINUTE_S = 86400, 3600, 60
 PROJECTS, USERS, NODES = 40, 200, 16
 EVENTS_S, HOURS_S, MINUTES_S = 90 * DAY_S, 60 * DAY_S, 2 * DAY_S
-"""What the default retention keeps: events, and sums by hour and by minute."""
+"""Default retention of events, and of sums by hour and by minute."""
 TYPES = ("train", "train", "train", "inference", "build")
 OUTCOMES = ("succeeded", "succeeded", "succeeded", "failed", "stopped")
 RULES = ("reclaim_quota", "reclaim_share", "preempt", "drained")

@@ -1,6 +1,6 @@
 """Attacks of a user of the machine, run as that user: each is refused by the kernel, or it succeeds and says so.
 
-As a program it gets the facts as JSON, tries the attacks it is told to, and prints what came of each.
+As a program it gets the facts as JSON, tries the attacks that they name, and prints the outcome of each.
 """
 
 import ctypes

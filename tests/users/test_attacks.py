@@ -21,7 +21,7 @@ ATTACKER, VICTIM = 0, 1
 
 @pytest.fixture(scope="module")
 def facts(pool: SharedPool, unix_users: People, gpu_files: list[Path], places: Path) -> dict[str, Any]:
-    """All that an attacker could find out, while the victim's job runs."""
+    """Return all that an attacker could find out, while the victim's job runs."""
     victim = unix_users[VICTIM]
     status, answer = pool.ask(
         ROOT, "PUT", "/api/v1/projects/default/secrets/key", {"value": "of the project"}
@@ -51,7 +51,7 @@ def facts(pool: SharedPool, unix_users: People, gpu_files: list[Path], places: P
 
 @pytest.fixture(scope="module")
 def outcomes(pool: SharedPool, unix_users: People, facts: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """What came of each attack, tried in a job that waits for its facts."""
+    """Yield the outcome of each attack, tried in a job that waits for its facts."""
     attacker = unix_users[ATTACKER]
     script = Path(attacker.pw_dir, "attacks.py")
     shutil.copy(Path(__file__).with_name("attacks.py"), script)

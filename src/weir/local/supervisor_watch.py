@@ -23,7 +23,7 @@ from weir.local.state_dir import StateDir
 _AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
 _MAX_LOCKED_CHECKS = 100
 _ENFORCED_AFTER_S = 20.0
-"""How much longer than the notice a supervisor may take to stop a pod."""
+"""Time beyond the notice that a supervisor may take to stop a pod."""
 _GRACE_MOST_S = 3600.0
 """Assumed notice of a request to stop that can't be read."""
 

@@ -70,3 +70,13 @@ class FakeHost(Host):
             case ["show", "--property=NeedDaemonReload", *_]:
                 return "yes" if self.reload_needed else "no"
         return ""
+
+
+def files_of(host: FakeHost) -> dict[str, str]:
+    """Return every file and link of a host, with its content."""
+    root = host.path(Path("/"))
+    return {
+        f"/{found.relative_to(root)}": str(found.readlink()) if found.is_symlink() else found.read_text()
+        for found in sorted(root.rglob("*"))
+        if found.is_symlink() or found.is_file()
+    }

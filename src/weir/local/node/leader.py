@@ -19,7 +19,7 @@ from weir.local.pod_records import StartRecord, parse_start
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit codes of a shell for a missing command, and for one that isn't executable."""
 _OOM_ADJUST = b"500"
-"""Where memory ends and no limit holds, the kernel ends a job before it ends the pool."""
+"""Score of a job for the kernel: if memory ends, a job is ended before the pool is."""
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 _REPORT_MOST, _TEXT_MOST = 1 << 16, 4000
 

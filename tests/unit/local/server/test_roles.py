@@ -192,7 +192,7 @@ async def test_new_project_of_a_name_begins_without_members(machine: Standing) -
 
 
 async def test_stream_ends_when_the_role_does(machine: Standing) -> None:
-    """The person of an open stream is known anew at each message."""
+    """The person of an open stream is looked up again at each message."""
     admin = machine.peer(ADMIN)
     await machine.project("team", 1)
     await admin.put("/api/v1/projects/team/members/ben", json={"role": "member"})
