@@ -285,16 +285,21 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
     return answer(RequestRefused(422, first, errors))
 
 
-async def _http(_request: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    refused = RequestRefused(error.status_code, _SAID.get(error.status_code, str(error.detail)))
+    sentence = _SAID.get(error.status_code, str(error.detail))
+    if error.status_code == _NOT_FOUND and request.url.path.startswith(_WORKLOADS):
+        sentence = f"There is no such workload: no name has a slash. {sentence}"
+    refused = RequestRefused(error.status_code, sentence)
     found = answer(refused)
     found.headers.update(error.headers or {})
     return found
 
 
+_NOT_FOUND = 404
+_WORKLOADS = "/api/v1/workloads/"
 _SAID = {
-    404: "Unknown path; /api/v1/openapi.json lists all paths.",
+    _NOT_FOUND: "Unknown path; /api/v1/openapi.json lists all paths.",
     405: "The path doesn't support this method; /api/v1/openapi.json lists its methods.",
 }
 

@@ -262,6 +262,13 @@ async def test_a_member_reaches_no_other_project_by_uid(stands: Standing) -> Non
     assert (await mia.get(f"/api/v1/workloads/{uid}")).json()["command"] is None
 
 
+@pytest.mark.parametrize(("path", "named"), [("workloads/a%2Fb/why", True), ("workload/a", False)])
+async def test_a_name_with_a_slash_is_named_as_the_cause(stands: Standing, path: str, named: bool) -> None:
+    answer = await stands.admin.get(f"/api/v1/{path}")
+    assert answer.status_code == 404
+    assert ("no name has a slash" in answer.json()["detail"]) is named
+
+
 async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> None:
     on = [ForeignProcess(index, 4242, "ada", "python") for index in range(3)]
     devices = tuple(SeenDevice(index, 0.9, 1 << 30) for index in range(4))
