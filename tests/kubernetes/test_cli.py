@@ -36,7 +36,7 @@ def run(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.fixture
 def home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where Weir runs; one test enforces its policies, which takes a second."""
+    """Return the namespace of Weir; one test enforces its policies, which takes a second."""
     found = installed_without_policies(cluster)
     monkeypatch.setenv("WEIR_NAMESPACE", found)
     return found

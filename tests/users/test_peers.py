@@ -1,4 +1,4 @@
-"""Who asks over the socket of the machine: the kernel names the user, and nothing that a caller sends does."""
+"""Callers of the machine's socket: the kernel names the user, and nothing that a caller sends does."""
 
 import http.client
 import json

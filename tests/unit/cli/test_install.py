@@ -250,13 +250,13 @@ class TestSettings:
     @pytest.mark.parametrize(
         "home",
         [
+            *(f"/{name}/weir" for name in settings._OF_THE_SYSTEM),
             *(
                 "/",
                 "/var",
                 "/home",
                 "/usr/weir",
                 "/etc/weir",
-                "/root/weir",
                 "/var/lib",
                 "relative/path",
                 "/tmp/x",

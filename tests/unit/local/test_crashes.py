@@ -24,7 +24,7 @@ from weir.control.port import (
     StatusRecovered,
     WorkloadProgress,
 )
-from weir.local import pod_files
+from weir.local import pod_files, supervisor_watch
 from weir.local.backend import LocalBackend
 from weir.local.state_dir import StateDirInUse
 from weir.state.events import (
@@ -115,6 +115,17 @@ def test_a_start_under_way_when_the_server_dies_is_carried_out_once(rig: Rig) ->
     assert rig.exit(pod).how is PodExit.DONE
     assert (rig.home / "runs").read_text() == "ran\n"
     earlier._node._link.close()
+
+
+def test_a_job_that_keeps_its_supervisor_stopped_is_ended(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_watch, "_ENFORCED_AFTER_S", 0.3)
+    pod = rig.run("sh", "-c", "trap '' TERM; echo ready; while :; do kill -STOP $PPID; done")
+    rig.says(pod, "ready")
+    rig.stop(pod, grace_s=0.1)
+    assert rig.exit(pod).how is PodExit.LOST
+    born = pod_files.signed(str(rig.directory(pod)))
+    assert born is not None
+    assert not born.lives()
 
 
 def test_an_order_lost_with_the_node_process_was_no_start(rig: Rig) -> None:
