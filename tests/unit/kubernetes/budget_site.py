@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from tests.unit.kubernetes.deliveries import deliver
 
 from weir.control.loop import Control
-from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.objects import KubePod, ObjectCondition, PodDisruptionBudget
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.state.cluster_state import ClusterState
@@ -74,13 +74,7 @@ class Site:
         self.hear("projects", project("ta", gpus=0), project("tb", gpus=4))
 
     def hear(self, resource: str, *objects: Any) -> None:
-        for each in objects:
-            if resource == "owners":
-                self.backend.deliver_owners()([ObjectSet(each["metadata"]["name"], each)])
-            else:
-                meta = each.metadata
-                key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                self.backend.deliver(resource)([ObjectSet(key, each)])
+        deliver(self.backend, resource, *objects)
 
     def runs(
         self, name: str, on: str, *, ready: bool = True, phase: str = "Running", **labels: str

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.kubernetes.deliveries import deliver
 
 from weir.control.loop import Control
 from weir.control.port import StartPod
-from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
+from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import KubeAffinity, LabelSelector, Metadata, PodAffinity, PodAffinityTerm
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import (
@@ -59,13 +60,7 @@ class Scene:
         return self.control
 
     def hear(self, resource: str, *objects: Any) -> None:
-        for each in objects:
-            if resource == "owners":
-                self.backend.deliver_owners()([ObjectSet(each["metadata"]["name"], each)])
-            else:
-                meta = each.metadata
-                key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                self.backend.deliver(resource)([ObjectSet(key, each)])
+        deliver(self.backend, resource, *objects)
 
     def gone(self, name: str) -> None:
         self.backend.deliver("pods")([ObjectRemoved(f"team/{name}", f"u-{name}")])
