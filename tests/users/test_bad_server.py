@@ -4,6 +4,7 @@ import json
 import pwd
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,23 @@ from .open_python import open_python
 
 People = list[pwd.struct_passwd]
 ORDERS = 2000 if EFFORT == 1 else 50_000
+
+
+def test_a_server_that_ends_at_once_ends_the_node_process(places: Path, unix_users: People) -> None:
+    config = {
+        "user": unix_users[4].pw_name,
+        "home": str(places / "short"),
+        "socket": str(places / "short-run" / "weir.sock"),
+        "group": "",
+        "uid_min": 1000,
+        "no_new_privileges": True,
+        "gpu_files": [],
+        "command": ["false"],
+    }
+    done = subprocess.run(
+        [sys.executable, "-I", node_process.__file__, json.dumps(config)], timeout=120, check=False
+    )
+    assert done.returncode == 1
 
 
 @pytest.mark.parametrize("seed", range(2))

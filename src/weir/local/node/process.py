@@ -34,8 +34,9 @@ from weir.local.node.starts import Site, run_start
 from weir.local.supervisor import SIGNALS
 
 _FILES_MOST = len(StartFiles._fields)
-_KILLS_MOST = 200
+_KILLS_MOST = 20
 _AGAIN_S = 0.01
+"""Looks at processes after a kill. All other orders wait meanwhile, and the server orders it again."""
 
 
 class NodeProcess:
@@ -67,7 +68,9 @@ class NodeProcess:
                 elif not self._carry_out_next(self._starts if fd == self._starts.fileno() else self._calls):
                     if not server:
                         return 0
-                    poll.unregister(fd)  # its exit is about to be noticed
+                    poll.unregister(fd)
+                    if (code := _reap(server)) is not None:  # it may have ended before this process listened
+                        return code
 
     def _carry_out_next(self, place: socket.socket) -> bool:
         """Carry out one order; return False if the server is gone."""
