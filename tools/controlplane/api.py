@@ -159,7 +159,11 @@ class Api:
         elif time.monotonic() > self._own.used_s + _IDLE_S:
             connection.close()  # the server may have; it connects again by itself
         try:
-            connection.request(verb, path, body, {**headers, **self._bearer})
+            try:
+                connection.request(verb, path, body, {**headers, **self._bearer})
+            except (http.client.HTTPException, OSError):  # the server had closed it and read nothing
+                connection.close()
+                connection.request(verb, path, body, {**headers, **self._bearer})
             response = connection.getresponse()
             answer: bytes = response.read()
         except (http.client.HTTPException, OSError) as why:
