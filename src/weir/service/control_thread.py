@@ -115,7 +115,7 @@ class ControlThread:
         self._woken.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._answer_queries()
+        self._fail_queries()
 
     @property
     def since_step_s(self) -> float:
@@ -166,23 +166,23 @@ class ControlThread:
     def _run_once(self) -> float | None:
         """Run one iteration; return the time of the next."""
         self._busy_since_s = time.monotonic()
+        asked = len(self._queries)  # a step may begin before the facts of a later one
         try:
             if self._control is None:
                 if self._clock() < self._not_before_s:
-                    self._answer_queries()
+                    self._fail_queries()
                     return self._not_before_s
                 self._control = self._hooks.connect()
                 self._has_facts = True
             wakes_s, now_s = self._control.wakes_s, self._clock()
             if self._has_facts or (wakes_s is not None and wakes_s <= now_s):
                 if now_s < self._next_step_s:
-                    self._answer_queries()
                     return self._next_step_s
                 self._next_step_s = now_s + self._between_s
                 self._facts_since_s = None
                 self._has_facts = False
                 self._step(self._control)
-            self._answer_queries()
+            self._answer_queries(self._control.cluster, asked)
             return self._next_due_s(self._control)
         except BeginAgain:
             self._control = None
@@ -214,20 +214,26 @@ class ControlThread:
         _LOG.error("control_broken", why=sentence, again_in_s=self._pause_s, exc_info=error)
         self.failure = sentence
         self._control = None
-        self._answer_queries()
+        self._fail_queries()
         self._not_before_s = self._clock() + self._pause_s
         self._pause_s = min(PAUSE_MOST_S, self._pause_s * 2)
         return self._not_before_s
 
-    def _answer_queries(self) -> None:
-        for _ in range(len(self._queries)):
+    def _answer_queries(self, cluster: Cluster, number: int) -> None:
+        """Answer the first queries; the others wait for the next turn."""
+        for _ in range(number):
             fn, future = self._queries.popleft()
             if not future.set_running_or_notify_cancel():
                 continue
-            if self._control is None or self._closing:
-                future.set_exception(ControlUnavailable(self.failure or "The server is being stopped."))
-                continue
             try:
-                future.set_result(fn(self._control.cluster))
+                future.set_result(fn(cluster))
             except Exception as error:  # noqa: BLE001 - the caller receives it
                 future.set_exception(error)
+
+    def _fail_queries(self) -> None:
+        """Tell everybody who asks that there is no control."""
+        sentence = "The server is being stopped." if self._closing else self.failure
+        for _ in range(len(self._queries)):
+            _, future = self._queries.popleft()
+            if future.set_running_or_notify_cancel():
+                future.set_exception(ControlUnavailable(sentence or "The server is being stopped."))

@@ -1,9 +1,12 @@
 """The control thread steps when something happened, and not more often than it is to."""
 
 import time
+from threading import Event
 from typing import Any
 
-from weir.service.control_thread import BeginAgain, ControlThread
+import pytest
+
+from weir.service.control_thread import BeginAgain, ControlThread, ControlUnavailable
 
 
 class _Control:
@@ -89,3 +92,41 @@ def test_another_control_takes_over_where_a_step_says_so_without_a_pause() -> No
         turns.close()
     assert len(first.began_s) == 1
     assert second.began_s
+
+
+class _Slow(_Control):
+    """Takes facts in at the beginning of a step, and goes on until it may end."""
+
+    cluster: Any = "cluster"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.may_end = Event(), Event()
+
+    def step(self) -> None:
+        super().step()
+        self.began.set()
+        assert self.may_end.wait(120.0)
+
+
+def test_query_during_a_step_waits_for_the_facts_before_it() -> None:
+    control = _Slow()
+    turns = ControlThread(_House(control), time.time)
+    turns.start()
+    try:
+        assert control.began.wait(120.0)
+        control.happened += 1
+        turns.wake()
+        answer = turns.query(lambda _: control.taken_in)
+        control.may_end.set()
+        assert answer.result(120.0) == 1
+    finally:
+        control.may_end.set()
+        turns.close()
+
+
+def test_closed_thread_answers_no_query() -> None:
+    turns = ControlThread(_House(_Slow()), time.time)
+    turns.close()
+    with pytest.raises(ControlUnavailable):
+        turns.query(lambda _: None).result(120.0)
