@@ -179,8 +179,8 @@ class ControlThread:
                 if now_s < self._next_step_s:
                     return self._next_step_s
                 self._next_step_s = now_s + self._between_s
-                self._facts_since_s = None
                 self._has_facts = False
+                self._facts_since_s = None  # after the flag: a fact in between stays noticed, and isn't late
                 self._step(self._control)
             self._answer_queries(self._control.cluster, asked)
             return self._next_due_s(self._control)

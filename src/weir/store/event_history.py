@@ -1,6 +1,7 @@
 """Events: everything that happened, in the order in which it was written down."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -16,6 +17,8 @@ from weir.store.workload_sums import add_events
 
 PAGE_MOST = 1000
 SENTENCE_MOST = 4096
+AWAITED_S_MOST = 2.0
+"""Time for which a reader waits for the events recorded before its question; a disk may hang."""
 _INSERT = insert(events)
 
 _LOG: Any = structlog.get_logger(__name__)
@@ -33,6 +36,8 @@ class EventHistory(WriteListener):
         self._written: list[HistoryEvent] = []
         self._hear: tuple[Hear, ...] = ()
         self._lock = Lock()
+        self._recording: Future[None] = Future()  # of the newest events
+        self._recording.set_result(None)
         database.listeners.append(self)
 
     # The writer's
@@ -71,7 +76,14 @@ class EventHistory(WriteListener):
         """Write events soon."""
         these = tuple(happenings)
         if these:
-            self._database.write(lambda connection: self.write(connection, these), durable=False)
+            self._recording = self._database.write(
+                lambda connection: self.write(connection, these), durable=False
+            )
+
+    def _await_recorded(self) -> None:
+        """Wait until the events recorded so far are stored, or refused; no answer lacks them."""
+        if not self._recording.done():
+            wait((self._recording,), AWAITED_S_MOST)
 
     def listen(self, hear: Hear) -> Callable[[], None]:
         """Call this with new events."""
@@ -88,6 +100,7 @@ class EventHistory(WriteListener):
         self, where: Sequence[ColumnElement[bool]], after: int | None, limit: int
     ) -> RecordPage[HistoryEvent]:
         """Return a page of events, newest first."""
+        self._await_recorded()
         limit = max(1, min(limit, PAGE_MOST))
         here = select(events).where(*where)
         if after is not None:
@@ -103,6 +116,7 @@ class EventHistory(WriteListener):
 
     def since(self, id_: int, limit: int) -> Sequence[HistoryEvent]:
         """Return the events after a number, oldest first."""
+        self._await_recorded()
         here = select(events).where(events.c.id > id_).order_by(events.c.id).limit(min(limit, PAGE_MOST))
         return self._database.read(lambda connection: [_of(row) for row in connection.execute(here)])
 

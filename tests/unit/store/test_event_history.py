@@ -1,6 +1,8 @@
 """Events, in the order in which they were written down."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
@@ -53,6 +55,18 @@ def test_events_are_found_by_what_they_are_about(store: Store) -> None:
     assert store.events(projects={"speech": 0.0}).total == 1
     assert store.events(projects={}).total == 0
     assert store.events(kind="ended").total == 2
+
+
+def test_events_recorded_before_are_read(store: Store) -> None:
+    """The writer is held up, so that only a reader who waits for it can find them."""
+    holds = Event()
+    store._database.write(lambda _: holds.wait(120), durable=False)
+    store.record([happening(1)])
+    with ThreadPoolExecutor(1) as threads:
+        page = threads.submit(store.events)
+        assert not page.done()
+        holds.set()
+        assert [event.sentence for event in page.result(120).items] == ["thing 1"]
 
 
 def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:

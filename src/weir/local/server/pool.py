@@ -198,8 +198,8 @@ class PoolService(PoolState):
         own = None if queue is None else queue.limits_of(person.user)
         with self.pending_limits.reserved(person, submission.project, own):
             record, row = await self._enqueue(submission, raw, size, person, exists, home)
+        self.stream.send([("workload", row, None)])  # before control can send that it has started
         self.backend.submitted(record)
-        self.stream.send([("workload", row, None)])
         return record, row
 
     async def _enqueue(
@@ -331,7 +331,7 @@ class PoolService(PoolState):
             await self.query(lambda _: None)
         except RequestRefused:
             _LOG.info("told_but_not_taken_in", workload=name)
-        row = self.view.ended.get(uid) or self.view.row(name)
+        row = self.view.row_of(uid)
         if row is None:
             raise unknown_workload(name)
         return row

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Lock
 
 from weir.control.clock import Clock
 from weir.local.server.authorization import Action, Person, may, require
@@ -51,6 +52,7 @@ class PoolState:
         self._readings: dict[tuple[str, int], DeviceUtilization] = {}
         self._drained_gpus: dict[int, str] = {}
         self._device_use: dict[tuple[str, int], DeviceUtilization] = {}
+        self._merging = Lock()  # readings come from one thread, drains from others
         self.utilization: dict[str, WorkloadUtilization] = {}
         self.disk_trouble: str | None = None
         self.series = SeriesStore(home)
@@ -67,8 +69,9 @@ class PoolState:
 
     @device_use.setter
     def device_use(self, readings: dict[tuple[str, int], DeviceUtilization]) -> None:
-        self._readings = readings
-        self._device_use = with_drained(readings, self.node.name, self._drained_gpus)
+        with self._merging:
+            self._readings = readings
+            self._merge()
 
     @property
     def drained_gpus(self) -> dict[int, str]:
@@ -77,8 +80,13 @@ class PoolState:
 
     @drained_gpus.setter
     def drained_gpus(self, sentences: dict[int, str]) -> None:
-        self._drained_gpus = sentences
-        self.device_use = self._readings
+        with self._merging:
+            self._drained_gpus = sentences
+            self._merge()
+
+    def _merge(self) -> None:
+        """Make the map of readings and drains; the caller holds the lock."""
+        self._device_use = with_drained(self._readings, self.node.name, self._drained_gpus)
 
     def created_at(self, projects: Iterable[str]) -> dict[str, float]:
         """Return when each of these projects was created; missing projects are left out."""

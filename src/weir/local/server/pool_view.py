@@ -88,6 +88,13 @@ class PoolView:
         row = None if line is None else self.rows.get(line.uid)
         return None if row is None else self.with_reason(row)
 
+    def row_of(self, uid: int) -> WorkloadRow | None:
+        """Return the row of a workload by its number, also of one that ended recently."""
+        row = self.rows.get(uid)
+        if row is None:  # in this order: `publish` adds an ended row before it removes the live one
+            return self.ended.get(uid)
+        return self.with_reason(row)
+
     def all(self) -> list[WorkloadRow]:
         """Return all workloads that aren't over, newest first, without their reasons."""
         rows = list(self.rows.values())
@@ -225,12 +232,12 @@ class PoolView:
                 self.rows[line.uid] = row
                 row = self.with_reason(row)
             else:
-                self.rows.pop(line.uid, None)
                 self.ended[line.uid] = row
                 if len(self.ended) > ENDED_MOST:
                     del self.ended[next(iter(self.ended))]
-                del self.workloads[name]
+                del self.workloads[name]  # the name is free before a reader can see the end
                 self.reasons.pop(name, None)
+                self.rows.pop(line.uid, None)
             changed.append(row)
         self._dirty.clear()
         return changed

@@ -21,6 +21,7 @@ from weir.scenario_io.error_messages import suggest
 from weir.scenario_io.scalars import Written
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, QueueEntry
 from weir.service.control_thread import ControlThread
+from weir.service.queue_rows import bare_queue_row
 from weir.state.events import QueuesSet
 from weir.store import HistoryEvent, Store
 
@@ -70,7 +71,8 @@ class QueueChanges:
             self._apply(queues)
         noun = "project" if queue.is_project else "department"
         self._add_event(f"{person.user} {'makes' if new else 'changes'} {noun} {name}.", queue, person)
-        return new, (await pool.queue_rows())[name]
+        rows = await pool.queue_rows()
+        return new, rows.get(name) or bare_queue_row(queue)  # another request may have deleted it meanwhile
 
     async def delete(self, name: str, is_project: bool, person: Person) -> QueueDeleted:
         """Delete an empty department or project; return what was deleted with it."""

@@ -121,5 +121,5 @@ async def find_stored(pool: PoolService, name: str) -> tuple[StoredWorkload, Wor
     found = await asyncio.to_thread(find_workload, pool.store, name)
     if found is None:
         raise unknown_workload(name[:80])
-    row = pool.view.rows.get(found.row.uid) or pool.view.ended.get(found.row.uid)
-    return found, found.row if row is None else pool.view.with_reason(row)
+    row = pool.view.row_of(found.row.uid)
+    return found, found.row if row is None else row
