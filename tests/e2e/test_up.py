@@ -206,7 +206,7 @@ def test_exec_runs_beside_a_pod_and_counts_for_its_limits(server: Serving) -> No
     answer = prefork.run(command, env=environment, check=True).stdout.splitlines()
     (log,) = server.home.glob(f"jobs/{uid}/*/log")
     assert answer[0] == "yes"
-    assert sorted(answer[1:]) == sorted(log.read_text().splitlines())
+    _wait_for(lambda: sorted(answer[1:]) == sorted(log.read_text().splitlines()))
 
 
 def test_jobs_have_the_umask_the_server_was_started_with(tmp_path: Path, server: Serving) -> None:

@@ -10,12 +10,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadDetail
     from weir.local.pod_records import RunningRecord
 
+BEGUN_S_MAX, BEGUN_LOOK_S = 10.0, 0.02
+"""Time for which the process of a pod that has just begun is awaited, and between two looks."""
 _TICKS_AT = 19
 """Where /proc/PID/stat says when a process started, counted after the name."""
 
@@ -108,8 +111,13 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
     row, group = chosen
     index = row.name.rsplit("/", 1)[1]
     directory = home().absolute() / pod_files.RECORDS / str(detail.uid) / f"{row.start}-{group}-{index}"
+    until_s = monotonic() + BEGUN_S_MAX
     try:
-        record = parse_running(pod_files.read(str(directory), pod_files.RUNNING))
+        while (text := pod_files.read(str(directory), pod_files.RUNNING)) is None:
+            if monotonic() > until_s or not directory.is_dir():
+                break
+            sleep(BEGUN_LOOK_S)
+        record = parse_running(text)
     except OSError:
         record = None
     if record is None:

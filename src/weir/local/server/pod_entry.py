@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from time import monotonic, sleep
 
 from weir.api.pod_entry import EnteredProcess
 from weir.local import pod_files
@@ -13,6 +14,9 @@ from weir.local.server.pod_logs import pod_numbers
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.workload_lookup import live_name, unknown_workload
+
+BEGUN_S_MAX, BEGUN_LOOK_S = 5.0, 0.02
+"""Time for which the process of a pod that has just begun is awaited, and between two looks."""
 
 
 async def enter_pod(
@@ -54,7 +58,10 @@ async def enter_pod(
 
 
 def _enter(pool: PoolService, run: RunningPod, pid: int) -> EnteredProcess:
-    record = parse_running(pod_files.read(run.directory, pod_files.RUNNING))
+    until_s = monotonic() + BEGUN_S_MAX
+    while (text := pod_files.read(run.directory, pod_files.RUNNING)) is None and monotonic() < until_s:
+        sleep(BEGUN_LOOK_S)
+    record = parse_running(text)
     if not isinstance(record, RunningRecord):
         raise RequestRefused(409, "The pod's process has only just begun: try again.", retry_after_s=1.0)
     try:
