@@ -7,7 +7,6 @@ The Deployment has no replicas, because no pod runs here for real: a process wit
 container runs instead. The API server reaches the webhooks on loopback.
 """
 
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.ports import free_port
 from tools.controlplane.weir import Weir, install_kinds, project
 
 _CONFIGURED_S = 120.0
@@ -48,7 +48,7 @@ class Installed(Weir):
         **options: Any,
     ) -> None:
         self.namespace = namespace
-        self.port = _free_port()
+        self.port = free_port()
         self._webhooks = webhooks
         self._options = options
         self._apply(plane)
@@ -153,9 +153,3 @@ class Installed(Weir):
             if time.monotonic() > end:
                 raise TimeoutError(f"namespace {self.namespace} isn't gone after {_CONFIGURED_S:g} s")
             time.sleep(0.2)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

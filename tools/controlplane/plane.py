@@ -16,7 +16,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -30,6 +29,7 @@ from tools.controlplane.binaries import Binaries, find
 from tools.controlplane.certificates import Authority, Pair, service_account_keys
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.nodes import STAGES
+from tools.controlplane.ports import free_port
 from tools.controlplane.processes import Ended, Processes
 from tools.prefork import Process
 
@@ -321,10 +321,3 @@ def _credentials(pair: Pair) -> dict[str, str]:
 
 def _inline(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
-
-
-def free_port() -> int:
-    """Return a port of the loopback address that nothing listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

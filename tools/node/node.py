@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.controlplane.plane import ControlPlane, free_port
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.ports import free_port
 from tools.controlplane.processes import Ended
 from tools.node.guard import PREFIX
 from tools.node.image import write_image

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from tools.controlplane.installed import Installed
-from tools.controlplane.plane import ControlPlane, free_port
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.ports import free_port
 from tools.controlplane.weir import Weir
 
 _HOOKS = "/apis/admissionregistration.k8s.io/v1"
