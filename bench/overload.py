@@ -288,11 +288,13 @@ class Pool:
             self._end()
 
     def _stop(self, name: str) -> None:
-        """Stop a workload, as soon as the limit of requests allows."""
+        """Stop a workload, as soon as the limit of requests allows; it may be over."""
         while True:
             try:
                 self.ask("POST", f"/api/v1/workloads/{name}/stop")
             except RuntimeError as error:
+                if " 409 " in str(error):
+                    return
                 if " 429 " not in str(error):
                     raise
                 time.sleep(0.5)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ class SharedPool:
     def kill(self, *, node: bool, server: bool) -> None:
         """Kill node process or server; the other one ends by itself. Then start both again."""
         for pid in [*([self.process.pid] if node else []), *([self.server_pid] if server else [])]:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the server ends with its node process
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(LIMIT_S)
         until(lambda: not Path(f"/proc/{self.server_pid}").exists())
         self.begin()

@@ -30,6 +30,7 @@ def facts(pool: SharedPool, unix_users: People, gpu_files: list[Path], places: P
     pool.submit(victim, "victim", "sh", "-c", "touch $WEIR_CHECKPOINT_DIR/state; sleep 3600")
     pool.wait("victim", "running")
     running, row = pool.running("victim"), pool.row("victim")
+    until((pool.home / "checkpoints" / str(row["uid"]) / "state").exists)
     program = places / "id"
     shutil.copy("/usr/bin/id", program)
     program.chmod(0o4755)
@@ -140,12 +141,13 @@ def test_what_a_submission_brings_runs_with_the_rights_of_its_user_alone(
 
 
 def test_processes_that_hide_from_their_job_end_with_it(pool: SharedPool, unix_users: People) -> None:
-    hides = "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\nos.environ.clear()\ntime.sleep(9876)"
+    seconds = 9_000_000 + os.getpid()  # another run of the tests has processes of its own
+    hides = f"import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\nos.environ.clear()\ntime.sleep({seconds})"
     command = f'for i in 1 2 3; do env -i {pool.python} -S -c "{hides}" & done; wait; sleep 0.5; echo hidden'
     pool.submit(unix_users[ATTACKER], "hider", "sh", "-c", command)
     pool.wait("hider", "succeeded")
     left = subprocess.run(
-        ["pgrep", "-f", "time.sleep\\(9876\\)"], capture_output=True, text=True, check=False
+        ["pgrep", "-f", f"time.sleep\\({seconds}\\)"], capture_output=True, text=True, check=False
     )
     assert left.stdout == ""
 

@@ -7,12 +7,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tools.controlplane.ports import free_port
 
 from weir.client import ssh_tunnel
 from weir.client.address import find
@@ -22,6 +22,7 @@ from weir.client.errors import Unreachable
 from weir.client.ssh_tunnel import SshAddress, parse
 
 from .installed_server import Installed, installed
+from .shared_pool import until
 
 SSHD = os.environ.get("WEIR_SSHD") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 CONFIG = """Host gpu1 gpu2
@@ -111,8 +112,7 @@ def remote(unix_users: list[pwd.struct_passwd]) -> Iterator[tuple[Installed, pwd
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / key)]
             subprocess.run(command, check=True)
         os.chown(directory / "host", mia.pw_uid, mia.pw_gid)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         words = {"port": port, "directory": directory, "user": mia.pw_name}
         (directory / "sshd_config").write_text(SERVER.format(**words))
         (directory / "config").write_text(CONFIG.format(**words))
@@ -129,12 +129,22 @@ def remote(unix_users: list[pwd.struct_passwd]) -> Iterator[tuple[Installed, pwd
             cwd="/",
         )
         try:
+            until(lambda: listens(server, port))
             (directory / "pool").mkdir()
             with installed(directory / "pool" / "home") as pool:
                 yield pool, mia, directory
         finally:
             server.terminate()
             server.wait(60)
+
+
+def listens(server: subprocess.Popen[bytes], port: int) -> bool:
+    assert server.poll() is None, "sshd didn't begin"
+    try:
+        socket.create_connection(("127.0.0.1", port), 60).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -149,11 +159,10 @@ def far(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # never asked
     monkeypatch.delenv("WEIR_TOKEN", raising=False)
     yield f"ssh://gpu1{pool.path}", mia, directory
-    for path in _tunnels(directory):
-        os.kill(path, 15)
-    until = time.monotonic() + 60
-    while _tunnels(directory) and time.monotonic() < until:
-        time.sleep(0.02)
+    for pid in _tunnels(directory):
+        with suppress(ProcessLookupError):  # it may end by itself
+            os.kill(pid, 15)
+    until(lambda: not _tunnels(directory))
 
 
 def _tunnels(directory: Path) -> list[int]:

@@ -111,8 +111,8 @@ def test_a_pool_that_cannot_be_reached(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setenv("WEIR_URL", url)
-    assert main(words.split()) == 3
+        monkeypatch.setenv("WEIR_URL", url)
+        assert main(words.split()) == 3  # while no one else can listen there
     assert _one_sentence(capsys) == (
         f"weir: The pool at {url} can't be reached: ask who runs it to start it with `weir up`, or check WEIR_URL."
     )

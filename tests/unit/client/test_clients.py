@@ -15,12 +15,6 @@ from weir.client import AsyncPool, Pool, Refused, Unreachable
 from weir.client.address import find
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def test_it_is_one_import_away() -> None:
     assert weir.Pool is Pool
     assert weir.AsyncPool is AsyncPool
@@ -245,11 +239,11 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 def test_a_pool_that_is_gone() -> None:
-    with (
-        Pool(f"http://127.0.0.1:{_free_port()}") as pool,
-        pytest.raises(Unreachable, match="can't be reached"),
-    ):
-        pool.status()
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # so that no one else can listen there
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        with Pool(url) as pool, pytest.raises(Unreachable, match="can't be reached"):
+            pool.status()
 
 
 def test_a_token_follows_no_redirection(fake: Fake) -> None:

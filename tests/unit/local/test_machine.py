@@ -223,9 +223,9 @@ def test_what_a_pod_uses_of_real_devices(rig: Rig, monkeypatch: pytest.MonkeyPat
 
 def test_processors_stand_for_virtual_devices(rig: Rig) -> None:
     busy = rig.run(*python("print('ready')", "while True: pass"), name="busy")
-    rig.submit("sleep", "3600", name="idle")
-    rig.start(type(busy)("idle", 0, 0))
+    idle = rig.run("sh", "-c", "echo ready; exec sleep 3600", name="idle")
     rig.says(busy, "ready")
+    rig.says(idle, "ready")
     sampler = UtilizationSampler(rig.machine, rig.backend.pods)
     first = sampler.sample()
     assert first.virtual

@@ -95,6 +95,17 @@ class Standing:
             await asyncio.sleep(min(0.2, 0.02 + waited_s / 10))
 
 
+async def connect_anew(stands: Standing) -> None:
+    """Have another control take over, and wait until it has read the whole state."""
+    thread = stands.pool.control_thread
+    thread._control = None
+    thread.wake()
+    async with asyncio.timeout(120):
+        while thread._control is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await stands.pool.query(lambda _: None)
+
+
 @asynccontextmanager
 async def standing(
     home: Path,

@@ -101,8 +101,10 @@ async def test_list_comes_first_and_then_what_changes(stands: Standing) -> None:
         await stands.admin.post("/api/v1/workloads/first/stop")
         await page.until(lambda page: first["uid"] in page.ended)
         assert first["uid"] not in page.rows
-        rest = {row["uid"]: row["status"] for row in (await stands.get("workloads"))["items"]}
-        await page.until(lambda page: {uid: row["status"] for uid, row in page.rows.items()} == rest)
+        await stands.until("second", "running")
+        await page.until(
+            lambda page: {row["name"]: row["status"] for row in page.rows.values()} == {"second": "running"}
+        )
 
 
 async def test_reader_that_falls_behind_gets_the_list_again(stands: Standing) -> None:

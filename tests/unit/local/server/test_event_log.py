@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from .in_process_server import Standing, standing
+from .in_process_server import Standing, connect_anew, standing
 
 
 async def reported(pool: Standing, name: str) -> list[dict[str, Any]]:
@@ -25,7 +25,8 @@ async def test_what_leads_to_an_end_stands_before_it(tmp_path: Path) -> None:
         assert kinds(await reported(pool, "fails")) == ["submitted", "started", "failed", "ended"]
 
         await pool.submit("sleep", "600", name="bounded", max_runtime="1s")
-        await pool.submit("sleep", "600", name="waits")
+        await pool.project("shut", 0, limit={"gpu": 0})
+        await pool.submit("sleep", "600", name="waits", project="shut")
         assert (await pool.admin.post("/api/v1/workloads/waits/stop")).status_code == 200
         await pool.until("waits", "stopped")
         assert kinds(await reported(pool, "waits")) == ["submitted", "withdrawn", "ended"]
@@ -48,10 +49,10 @@ async def test_what_leads_to_an_end_stands_before_it(tmp_path: Path) -> None:
 
 async def test_a_control_that_connects_anew_doesnt_repeat_why_something_ends(tmp_path: Path) -> None:
     async with standing(tmp_path / "home", gpus=1) as pool:
-        script = 'trap "" TERM; sleep 4'
-        await pool.submit("sh", "-c", script, name="bounded", max_runtime="1s", grace=30)
+        script = f'trap "" TERM; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done'
+        await pool.submit("sh", "-c", script, name="bounded", max_runtime="1s", grace=300)
         await pool.until_true(lambda page: "max_runtime" in kinds(page["items"]), "events")
-        pool.pool.control_thread._control = None
-        pool.pool.control_thread.wake()
+        await connect_anew(pool)
+        (tmp_path / "go").touch()
         await pool.until("bounded", "stopped")
         assert kinds(await reported(pool, "bounded")).count("max_runtime") == 1

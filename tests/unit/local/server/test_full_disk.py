@@ -13,7 +13,7 @@ import pytest
 from weir.local import disk_reserve
 from weir.store import StoreFailed
 
-from .in_process_server import Standing, standing
+from .in_process_server import Standing, connect_anew, standing
 
 FILLS = {
     "and waits": "cat /dev/zero; exec sleep 600",
@@ -47,7 +47,7 @@ def remove_logs(place: Path) -> None:
 
 
 async def until_full(place: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while free(place) > 0:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -69,7 +69,7 @@ async def test_the_job_that_fills_the_disk_is_stopped(small_disk: Path, how: str
         assert "full" in (await pool.get("workloads"))["trouble"]
         stopped = await pool.admin.post("/api/v1/workloads/filler/stop")
         assert stopped.status_code == 200, stopped.text
-        row = await pool.until("filler", "stopped", within_s=60)
+        row = await pool.until("filler", "stopped")
         assert row["reason"]["sentence"] == "filler was stopped by root."
         events = (await pool.get("events", workload="filler"))["items"]
         assert [each["kind"] for each in events].count("ended") == 1
@@ -77,7 +77,7 @@ async def test_the_job_that_fills_the_disk_is_stopped(small_disk: Path, how: str
         assert reserve.restore()
         assert (await pool.get("status"))["allocated"] == 0
         await pool.submit("true", name="next")
-        await pool.until("next", "succeeded", within_s=60)
+        await pool.until("next", "succeeded")
         assert (await pool.get("workloads"))["trouble"] is None
 
 
@@ -122,12 +122,13 @@ async def test_a_control_that_connects_anew_still_knows_of_the_stop(
             inner.store, "cancel_soon", lambda name, at_s: _refused() if full else write(name, at_s)
         )
         monkeypatch.setattr("weir.local.server.cancellations.ANSWERED_AFTER_S", 0.1)
-        await pool.submit("sh", "-c", 'trap "" TERM; sleep 0.5', name="job", grace=30)
+        script = f'trap "" TERM; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done'
+        await pool.submit("sh", "-c", script, name="job", grace=300)
         await pool.until("job", "running")
         assert (await pool.admin.post("/api/v1/workloads/job/stop")).status_code == 200
         assert "job" in str((await pool.get("workloads"))["trouble"])
-        inner.control_thread._control = None
-        inner.control_thread.wake()
+        await connect_anew(pool)
+        (tmp_path / "go").touch()
         await pool.until("job", "stopped")
         full = False
         await _written(pool)

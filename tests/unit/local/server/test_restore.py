@@ -25,10 +25,10 @@ def leader(home: Path, uid: int) -> int:
 
     running = Path(StateDir(home).directory(uid, 1, 0, 0), "running.json")
     until = time.monotonic() + 120
-    while not running.exists():
+    while not running.exists() or not (text := running.read_text()):
         assert time.monotonic() < until
         time.sleep(0.02)
-    return int(json.loads(running.read_text())["leader"])
+    return int(json.loads(text)["leader"])
 
 
 def test_lost_database_is_refused_and_a_restored_one_ends_what_it_doesnt_know(tmp_path: Path) -> None:

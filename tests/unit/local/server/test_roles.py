@@ -1,5 +1,6 @@
 """Roles over REST: what tokens of viewers, members and leads can do, and quotas that a lead divides."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ async def test_member_acts_on_own_work_alone(stands: Standing) -> None:
         assert (await other.get("/api/v1/workloads/job/logs")).status_code == 403
         detail = (await other.get("/api/v1/workloads/job")).json()
         assert detail["env"] == {"KEY": "(hidden)"}
-    assert SECRET in (await lead.get("/api/v1/workloads/job/logs")).text
+    async with asyncio.timeout(120):
+        while SECRET not in (await lead.get("/api/v1/workloads/job/logs")).text:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
     assert (await lead.get("/api/v1/workloads/job")).json()["env"] == {"KEY": "(hidden)"}
     assert (await lead.post("/api/v1/workloads/job/suspend")).status_code == 200
     assert (await ben.post("/api/v1/workloads/job/resume")).status_code == 403
