@@ -47,6 +47,7 @@ PROGRAMS = (
     Program("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", 0.5),
     Program("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", 0.1),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 1.6),
+    Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", 1.5),
 )
 
 

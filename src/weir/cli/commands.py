@@ -134,7 +134,7 @@ TOPICS = (
             Command(
                 "kube",
                 "weir.cli.kube:app",
-                "Print the manifests that install Weir in a cluster.",
+                "Print the manifests that install Weir in a cluster, or write its Helm charts.",
                 extra="kubernetes",
             ),
         ),

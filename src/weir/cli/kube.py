@@ -1,4 +1,4 @@
-"""`weir kube`: manifests that install Weir in a cluster, and its removal."""
+"""`weir kube`: manifests and charts that install Weir in a cluster, and its removal."""
 
 import json
 import sys
@@ -66,6 +66,30 @@ def manifests(
     if "@" not in chosen.image:
         print("# The image is named by a tag, which can be moved: --image NAME@sha256:DIGEST pins it.")
     sys.stdout.write(as_yaml(objects(chosen)))
+    return 0
+
+
+@app.command(name="charts")
+def charts(directory: Path, /) -> int:
+    """Write the Helm charts weir-crds and weir into a directory.
+
+    Parameters
+    ----------
+    directory
+        Directory for the charts; it is made if need be.
+    """
+    from weir.kubernetes.install.charts import charts as made
+
+    existing = [directory / name for name in made() if (directory / name).exists()]
+    if existing:
+        print(f"weir: {existing[0]} exists: remove it, or name another directory.", file=sys.stderr)
+        return 2
+    for name, files in made().items():
+        for path, text in files.items():
+            file = directory / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        print(directory / name)
     return 0
 
 

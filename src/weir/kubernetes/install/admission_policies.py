@@ -282,7 +282,7 @@ def _refused_pods(
 
 
 def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies) -> Iterator[Policy]:
-    exempt = ["kube-system", *options.exempt_namespaces]
+    exempt = sorted({"kube-system", *options.exempt_namespaces})
 
     refuse = partial(_refused_pods, devices)
     if options.refuse_node_name:
@@ -326,9 +326,3 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             f"{message_expression} can: use a Deployment or a Job'",
             exempt=sorted({*exempt, *options.daemonset_namespaces}),
         )
-
-
-# CEL
-
-
-# Objects

@@ -219,11 +219,12 @@ def _settings_for_all(of: Installation) -> list[Thing]:
         "devices": devices_written(DeviceResources(of.devices, weights=of.weights)),
     }
     if rule.action != "ignore":
-        data |= {
+        stated = {
             "withoutProject": rule.action if rule.action != "queue" else f"queue:{rule.project}",
             "withoutProjectIn": ",".join(f"{key}={value}" for key, value in rule.labels),
             "withoutProjectExempt": ",".join(rule.exempt),
         }
+        data |= {key: value for key, value in stated.items() if value}
     rules = [_may("get", "", "configmaps", names=[INSTALLATION])]
     everyone = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}
     return [

@@ -1,0 +1,162 @@
+"""Values of the chart `weir`: their types are its schema, their docstrings its comments.
+
+A value that passes the schema is taken by the API server and by Weir, so the patterns are as strict as both.
+No pattern allows a quote, a backslash or a brace: the templates write values between quotes.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from weir import __version__
+from weir.kubernetes.install.deployment import CRITICAL
+from weir.kubernetes.install.priority_classes import ClassNames
+from weir.kubernetes.translate.device_list import NAMES_MAX
+from weir.kubernetes.translate.requests import DeviceResources
+
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_WEIGHT = r"1/[1-9][0-9]{0,2}|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9])|[1-8]"
+
+
+def _ipv6() -> str:
+    """Return a pattern of IPv6 addresses: eight groups, or fewer around one `::`."""
+    group = "[0-9a-fA-F]{1,4}"
+    forms = [f"({group}:){{7}}{group}", f"({group}:){{1,7}}:", f":(:{group}){{1,7}}", "::"]
+    forms += [f"({group}:){{1,{7 - after}}}(:{group}){{1,{after}}}" for after in range(1, 7)]
+    return f"({'|'.join(forms)})"
+
+
+_CIDR = rf"{_BYTE}(\.{_BYTE}){{3}}/(3[0-2]|[12]?[0-9])|{_ipv6()}/(12[0-8]|1[01][0-9]|[1-9]?[0-9])"
+
+Namespace = Annotated[str, Field(pattern=f"^{_LABEL}$")]
+Namespaces = Annotated[list[Namespace], Field(max_length=256, json_schema_extra={"uniqueItems": True})]
+ObjectName = Annotated[str, Field(pattern=f"^{_SUBDOMAIN}$", max_length=253)]
+LabelKey = Annotated[str, Field(pattern=f"^({_SUBDOMAIN}/)?{_WORD}$", max_length=253)]
+LabelValue = Annotated[str, Field(pattern=f"^({_WORD})?$")]
+Labels = Annotated[
+    dict[LabelKey, LabelValue], Field(max_length=64, json_schema_extra={"additionalProperties": False})
+]
+Device = Annotated[
+    str, Field(pattern=rf"^{_SUBDOMAIN}/({_WORD}|[A-Za-z0-9][-A-Za-z0-9_.]{{0,61}}\*)(=({_WEIGHT}))?$")
+]
+Cpu = Annotated[str, Field(pattern=r"^([0-9]{1,6}(\.[0-9]{1,3})?|[0-9]{1,9}m)$")]
+Memory = Annotated[str, Field(pattern=r"^[0-9]{1,15}(k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+Span = Annotated[
+    str, Field(pattern="^([0-9]{1,4}d)?([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$", min_length=2)
+]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class _Values(BaseModel):
+    """Values under one key, in the case of Kubernetes."""
+
+    model_config = ConfigDict(
+        extra="forbid", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+    )
+
+
+class ExistsToleration(_Values):
+    """Toleration of every taint with a key."""
+
+    key: LabelKey
+    operator: Literal["Exists"]
+    effect: Effect | None = None  # None: every effect
+
+
+class EqualToleration(_Values):
+    """Toleration of a taint with a key and a value."""
+
+    key: LabelKey
+    operator: Literal["Equal"]
+    value: LabelValue
+    effect: Effect | None = None
+
+
+class Amounts(_Values):
+    """Amounts of resources."""
+
+    cpu: Cpu
+    memory: Memory
+
+
+class Pods(_Values):
+    """Weir's own pods."""
+
+    priority_class: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = CRITICAL
+    """PriorityClass of the pods; empty for none."""
+    requests: Amounts = Amounts(cpu="500m", memory="512Mi")
+    """Resource requests, each at most its limit."""
+    limits: Amounts = Amounts(cpu="4", memory="2Gi")
+    """Resource limits."""
+    node_selector: Labels = {}
+    """Labels of the nodes for the pods."""
+    tolerations: Annotated[list[ExistsToleration | EqualToleration], Field(max_length=64)] = []
+    """Taints that the pods tolerate, each with key, operator (Exists, or Equal with a value) and effect."""
+    pull_secrets: Annotated[
+        list[ObjectName], Field(max_length=16, json_schema_extra={"uniqueItems": True})
+    ] = []
+    """Names of the Secrets with the credentials of the image's registry."""
+
+
+class Admission(_Values):
+    """GPU pods that the cluster refuses or puts into a queue."""
+
+    refuse_node_name: bool = False
+    """Refuse GPU pods that name their node."""
+    require_scheduler: bool = False
+    """Refuse GPU pods that name another scheduler."""
+    daemon_set_namespaces: Namespaces = []
+    """Refuse GPU pods of DaemonSets in all namespaces but these; empty: refuse none."""
+    exempt_namespaces: Namespaces = []
+    """Namespaces exempt from the three values above, besides kube-system."""
+    without_project: Annotated[
+        str, Field(pattern=f"^(ignore|refuse|queue:{_SUBDOMAIN})$", max_length=253)
+    ] = "ignore"
+    """GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT."""
+    without_project_in: Labels = {}
+    """Labels of the namespaces for withoutProject; empty: all."""
+    without_project_exempt: Namespaces = []
+    """Namespaces exempt from withoutProject, besides those of the system."""
+
+
+class ChartValues(_Values):
+    """Values of Weir."""
+
+    image: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*(@sha256:[0-9a-f]{64})?$",
+            max_length=512,
+        ),
+    ] = f"weir:{__version__}"
+    """Container image, preferably as NAME@sha256:DIGEST."""
+    replicas: Annotated[int, Field(ge=1, le=9)] = 2
+    """Number of replicas; one leads, the others stand by."""
+    scheduler: ObjectName = "weir"
+    """The schedulerName of pods that Weir schedules."""
+    devices: Annotated[
+        list[Device], Field(min_length=1, max_length=NAMES_MAX, json_schema_extra={"uniqueItems": True})
+    ] = list(DeviceResources().resources)
+    """Resources that are GPUs. A name may end in *. NAME=1/7 counts each device as that part of
+    a GPU in quotas."""
+    reachable_from: Annotated[
+        list[Annotated[str, Field(pattern=f"^({_CIDR}|{_LABEL})$", max_length=63)]],
+        Field(max_length=256, json_schema_extra={"uniqueItems": True}),
+    ] = []
+    """Address ranges, such as 10.0.0.0/28, and namespaces that the NetworkPolicy lets in; empty: any."""
+    admission: Admission = Admission()
+    """GPU pods that the cluster refuses or puts into a queue."""
+    priority_classes: ClassNames = "prefixed"
+    """PriorityClasses for the types of workloads: prefixed (weir-train), plain (train), or none."""
+    pods: Pods = Pods()
+    """Weir's own pods."""
+    shared_nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Maximum number of nodes that Weir reserves for GPU fractions while they need them."""
+    overcommit_grace: Span = "5m"
+    """Time before preemptible pods are stopped on a node whose GPUs are overcommitted."""
+    monitoring: bool = False
+    """Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator."""

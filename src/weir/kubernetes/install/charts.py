@@ -1,0 +1,229 @@
+"""The Helm charts `weir-crds` and `weir`, as files: the objects of `weir kube manifests`, with values.
+
+Weir's kinds have a chart of their own. So they are upgraded with Weir, and stay with all projects when Weir
+is uninstalled. The namespace is Helm's.
+"""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from weir.kubernetes.admission.webhook_configuration import is_device
+from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.crd.without_project import WithoutProject
+from weir.kubernetes.install.admission_policies import OptionalPolicies
+from weir.kubernetes.install.chart_templates import Markers, template
+from weir.kubernetes.install.chart_values import ChartValues
+from weir.kubernetes.install.deployment import PodOptions
+from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.parts import Thing
+from weir.kubernetes.install.policy_expressions import quoted_list
+from weir.version import __version__
+
+Files = dict[str, str]
+"""Texts by path below the directory of a chart."""
+KUBERNETES = ">=1.31.0-0"
+_ABOUT = {
+    "apiVersion": "v2",
+    "version": __version__,
+    "appVersion": __version__,
+    "type": "application",
+    "kubeVersion": KUBERNETES,
+    "keywords": ["gpu", "scheduler", "quota", "gang scheduling", "fair share"],
+}
+_WRITTEN = resources.files("weir.kubernetes.install") / "chart_files"
+"""Templates that no object of an installation is made of."""
+_KEEP = {"helm.sh/resource-policy": "keep"}
+
+_NAMESPACE, _SCHEDULER, _IMAGE = "value-namespace", "value-scheduler", "value/image"
+_DEVICES, _SOURCES, _GRACE = "value.io/devices", "value-sources", "value-grace"
+_EXEMPT, _DAEMONSETS = "value-exempt", "value-daemonsets"
+_PROJECT, _LABEL, _PROJECT_EXEMPT = "value-project", "value-label", "value-project-exempt"
+_CLASS = "system-value-class"
+_NUMBER, _NODES = 424242, 434343
+_QUOTA = 2 * _NUMBER + 2
+
+_MARKED = Installation(
+    namespace=_NAMESPACE,
+    image=_IMAGE,
+    replicas=_NUMBER,
+    scheduler=_SCHEDULER,
+    devices=(_DEVICES,),
+    sources=(_SOURCES,),
+    optional=OptionalPolicies(
+        refuse_node_name=True,
+        require_scheduler=True,
+        daemonset_namespaces=(_DAEMONSETS,),
+        exempt_namespaces=(_EXEMPT,),
+        without_project=WithoutProject("queue", _PROJECT, ((_LABEL, ""),), (_PROJECT_EXEMPT,)),
+    ),
+    pods=PodOptions(
+        _CLASS,
+        {"value": "requests"},
+        {"value": "limits"},
+        {"value": "nodes"},
+        [{"value": "tolerations"}],
+        ["value-pull-secrets"],
+        _NODES,
+        _GRACE,
+    ),
+    monitoring=True,
+)
+"""An installation with a marker for each option, and with all that options add."""
+
+_WITHOUT_PROJECT = 'ne .Values.admission.withoutProject "ignore"'
+_MARKERS = Markers(
+    texts={
+        f"queue:{_PROJECT}": ".Values.admission.withoutProject",
+        quoted_list([_DAEMONSETS]): 'include "weir.quotedList" .Values.admission.daemonSetNamespaces',
+        _DAEMONSETS: 'join ", " .Values.admission.daemonSetNamespaces',
+        _PROJECT_EXEMPT: 'join "," .Values.admission.withoutProjectExempt',
+        f"{_LABEL}=": 'include "weir.labels" .Values.admission.withoutProjectIn',
+        is_device(_DEVICES): 'include "weir.isDevice" .Values.devices',
+        _DEVICES: 'join "," .Values.devices',
+        _NAMESPACE: ".Release.Namespace",
+        _SCHEDULER: ".Values.scheduler",
+        _IMAGE: ".Values.image",
+        _GRACE: ".Values.overcommitGrace",
+        _CLASS: ".Values.pods.priorityClass",
+        str(_QUOTA): "add (mul 2 .Values.replicas) 2",
+        str(_NODES): "int .Values.sharedNodes",
+        "weir-train": 'include "weir.className" (list . "train")',
+        "weir-build": 'include "weir.className" (list . "build")',
+        "weir-inference": 'include "weir.className" (list . "inference")',
+    },
+    lists={
+        _EXEMPT: ".Values.admission.exemptNamespaces",
+        _DAEMONSETS: ".Values.admission.daemonSetNamespaces",
+        _PROJECT_EXEMPT: ".Values.admission.withoutProjectExempt",
+    },
+    numbers={_NUMBER: "int .Values.replicas"},
+    fields=(
+        ({"value": "requests"}, ".Values.pods.requests"),
+        ({"value": "limits"}, ".Values.pods.limits"),
+        ({"value": "nodes"}, ".Values.pods.nodeSelector"),
+        ([{"value": "tolerations"}], ".Values.pods.tolerations"),
+        (
+            [{"name": "value-pull-secrets"}],
+            '(include "weir.pullSecrets" .Values.pods.pullSecrets | fromJsonArray)',
+        ),
+        (
+            [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": _SOURCES}}}],
+            '(include "weir.sources" .Values.reachableFrom | fromJsonArray)',
+        ),
+        ({_LABEL: ""}, ".Values.admission.withoutProjectIn"),
+    ),
+    conditions={
+        _CLASS: ".Values.pods.priorityClass",
+        "--without-project": _WITHOUT_PROJECT,
+        f"queue:{_PROJECT}": _WITHOUT_PROJECT,
+        "--without-project-in": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectIn",
+        f"{_LABEL}=": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectIn",
+        "--without-project-exempt": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectExempt",
+        _PROJECT_EXEMPT: f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectExempt",
+    },
+)
+
+_OPTIONAL = _MARKED.optional
+_WITHOUT: tuple[tuple[Installation, str], ...] = (
+    (replace(_MARKED, replicas=1), "gt (int .Values.replicas) 1"),
+    (replace(_MARKED, monitoring=False), ".Values.monitoring"),
+    (replace(_MARKED, priority_classes="none"), 'ne .Values.priorityClasses "none"'),
+    (
+        replace(_MARKED, pods=replace(_MARKED.pods, priority_class=None)),
+        'hasPrefix "system-" .Values.pods.priorityClass',
+    ),
+    (
+        replace(_MARKED, optional=replace(_OPTIONAL, refuse_node_name=False)),
+        ".Values.admission.refuseNodeName",
+    ),
+    (
+        replace(_MARKED, optional=replace(_OPTIONAL, require_scheduler=False)),
+        ".Values.admission.requireScheduler",
+    ),
+    (
+        replace(_MARKED, optional=replace(_OPTIONAL, daemonset_namespaces=())),
+        ".Values.admission.daemonSetNamespaces",
+    ),
+    (replace(_MARKED, optional=replace(_OPTIONAL, without_project=WithoutProject())), _WITHOUT_PROJECT),
+)
+"""Installations without one option, each with the condition for the objects that it lacks."""
+
+
+def charts() -> dict[str, Files]:
+    """Return both charts by name."""
+    return {"weir-crds": _crds(), "weir": _weir()}
+
+
+def _crds() -> Files:
+    about = _ABOUT | {"name": "weir-crds", "description": "The kinds of Weir, the GPU scheduler."}
+    kept = []
+    for each in definitions():
+        thing = deepcopy(each)
+        thing["metadata"].setdefault("annotations", {}).update(_KEEP)
+        kept.append((thing, ""))
+    nothing = Markers({}, {}, {}, (), {})
+    return {"Chart.yaml": _yaml(about), "values.yaml": "{}\n", "templates/crds.yaml": template(kept, nothing)}
+
+
+def _weir() -> Files:
+    about = _ABOUT | {
+        "name": "weir",
+        "description": "One pool of GPUs for many teams, with guaranteed quotas.",
+    }
+    return {
+        "Chart.yaml": _yaml(about),
+        "values.yaml": "\n".join(_commented(ChartValues(), 0)) + "\n",
+        "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
+        "templates/weir.yaml": template(_conditional_objects(), _MARKERS),
+        **{f"templates/{file.name}": file.read_text(encoding="utf-8") for file in _WRITTEN.iterdir()},
+    }
+
+
+def values_schema() -> dict[str, Any]:
+    """Return the JSON schema of the values.
+
+    Helm adds the key `global` where the chart is a part of another.
+    """
+    schema = ChartValues.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["properties"]["global"] = {"type": "object"}
+    return schema
+
+
+def _conditional_objects() -> Iterator[tuple[Thing, str]]:
+    """Yield each object of the chart with its condition."""
+    conditions = [({_key(each) for each in manifests(option)}, condition) for option, condition in _WITHOUT]
+    for thing in manifests(_MARKED):
+        if thing["kind"] not in ("Namespace", "CustomResourceDefinition"):
+            key = _key(thing)
+            yield thing, next((condition for keys, condition in conditions if key not in keys), "")
+
+
+def _key(thing: Thing) -> tuple[str, str]:
+    return thing["kind"], thing["metadata"]["name"]
+
+
+def _commented(values: BaseModel, depth: int) -> Iterator[str]:
+    """Yield the lines of values.yaml: each default after its description."""
+    before = "  " * depth
+    for name, field in type(values).model_fields.items():
+        value = getattr(values, name)
+        if field.description:
+            yield f"{before}# {' '.join(field.description.split())}"
+        if isinstance(value, BaseModel):
+            yield f"{before}{field.alias}:"
+            yield from _commented(value, depth + 1)
+        else:
+            yield f"{before}{field.alias}: {json.dumps(value)}"
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, width=110)
+    return text

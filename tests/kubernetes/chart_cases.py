@@ -1,0 +1,138 @@
+"""Random values of the chart, and the installation that each of them means."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from weir.kubernetes.crd.without_project import read_rule
+from weir.kubernetes.install.admission_policies import OptionalPolicies
+from weir.kubernetes.install.deployment import PodOptions
+from weir.kubernetes.install.manifests import Installation
+from weir.kubernetes.translate.device_list import read_devices
+
+Values = dict[str, Any]
+DIGEST = "registry.example:5000/team/weir:1@sha256:" + "0a" * 32
+_NAMES = ("a", "team-a", "123", "true", "null", "x" * 63)
+_DEVICES = ("nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "a.io/card-*", "b.example.io/x.Y_z", "amd.com/gpu")
+_LABELS = {"weir": "yes", "example.com/team": "", "zone.example.com/kind": "A_b.c", "on": "true"}
+_AMOUNTS = (("100m", "64Mi"), ("0.25", "134217728"), ("1", "1Gi"), ("2.5", "1500M"), ("16", "1Ti"))
+_TOLERATIONS = (
+    {"key": "gpu", "operator": "Exists"},
+    {"key": "example.com/kind", "operator": "Equal", "value": "", "effect": "NoSchedule"},
+    {"key": "on", "operator": "Equal", "value": "true"},
+    {"key": "no", "operator": "Exists", "effect": "NoExecute"},
+)
+_SOURCES = (
+    "10.0.0.5/32",
+    "0.0.0.0/0",
+    "fd00::/8",
+    "::1/128",
+    "monitoring",
+    "10",
+    "1:2:3:4:5:6:7:8/128",
+    "fd00:a:b:c000::/50",
+)
+
+
+def random_values(seed: int) -> Values:
+    """Return values in which about half of the keys have another value than by default."""
+    rng = random.Random(seed)
+    kept: Values = {key: make(rng) for key, make in _KEYS.items() if rng.random() < 0.5}
+    for key, makers in (("admission", _ADMISSION), ("pods", _PODS)):
+        kept[key] = {name: make(rng) for name, make in makers.items() if rng.random() < 0.5}
+    least, most = sorted(rng.sample(range(len(_AMOUNTS)), 2))
+    if rng.random() < 0.5:
+        kept["pods"]["requests"] = _amounts(least)
+        kept["pods"]["limits"] = _amounts(most)
+    return kept
+
+
+def installation(values: Values, namespace: str) -> Installation:
+    """Return the installation that values mean."""
+    admission, pods = values.get("admission", {}), values.get("pods", {})
+    devices = read_devices(",".join(values["devices"])) if "devices" in values else None
+    rule = read_rule(
+        admission.get("withoutProject", "ignore"),
+        admission.get("withoutProjectIn", {}),
+        tuple(admission.get("withoutProjectExempt", ())),
+    )
+    default, plain = Installation(), PodOptions()
+    return Installation(
+        namespace,
+        values.get("image", default.image),
+        values.get("replicas", default.replicas),
+        values.get("scheduler", default.scheduler),
+        devices.resources if devices else default.devices,
+        devices.weights if devices else (),
+        tuple(values.get("reachableFrom", ())),
+        OptionalPolicies(
+            admission.get("refuseNodeName", False),
+            admission.get("requireScheduler", False),
+            tuple(admission.get("daemonSetNamespaces", ())),
+            tuple(admission.get("exemptNamespaces", ())),
+            rule,
+        ),
+        values.get("priorityClasses", default.priority_classes),
+        PodOptions(
+            pods.get("priorityClass", plain.priority_class) or None,
+            pods.get("requests", plain.requests),
+            pods.get("limits", plain.limits),
+            pods.get("nodeSelector", {}),
+            pods.get("tolerations", ()),
+            pods.get("pullSecrets", ()),
+            values.get("sharedNodes", 0),
+            values.get("overcommitGrace", plain.overcommit_grace),
+        ),
+        values.get("monitoring", False),
+    )
+
+
+def _amounts(at: int) -> dict[str, str]:
+    cpu, memory = _AMOUNTS[at]
+    return {"cpu": cpu, "memory": memory}
+
+
+def _some(of: tuple[Any, ...]) -> Callable[[random.Random], list[Any]]:
+    return lambda rng: rng.sample(of, rng.randint(0, len(of)))
+
+
+def _labels(rng: random.Random) -> dict[str, str]:
+    return dict(rng.sample(sorted(_LABELS.items()), rng.randint(0, len(_LABELS))))
+
+
+def _one(*of: Any) -> Callable[[random.Random], Any]:
+    return lambda rng: rng.choice(of)
+
+
+def _devices(rng: random.Random) -> list[str]:
+    """Weights are those that are written as they are read."""
+    names = rng.sample(_DEVICES, rng.randint(1, len(_DEVICES)))
+    return [name + rng.choice(("", "", "=0.5", "=0.125", "=2")) for name in names]
+
+
+_KEYS: dict[str, Callable[[random.Random], Any]] = {
+    "image": _one(DIGEST, "weir", "localhost:5000/weir:0.1.0"),
+    "replicas": lambda rng: rng.randint(1, 9),
+    "scheduler": _one("night", "true", "1.2", "weir.example.com"),
+    "devices": _devices,
+    "reachableFrom": _some(_SOURCES),
+    "priorityClasses": _one("prefixed", "plain", "none"),
+    "sharedNodes": lambda rng: rng.randint(0, 10_000),
+    "overcommitGrace": _one("90s", "1h30m", "1d"),
+    "monitoring": _one(True, False),
+}
+_ADMISSION: dict[str, Callable[[random.Random], Any]] = {
+    "refuseNodeName": _one(True, False),
+    "requireScheduler": _one(True, False),
+    "daemonSetNamespaces": _some(_NAMES),
+    "exemptNamespaces": _some((*_NAMES, "kube-system")),
+    "withoutProject": _one("ignore", "refuse", "queue:vision", "queue:a.b", "queue:1"),
+    "withoutProjectIn": _labels,
+    "withoutProjectExempt": _some(_NAMES),
+}
+_PODS: dict[str, Callable[[random.Random], Any]] = {
+    "priorityClass": _one("", "high", "system-node-critical"),
+    "nodeSelector": _labels,
+    "tolerations": _some(_TOLERATIONS),
+    "pullSecrets": _some(("one", "two.example", "3")),
+}
