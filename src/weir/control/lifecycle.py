@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from weir.control.lifecycle_state import LifecycleState, SuspendReason
+from weir.control.node_drains import NodeDrains
 from weir.control.outbox import Outbox
 from weir.control.port import (
     CancelRequested,
@@ -60,7 +61,7 @@ from weir.state.events import (
     WorkloadSubmitted,
     WorkloadSuspended,
 )
-from weir.state.jobs import Job, Phase
+from weir.state.jobs import Job
 
 
 class WorkloadLifecycle:
@@ -73,10 +74,13 @@ class WorkloadLifecycle:
         self.timers = self._transitions.timers
         self.stop = self._transitions.stop
         self._jobs = outbox.cluster.jobs
+        self._drains = NodeDrains(
+            outbox, self._transitions, self._lives, lambda job: self._transitions.limits(job).max_runtime_s
+        )
         self.now_s = 0.0
         happen = outbox.happen
         self._takes: dict[type, Callable[[Any], None]] = {
-            NodeSet: happen,
+            NodeSet: self._node_set,
             NodeLost: happen,
             QueuesSet: self._queues_set,
             TopologiesSet: happen,
@@ -122,6 +126,9 @@ class WorkloadLifecycle:
         self.now_s = now_s
         while (timer := self.timers.pop(now_s)) is not None:
             workload, due, since_s = timer
+            if due is TimerKind.OUTAGE:
+                self._drains.due(workload, since_s, now_s)
+                continue
             job = self._jobs.get(workload)
             if job is None:
                 continue
@@ -253,22 +260,11 @@ class WorkloadLifecycle:
             self._transitions.end(job, life, cause, fact.at_s)
 
     def _drained(self, fact: NodeDrained) -> None:
-        """Release the nominations on a node, and stop its workloads: they wait for another place."""
-        at = self._out.cluster.node_at.get(fact.node)
-        if at is None:
-            return
-        pods_of = {job.name: [pod for group in job.pods for pod in group] for job in self._jobs.values()}
-        for name, pods in pods_of.items():
-            if any(pod.nomination is not None and pod.nomination[0] == at for pod in pods):
-                self._transitions.release_nomination(name)
-            job, life = self._jobs[name], self._lives[name]
-            if fact.keeps_running or life.ending is not None:
-                continue
-            if any(pod.node == at and pod.phase is Phase.RUNNING for pod in pods):
-                sentence = f"{name} is stopped: {fact.node} is {fact.sentence.rstrip('.')}."
-                cause = LifecycleCause(LifecycleRule.DRAINED, sentence, {"node": fact.node})
-                self._transitions.note(job, cause.rule, sentence, cause.numbers, self.now_s)
-                self._transitions.stop_all(job, cause, self.now_s)
+        self._drains.drained(fact, self.now_s)
+
+    def _node_set(self, fact: NodeSet) -> None:
+        self._out.happen(fact)
+        self._drains.node_set(fact.node, self.now_s)
 
     def _queues_set(self, fact: QueuesSet) -> None:
         self._out.happen(fact)
@@ -304,6 +300,7 @@ class WorkloadLifecycle:
     def _begun(self, job: Job, life: LifecycleState) -> None:
         """A pod runs; the rules count from the first."""
         life.begun(job.started_s)
+        self._drains.started(job, self.now_s)
         if life.watch.started_s != job.started_s:
             self._watch(job, life)
 

@@ -165,12 +165,16 @@ class GateChanged:
 
 @record()
 class NodeDrained:
-    """A node is drained: its workloads are stopped and wait, unless they may run on until they end."""
+    """A node is drained: its workloads are stopped and wait, unless they may run on until they end.
+
+    With `devices`, those alone are drained, and the workloads on them are stopped.
+    """
 
     node: str
     at_s: float
     sentence: str
     keeps_running: bool = False
+    devices: tuple[int, ...] | None = None
 
 
 @record()

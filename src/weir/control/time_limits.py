@@ -17,6 +17,7 @@ from weir.control.port import LifecycleCause, LifecycleRule
 from weir.model.policy import LifecyclePolicy
 from weir.model.queues import QueueTimeLimits
 from weir.model.resources import span
+from weir.model.run_limits import least_limit, longest_run_s, rule_of, stop_grace_s
 from weir.model.workloads import Workload, WorkloadType
 from weir.state.jobs import Job
 
@@ -52,16 +53,17 @@ LimitResult = LimitWarning | LifecycleCause
 def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> TimeLimits:
     """Return the time limits of a workload in a project."""
     type_ = spec.type
-    lifetime_s = _rule(project.lifetime_s, rules.lifetime) if type_ is WorkloadType.BUILD else None
-    grace_s = rules.stop_grace if project.stop_grace_s is None else project.stop_grace_s
+    lifetime_s = rule_of(project.lifetime_s, rules.lifetime) if type_ is WorkloadType.BUILD else None
     return TimeLimits(
-        max_runtime_s=_least(spec.max_runtime_s, _rule(project.max_runtime_s, rules.max_runtime.of(type_))),
-        idle_limit_s=_least(spec.idle_limit_s, _rule(project.idle_limit_s, rules.idle_limit.of(type_))),
+        max_runtime_s=longest_run_s(spec, project, rules),
+        idle_limit_s=least_limit(
+            spec.idle_limit_s, rule_of(project.idle_limit_s, rules.idle_limit.of(type_))
+        ),
         idle_warning_s=rules.idle_warning.of(type_),
         idle_below=rules.idle_below.of(type_),
         lifetime_s=lifetime_s,
         lifetime_warning_s=rules.lifetime_warning,
-        grace_s=grace_s if spec.grace_s is None else min(spec.grace_s, rules.stop_grace_most),
+        grace_s=stop_grace_s(spec, project, rules),
         retries=rules.failures_most if spec.retries is None else spec.retries,
     )
 
@@ -75,15 +77,6 @@ def has_time_limits(spec: Workload, project: QueueTimeLimits, rules: LifecyclePo
         or rules.max_runtime.any
         or rules.lifetime
     )
-
-
-def _rule(of_project: float | None, of_policy: float) -> float | None:
-    return (of_policy if of_project is None else of_project) or None
-
-
-def _least(limit_s: float | None, rule: float | None) -> float | None:
-    limit_s = limit_s or None
-    return min(limit_s, rule) if limit_s is not None and rule is not None else limit_s or rule
 
 
 class LimitTracker:

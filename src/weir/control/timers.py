@@ -9,6 +9,7 @@ class TimerKind(IntEnum):
 
     RETRY = 0  # a workload that backs off may start again
     FAULT = 2  # a workload that was set aside is tried again
+    OUTAGE = 3  # a node goes out of service or comes back, or work on it has to be told; named by its node
     LIMIT = 1  # a workload may have run for as long as it may, or has to be warned of it
 
 

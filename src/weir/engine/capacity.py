@@ -13,6 +13,8 @@ from weir.state.capacity_columns import NO_DEVICE, CapacityColumns, Ints, idle_d
 from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW, RequestShape
 
+WITHHELD_MILLI = 1 << 20
+"""Thousandths taken from a withheld device: more than any pods hold of it."""
 _FEW = 8
 """Nodes up to which they are taken over one by one."""
 _Kept = tuple[Ints, Ints, Ints, Ints | None, int]
@@ -90,19 +92,38 @@ class Capacity:
     def allocate(self, node: int, shape: RequestShape, devices: Sequence[int], pods: int = 1) -> None:
         """Allocate devices of a node to a pod of this shape (pods -1: release them)."""
         if self._trials:
-            kept = self._trials[-1]
-            if node not in kept:
-                columns = self.columns
-                kept[node] = (
-                    columns.free[:, node].copy(),
-                    columns.share[node].copy(),
-                    columns.memory[node].copy(),
-                    columns.marks[:, node].copy() if len(columns.marks) else None,
-                    int(self.whole[node]),
-                )
+            self._keep(node)
         self.columns.hold(node, shape, devices, int(self.device_memory[node]), pods)
         if devices:
             self.whole[node] = self.columns.share[node].tolist().count(WHOLE_MILLI)
+        self.log.append(node)
+
+    def _keep(self, node: int) -> None:
+        """Copy a node before its first change in the innermost trial."""
+        kept = self._trials[-1]
+        if node not in kept:
+            columns = self.columns
+            kept[node] = (
+                columns.free[:, node].copy(),
+                columns.share[node].copy(),
+                columns.memory[node].copy(),
+                columns.marks[:, node].copy() if len(columns.marks) else None,
+                int(self.whole[node]),
+            )
+
+    def withhold(self, node: int, devices: Sequence[int]) -> None:
+        """Let nothing fit these devices of a node, even if all their pods leave, until `give_back`."""
+        self._shift(node, devices, -WITHHELD_MILLI)
+
+    def give_back(self, node: int, devices: Sequence[int]) -> None:
+        """Undo `withhold`."""
+        self._shift(node, devices, WITHHELD_MILLI)
+
+    def _shift(self, node: int, devices: Sequence[int], milli: int) -> None:
+        if self._trials:
+            self._keep(node)
+        self.columns.share[node, list(devices)] += milli
+        self.whole[node] = self.columns.share[node].tolist().count(WHOLE_MILLI)
         self.log.append(node)
 
     def release(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:

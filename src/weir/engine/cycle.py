@@ -15,6 +15,7 @@ from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.eviction_reasons import EvictionReasons, choice_sentence
 from weir.engine.incomplete_gangs import IncompleteGangs
 from weir.engine.nominations import Nominations
+from weir.engine.outages import OutageRules
 from weir.engine.placer import NodePlacement
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
 from weir.engine.preemption import Preemptor
@@ -90,8 +91,9 @@ class Cycle:
         self._plan.nominations.append(NominatedPods(name, places, freed_by))
 
     def _bind_nominated(self) -> None:
+        outages = OutageRules(self._cluster, self._policy, self._now_s)
         for name, placements in self._nominations.ended():
-            if placements is not None:
+            if placements is not None and not outages.conflicts(self._cluster.jobs[name], placements):
                 self._bind(placements)
             else:
                 self._plan.drops.append(name)

@@ -11,6 +11,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.ineligible_victims import names_phrase
 from weir.engine.infeasible import NodeRefusals, sentence_of
 from weir.engine.infeasible_gang import group_phrase, infeasible_gang
+from weir.engine.outage_reasons import outage_reason
 from weir.engine.person_limit_reasons import person_limit_reason
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import QuotaRefusal
@@ -83,9 +84,9 @@ class PendingReasonFinder:
         if refusal is not None:
             return self._refused(refusal, "limit")
         numbers: dict[str, object] = {}
-        return shortage_reason(self._context, candidate, numbers) or withheld_reason(
-            self._context, candidate, numbers
-        )
+        short = shortage_reason(self._context, candidate, numbers)
+        outage = outage_reason(self._context, candidate, fits=short is None)
+        return outage or short or withheld_reason(self._context, candidate, numbers)
 
     # Work that isn't ready, or whose capacity becomes free
 

@@ -89,6 +89,13 @@ class Preemptor:
 
     def _plan_for(self, candidate: Candidate) -> PreemptionPlan | None:
         """Free capacity for a workload; None if no way succeeds."""
+        outages = self._allocator.placement.outages
+        if not outages:
+            return self._found_plan(candidate)
+        with outages.withheld(self._context.placer.capacity, candidate.job):
+            return self._found_plan(candidate)
+
+    def _found_plan(self, candidate: Candidate) -> PreemptionPlan | None:
         job, context = candidate.job, self._context
         leaving = context.accounting.leaving
         if leaving and job.is_running and any(pod in leaving for pod in job.running_pods()):

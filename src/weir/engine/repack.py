@@ -103,6 +103,8 @@ class RepackPlanner:
                 continue
             open_, _ = allocator.feasibility.feasible_nodes(shape, allocator.feasibility.affinity(job))
             within = allocator.placement.open_to(candidate)
+            in_service = allocator.placement.outages.open_nodes(job, wholly=True)
+            open_ = open_ if in_service is None else open_ & in_service
             priority = effective_priority(job, self._policy, allocator.now_s)
             self._at[of] = at
             lines.setdefault(of.project, []).append(

@@ -128,6 +128,10 @@ class SwapPlanner:
     def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
         """Return True if the nodes satisfy the topology of the pending workload."""
         placement, asked = self._allocator.placement, candidate.job.topology
+        if placement.outages:
+            places = [NodePlacement(pod, pod.node, pod.devices) for pod in goes.running_pods()]
+            if placement.outages.conflicts(candidate.job, places):
+                return False
         if asked is not None and asked.required is not None and asked != goes.topology:
             return False
         scattered = placement.is_scattered(candidate.job, goes.running_pods())

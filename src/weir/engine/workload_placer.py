@@ -6,6 +6,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
 from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
+from weir.engine.outages import OutageRules
 from weir.engine.placer import NodePlacement, Placer
 from weir.engine.preferred_domain import fits_one_domain
 from weir.engine.queue_order import Candidate
@@ -42,18 +43,25 @@ class WorkloadPlacer:
         self._feasibility = cache.feasibility
         self._capacity = capacity
         self._now_s = now_s
+        self.outages = OutageRules(cluster, policy, now_s)
         self._reservations: list[Reservation] | None = None
         self._nodes_of: dict[Job, list[int]] = {}  # of those with a topology that were placed
 
     def place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
         """Return placements by its topology; a gang waits for its preferred level before it scatters."""
+        if not self.outages:
+            return self._place(candidate, placer)
+        with self.outages.withheld(placer.capacity, candidate.job):
+            return self._place(candidate, placer)
+
+    def _place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
         job = candidate.job
         affinity = self._feasibility.affinity(job)
         within = self.open_to(candidate)
         if job.topology is None:
             placements = placer.place(job, candidate.pods(), affinity, within)
             if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
-                left, unreserved = self._models_left(candidate), self._unreserved(candidate)
+                left, unreserved = self._models_left(candidate), self._unreserved_and_in_service(candidate)
                 placements = place_by_pod(placer, job, candidate.pods(), affinity, unreserved, left)
             return placements
         if missing_topology(self._cluster.topologies, job.topology) is not None:
@@ -83,9 +91,10 @@ class WorkloadPlacer:
     def open_to(self, candidate: Candidate) -> Bools | None:
         """Return the nodes that a workload may use now; None for all.
 
-        Nodes reserved for others are excluded, and nodes of a GPU model that its queues' limits don't cover.
+        Nodes reserved for others are excluded, nodes of a GPU model that its queues' limits don't cover, and
+        nodes that go out of service before it would end.
         """
-        within = None if self._reservations == [] else self._unreserved(candidate)
+        within = self._unreserved_and_in_service(candidate)
         if shut := self.models_shut(candidate):
             mask = nodes_without_models(self._cluster, shut)
             within = mask if within is None else within & mask
@@ -100,6 +109,14 @@ class WorkloadPlacer:
     def _models_left(self, candidate: Candidate) -> dict[str, int]:
         job = candidate.job
         return self._overlay.models_left(job.path, candidate.request, not job.preemptible)
+
+    def _unreserved_and_in_service(self, candidate: Candidate) -> Bools | None:
+        """Return the nodes that are neither reserved for others nor out of service too soon; None for all."""
+        within = None if self._reservations == [] else self._unreserved(candidate)
+        in_service = self.outages.open_nodes(candidate.job) if self.outages else None
+        if in_service is None:
+            return within
+        return in_service if within is None else within & in_service
 
     def _unreserved(self, candidate: Candidate) -> Bools | None:
         """Return the nodes without a reservation that it would use; None for all."""
@@ -127,6 +144,7 @@ class WorkloadPlacer:
                 if of.first.waits_since_s <= late_s
                 and self._checks.in_quota(Candidate(of, 0))
                 and self._feasibility.could_run(of)
+                and not (self.outages and self.outages.barring(of.first))
             ]
             self._reservations = self._reserved_for(late) if late else []
         return self._reservations

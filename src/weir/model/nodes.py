@@ -1,6 +1,6 @@
 """Nodes and their devices, as facts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -39,6 +39,30 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which a node, or devices of it, are out of service. Times in seconds of the timeline.
+
+    `devices` are None for the whole node, `until_s` is None without an end. `sentence` tells people the time
+    and the reason: `maintenance from 2026-12-01 18:00 UTC (new disks)`. With `keeps_running`, work that
+    runs at the beginning runs on until it ends.
+    """
+
+    from_s: float
+    until_s: float | None = None
+    devices: tuple[int, ...] | None = None
+    sentence: str = "maintenance"
+    keeps_running: bool = False
+
+    def is_over(self, at_s: float) -> bool:
+        """Return True if it has ended."""
+        return self.until_s is not None and self.until_s <= at_s
+
+    def covers(self, devices: Iterable[int]) -> bool:
+        """Return True if a pod with these devices of the node uses what is out of service."""
+        return self.devices is None or not set(self.devices).isdisjoint(devices)
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node.
 
@@ -47,6 +71,7 @@ class Node:
     that are close to one another, in any order; a pod's devices come from the smallest set that
     holds them. `foreign_devices` are devices in use by pods that Weir doesn't schedule, and
     `foreign_marks` counts these pods by label set. `capacity` is without their other resources.
+    `outages` are present and future times out of service.
     """
 
     name: str
@@ -60,6 +85,7 @@ class Node:
     foreign_devices: tuple[int, ...] = ()
     foreign_marks: Mapping[str, int] = field(default_factory=dict)
     gpu_weight_milli: int = 1000  # thousandths of a GPU that each device counts as in quotas
+    outages: tuple[Outage, ...] = ()
 
     @property
     def own_gpus(self) -> int:

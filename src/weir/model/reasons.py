@@ -21,6 +21,7 @@ class ReasonCode(StrEnum):
     SUSPENDED = "suspended"
     PERSON_LIMIT = "person_limit"
     NOT_READY = "not_ready"
+    MAINTENANCE = "maintenance"
 
 
 class EvictionRule(StrEnum):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from weir.model.nodes import Node, Taint, Toleration
+from weir.model.nodes import Node, Outage, Taint, Toleration
 from weir.model.queues import PersonLimits, Queue, QueueTimeLimits
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
 from weir.model.scenario import Expect, PodExpected, WorkloadExpected, WorkloadPast
@@ -28,6 +28,7 @@ from weir.scenario_io.specs import (
     ExpressionEntry,
     GroupEntry,
     NodeEntry,
+    OutageEntry,
     PersonLimitsEntry,
     PodsEntry,
     ProjectEntry,
@@ -73,9 +74,15 @@ def nodes_of(written: NodeEntry) -> list[Node]:
             foreign_devices=tuple(written.foreign_devices),
             foreign_marks=dict(written.foreign_marks),
             gpu_weight_milli=written.gpu_weight,
+            outages=tuple(map(_outage, written.outages)),
         )
         for name in expanded(written.name)
     ]
+
+
+def _outage(written: OutageEntry) -> Outage:
+    devices = None if written.gpus is None else tuple(sorted(set(written.gpus)))
+    return Outage(written.begins, written.ends, devices, written.reason, written.keep_running)
 
 
 def queues_of(departments: Sequence[DepartmentEntry], projects: Sequence[ProjectEntry]) -> tuple[Queue, ...]:

@@ -24,6 +24,7 @@ def check_partial(parts: PartialScenario, mistakes: Mistakes) -> None:
     for at, node in parts.nodes.items():
         _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
         _check_foreign(node, ("cluster", "nodes", at, "foreign_devices"), mistakes)
+        _check_outages(node, ("cluster", "nodes", at, "outages"), mistakes)
     for at, department in parts.departments.items():
         check_queue(department, ("departments", at), mistakes)
     for at, project in parts.projects.items():
@@ -62,6 +63,17 @@ def _check_foreign(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
             mistakes.at((*path, at), f"foreign_devices: there is no device {device}; {right}")
         elif device in node.foreign_devices[:at]:
             mistakes.at((*path, at), f"foreign_devices: device {device} is named twice; name it once")
+
+
+def _check_outages(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
+    for at, outage in enumerate(node.outages):
+        if outage.ends is not None and outage.ends <= outage.begins:
+            text = "ends: the outage would end before it begins; write a later time"
+            mistakes.at((*path, at, "ends"), text)
+        for position, device in enumerate(outage.gpus or ()):
+            if device >= node.gpus:
+                text = f"gpus: there is no device {device}; {_devices_of(node, 'gpus')}"
+                mistakes.at((*path, at, "gpus", position), text)
 
 
 def _devices_of(node: NodeEntry, key: str = "links") -> str:

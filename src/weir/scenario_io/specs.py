@@ -59,6 +59,16 @@ class TaintEntry(Entry):
     effect: Effect = "NoSchedule"
 
 
+class OutageEntry(Entry):
+    """A time in which a node, or devices of it, are out of service."""
+
+    begins: Offset
+    ends: Offset | None = None
+    gpus: Annotated[list[Device], Field(min_length=1)] | None = None
+    reason: Annotated[str, Field(min_length=1, max_length=500)] = "maintenance"
+    keep_running: bool = False
+
+
 class NodeEntry(Entry):
     """A node, or by a range in its name several alike."""
 
@@ -76,6 +86,7 @@ class NodeEntry(Entry):
     foreign_devices: list[Device] = []
     foreign_marks: dict[Name, Count] = {}
     gpu_weight: GpuWeight = WHOLE_MILLI
+    outages: Annotated[list[OutageEntry], Field(max_length=1000)] = []
 
 
 class TopologyEntry(Entry):

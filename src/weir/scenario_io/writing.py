@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from weir.model.nodes import Node, Toleration
+from weir.model.nodes import Node, Outage, Toleration
 from weir.model.policy import DEFAULT_PRESET, Policy
 from weir.model.queues import PersonLimits, Queue, QueueTimeLimits
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
@@ -173,6 +173,19 @@ def _node(node: Node) -> dict[str, Any]:
             "foreign_devices": list(node.foreign_devices) or None,
             "foreign_marks": dict(node.foreign_marks) or None,
             "gpu_weight": _unless(1, _thousandths(node.gpu_weight_milli)),
+            "outages": [_outage(outage) for outage in node.outages] or None,
+        }
+    )
+
+
+def _outage(outage: Outage) -> dict[str, Any]:
+    return _stated(
+        {
+            "begins": _time(outage.from_s),
+            "ends": _time_or_none(outage.until_s),
+            "gpus": None if outage.devices is None else list(outage.devices),
+            "reason": outage.sentence,
+            "keep_running": outage.keeps_running or None,
         }
     )
 

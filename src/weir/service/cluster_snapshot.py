@@ -44,6 +44,7 @@ def cluster_alone(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
             node,
             taints=tuple(taint for taint in node.taints if taint.key != DRAINED),
             foreign_devices=(),
+            outages=(),
             foreign_marks={},
         )
         for node in found.nodes

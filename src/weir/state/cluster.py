@@ -40,6 +40,7 @@ class Cluster:
         self.releasing_on: dict[int, int] = {}  # stopping pods by node
         self.device_memory: list[int] = []
         self.weighted_nodes: dict[int, None] = {}  # whose devices count as other than a GPU each
+        self.outage_nodes: dict[int, None] = {}  # those with present or future outages
         self.topologies: dict[str, Topology] = {}
         self.ledger = QuotaUsage((), self.rows)
         self.jobs: dict[str, Job] = {}

@@ -27,6 +27,7 @@ HELPED_BY_NODES = frozenset(
 _REASONS = {
     Code.OVER_LIMIT: "LimitExceeded",
     Code.PERSON_LIMIT: "LimitExceeded",
+    Code.MAINTENANCE: "Maintenance",
     Code.NON_PREEMPTIBLE_OVER_QUOTA: "QuotaExceeded",
     Code.WAITING_FOR_EVICTION: "WaitingForEviction",
     Code.CAPACITY_RESERVED: "CapacityReserved",

@@ -60,6 +60,9 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
     free_capacity = cluster.free_capacity
     free_capacity.share[at], free_capacity.memory[at] = NO_DEVICE, 0
     cluster.weighted_nodes.pop(at, None)
+    cluster.outage_nodes.pop(at, None)
+    if node is not None and node.outages:
+        cluster.outage_nodes[at] = None
     if node is not None and node.gpu_weight_milli != WHOLE_MILLI:
         cluster.weighted_nodes[at] = None
     if node is not None:

@@ -1,0 +1,32 @@
+"""Longest run and stop grace of a workload, by its own request, its project and the policy.
+
+A rule is the project's where it has one, else the policy's for workloads of that type. A request of the
+workload can only be less. (Its stop grace is its own, up to `stop_grace_most`.)
+"""
+
+from weir.model.policy import LifecyclePolicy
+from weir.model.queues import QueueTimeLimits
+from weir.model.workloads import Workload
+
+
+def longest_run_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> float | None:
+    """Return the longest run of a workload; None without one."""
+    return least_limit(spec.max_runtime_s, rule_of(project.max_runtime_s, rules.max_runtime.of(spec.type)))
+
+
+def stop_grace_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> float:
+    """Return the time that a workload has between the notice and its end."""
+    if spec.grace_s is not None:
+        return min(spec.grace_s, rules.stop_grace_most)
+    return rules.stop_grace if project.stop_grace_s is None else project.stop_grace_s
+
+
+def rule_of(of_project: float | None, of_policy: float) -> float | None:
+    """Return the rule of the project, else of the policy; None if there is none (0)."""
+    return (of_policy if of_project is None else of_project) or None
+
+
+def least_limit(limit_s: float | None, rule: float | None) -> float | None:
+    """Return the smaller of two limits; None or 0 is no limit."""
+    limit_s = limit_s or None
+    return min(limit_s, rule) if limit_s is not None and rule is not None else limit_s or rule
