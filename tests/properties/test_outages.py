@@ -11,37 +11,49 @@ from weir.engine.capacity import Capacity
 from weir.engine.cycle import decide
 from weir.engine.outages import OutageRules
 from weir.engine.placer import NodePlacement
-from weir.engine.plan import Plan
 from weir.model.nodes import Node, Outage
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.cluster import Cluster
-from weir.state.events import NodeSet, Placement
+from weir.state.events import NodeSet, Placement, PodAssigned, QueuesSet, WorkloadSubmitted
 from weir.state.reduce import reduce
 
 from .budget import examples
-from .random_cluster import World, worlds
-from .running import Running
+from .random_cluster import node
 
-TIMES = st.sampled_from((-1000.0, 0.0, 60.0, 700.0, 4000.0, 100_000.0))
+PROJECTS = "one", "other"
+RUNS = st.sampled_from((None, 30.0, 3000.0, 90_000.0))
+TIMES = st.sampled_from((-1000.0, 60.0, 700.0, 4000.0, 100_000.0))
+REQUESTS = st.sampled_from((Request(1), Request(2), Request(1, 500), Request(1, 300)))
 
 
 @st.composite
-def outages(draw: st.DrawFn, node: Node, now_s: float) -> tuple[Outage, ...]:
+def outages(draw: st.DrawFn, of: Node, now_s: float) -> tuple[Outage, ...]:
     """Draw outages of a node around a time."""
     found = []
     for _ in range(draw(st.integers(0, 2))):
         begins_s = now_s + draw(TIMES)
         ends_s = draw(st.none() | st.just(begins_s + 5000.0))
-        some = st.lists(st.integers(0, node.gpus - 1), min_size=1, unique=True) if node.gpus else st.none()
-        devices = draw(st.none() | some)
-        found.append(
-            Outage(
-                begins_s,
-                ends_s,
-                None if devices is None else tuple(devices),
-                keeps_running=draw(st.booleans()),
-            )
-        )
+        some = st.lists(st.integers(0, of.gpus - 1), min_size=1, unique=True).map(tuple)
+        found.append(Outage(begins_s, ends_s, draw(st.none() | some), keeps_running=draw(st.booleans())))
     return tuple(found)
+
+
+@st.composite
+def workloads(draw: st.DrawFn, name: str, now_s: float) -> Workload:
+    """Draw a workload of one pod or a gang of two."""
+    pods = draw(st.integers(1, 2))
+    return Workload(
+        name,
+        draw(st.sampled_from(PROJECTS)),
+        (PodGroup("0", draw(REQUESTS), pods, pods),),
+        pods,
+        now_s,
+        priority=draw(st.sampled_from((50, 60))),
+        preemptible=draw(st.sampled_from((True, True, False))),
+        max_runtime_s=draw(RUNS),
+    )
 
 
 def started_into_an_outage(cluster: Cluster, rules: OutageRules, places: list[Placement]) -> list[str]:
@@ -50,28 +62,36 @@ def started_into_an_outage(cluster: Cluster, rules: OutageRules, places: list[Pl
     for place in places:
         job = cluster.jobs[place.pod.workload]
         pod = job.pods[place.pod.group][place.pod.index]
-        node = cluster.node_at[place.node]
-        if rules.conflicts(job, [NodePlacement(pod, node, place.devices)]):
+        at = cluster.node_at[place.node]
+        if rules.conflicts(job, [NodePlacement(pod, at, place.devices)]):
             found.append(job.name)
     return found
 
 
-@examples(60)
-@given(worlds(), st.data())
-def test_nothing_is_started_into_an_outage(world: World, data: st.DataObject) -> None:
-    running = Running(world)
-    for _ in running.run():
-        pass
-    cluster, now_s = running.cluster, running.now_s
-    for node in [each for each in cluster.nodes if each is not None]:
-        reduce(cluster, NodeSet(replace(node, outages=data.draw(outages(node, now_s)))))
+@examples(200)
+@given(st.data())
+def test_nothing_is_started_into_an_outage(data: st.DataObject) -> None:
+    cluster, policy, now_s = Cluster(), Policy(), 0.0
+    nodes = [node(f"n{at}", data.draw(st.integers(1, 4))) for at in range(data.draw(st.integers(1, 2)))]
+    for each in nodes:
+        reduce(cluster, NodeSet(each))
+    reduce(cluster, QueuesSet(tuple(Queue(name, quota={"gpu": 3000}) for name in PROJECTS)))
+    for at in range(data.draw(st.integers(0, 5))):
+        reduce(cluster, WorkloadSubmitted(data.draw(workloads(f"old-{at}", now_s)), now_s))
+    for place in decide(cluster, policy, now_s, EngineCache()).binds:
+        reduce(cluster, PodAssigned(place, now_s))
+    now_s = 5000.0
+    for each in nodes:
+        reduce(cluster, NodeSet(replace(each, outages=data.draw(outages(each, now_s)))))
+    for at in range(data.draw(st.integers(1, 5))):
+        reduce(cluster, WorkloadSubmitted(data.draw(workloads(f"new-{at}", now_s)), now_s))
     cache = EngineCache()
-    plan: Plan = decide(cluster, world.policy, now_s, cache)
-    rules = OutageRules(cluster, world.policy, now_s)
+    plan = decide(cluster, policy, now_s, cache)
     moved = {eviction.pod.workload for eviction in plan.evictions if eviction.moves}
     nominated = [place for each in plan.nominations if each.workload not in moved for place in each.places]
+    rules = OutageRules(cluster, policy, now_s)
     assert started_into_an_outage(cluster, rules, [*plan.binds, *nominated]) == []
-    assert decide(cluster, world.policy, now_s, EngineCache(bounds=False)) == plan
-    fresh, kept = Capacity.of(cluster), cache.sync(cluster, world.policy)
+    assert decide(cluster, policy, now_s, EngineCache(bounds=False)) == plan
+    fresh, kept = Capacity.of(cluster), cache.sync(cluster, policy)
     assert np.array_equal(fresh.columns.share, kept.columns.share)
     assert np.array_equal(fresh.whole, kept.whole)

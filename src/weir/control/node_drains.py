@@ -1,6 +1,6 @@
 """Stops of workloads on nodes and devices that are drained, or go out of service for an outage.
 
-Work is told to stop so that its grace is over when the outage begins. Work whose longest run ends before
+Work gets notice so that its grace is over when the outage begins. Work whose longest run ends before
 that is left alone until the beginning. When an outage is over, it is removed from its node.
 """
 
@@ -104,7 +104,7 @@ class NodeDrains:
                     self._stop(job, f"{which} {_have(outage.devices)} {outage.sentence}", name, now_s)
 
     def _stops_s(self, job: Job, outage: Outage) -> float:
-        """Return the time at which a running workload is told to stop for an outage."""
+        """Return the time of the notice to a running workload for an outage."""
         longest_s = self._longest_run_s(job)
         if longest_s is not None and job.started_s is not None and job.started_s + longest_s <= outage.from_s:
             return outage.from_s

@@ -22,7 +22,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 LEAST_RUN_S = 600.0
-"""Time that preemptible work without a longest run has at least before it is told to stop."""
+"""Time that preemptible work without a longest run has at least before its notice."""
 
 
 @dataclass(frozen=True, slots=True)
