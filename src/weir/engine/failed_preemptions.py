@@ -32,7 +32,8 @@ class FailedPreemptions:
         candidate, job = rules.candidate, rules.job
         if job.is_running or job.stopped_for:
             return None
-        if self._allocator.placement.open_to(candidate) is not None:
+        placement = self._allocator.placement
+        if placement.open_to(candidate) is not None or (placement.outages and placement.outages.barring(job)):
             return None
         orders, scattered = tuple(group.order for group in job.spec.groups), None
         if job.topology is not None:
