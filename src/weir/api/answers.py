@@ -103,6 +103,8 @@ class WorkloadDetail(WorkloadRow):
     env: dict[str, str] | None = None  # the values only for its user and administrators
     secrets: dict[str, str] | None = None  # names of the project's secrets, by variable
     directory: str | None = None
+    image: str | None = None  # of the container its command runs in; None: it runs as a process
+    pull: str | None = None
     pod_cpu: float | None = None  # cores that each pod of the first group asks for; None: none stated
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None

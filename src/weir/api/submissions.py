@@ -1,6 +1,6 @@
 """Requests to a pool, with the fields of scenario files."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -9,6 +9,8 @@ from weir.api.short_forms import gathered, words_of
 from weir.scenario_io.scalars import Name, Span, WorkloadPriority
 from weir.scenario_io.specs import Count, Entry, PodsEntry, TopologyRequestEntry
 
+Pull = Literal["missing", "always", "never"]
+ContainerRuntime = Literal["podman", "docker"]
 Word = Annotated[str, Field(max_length=131_072)]
 
 
@@ -33,6 +35,9 @@ class Submission(Entry):
     env: dict[str, Word] = Field(default={})
     secrets: dict[str, Name] = Field(default={}, max_length=200)  # the project's, by variable
     directory: str | None = None
+    image: Annotated[str, Field(max_length=512)] | None = None
+    pull: Pull | None = None  # of the image, by default if it is missing
+    container_runtime: ContainerRuntime | None = None
     pods: list[PodsEntry] = Field(default=[PodsEntry()], min_length=1, max_length=64)
 
     @model_validator(mode="before")

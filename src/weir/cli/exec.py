@@ -66,6 +66,8 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
                 leader, ticks = record.leader, record.leader_ticks
                 _join(record.cgroups)
             environment, directory = _seen(leader, ticks)
+            if detail.image:
+                return _in_container(environment, command)
         except _NotHere as reason:
             print(f"weir: {reason}.", file=sys.stderr)
             return reason.code
@@ -76,6 +78,21 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     except OSError as error:
         print(f"weir: {command[0]} can't be run: {error.strerror}.", file=sys.stderr)
         return 1
+
+
+def _in_container(environment: dict[str, str], command: Sequence[str]) -> int:
+    """Run a command in the container of a pod; return its exit code.
+
+    Raises:
+        _NotHere: it can't be entered.
+    """
+    from weir.local.containers import enter
+
+    sys.stdout.flush()
+    try:
+        return enter.run(enter.first_process(environment), command)
+    except enter.NotEntered as reason:
+        raise _NotHere(str(reason)) from None
 
 
 def _kubectl(detail: "WorkloadDetail") -> str:

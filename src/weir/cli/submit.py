@@ -102,7 +102,8 @@ def _submit(
     follow: bool,
     output: str,
 ) -> int:
-    inherited = INHERITED if environment.inherit and pool.address.is_loopback else ()
+    in_container = "image" in words or body.get("image") is not None  # it finds its programs in its image
+    inherited = INHERITED if environment.inherit and pool.address.is_loopback and not in_container else ()
     own = {key: os.environ[key] for key in inherited if key in os.environ}
     env = {**own, **body.pop("env", {}), **variables(environment.env)}
     if env:
@@ -199,5 +200,6 @@ def in_options(text: str) -> str:
 
     text = re.sub(r"\bpods\[0\]\.(\w+)", option, text)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
+    keys += "|image|pull|container_runtime"
     keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
     return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, text)

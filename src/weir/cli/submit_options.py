@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 _KEYS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
-_READ_APART = ("elastic", "topology", "env", "secret", "inherit", "image", "namespace")
+_READ_APART = ("elastic", "topology", "env", "secret", "inherit", "namespace")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 
@@ -86,7 +86,11 @@ class PlacementOptions:
     topology: str | None = None
     """Topology level to keep all pods in: NAME:required=LEVEL or NAME:preferred=LEVEL."""
     image: str | None = None
-    """On a cluster: container image of the pods."""
+    """Container image that the command runs in, such as docker.io/library/python:3.13."""
+    pull: Literal["missing", "always", "never"] | None = None
+    """Whether the image is fetched: if it is missing (the default), always or never."""
+    container_runtime: Literal["podman", "docker"] | None = None
+    """Program that runs the container; podman by default."""
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None
     """On a cluster: namespace of the Job; the project's namespace if it has only one."""
 

@@ -336,8 +336,8 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         facts.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
     if detail.command is not None:
         facts.append(("Command", shlex.join(detail.command)))
-    if detail.directory:
-        facts.append(("Directory", detail.directory))
+    places = (("Image", detail.image), ("Directory", detail.directory))
+    facts += [(label, value) for label, value in places if value]
     if detail.secrets:
         secrets = ", ".join(f"{key} from {name}" for key, name in detail.secrets.items())
         facts.append(("Secrets", secrets))

@@ -5,7 +5,7 @@ they were written.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from pydantic import ValidationError
 
@@ -41,6 +41,9 @@ class SubmissionFields(TypedDict, total=False):
     env: Mapping[str, str]
     secrets: Mapping[str, str]
     directory: str | None
+    image: str | None
+    pull: Literal["missing", "always", "never"] | None
+    container_runtime: Literal["podman", "docker"] | None
     min_pods: int | None
     pods: Sequence[Mapping[str, Any]]
     workers: int

@@ -31,6 +31,15 @@ class JournalFailed(OSError):
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """Container that a workload's commands run in."""
+
+    image: str
+    pull: str = "missing"  # missing, always or never
+    runtime: str = "podman"
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """Command, environment and limits of a workload's processes, the same for every pod."""
 
@@ -40,6 +49,7 @@ class LaunchSpec:
     directory: str = ""  # where it runs; the home of the pool where empty
     grace_s: float = 30.0
     secrets: tuple[tuple[str, str], ...] = ()  # variables, each with the secret its value comes from
+    container: ContainerSpec | None = None  # None: its commands run as processes of the machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ from weir.local.job_files import UnreadableFile, open_file
 from weir.local.pod_records import SAVED, JobMessage, TimeBounds, parse_message
 
 SOCKET = "notes.sock"
+WAKEUPS = "wakeup"
+"""Directory of the home with a second name of the socket."""
+_ENTER = 0o711
 _NAME = re.compile(rb"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}")
 _READ_MOST = 1 << 18
 _LINE_MOST = 1 << 16
@@ -67,6 +70,24 @@ def _latest(lines: list[bytes]) -> list[bytes]:
     return [line for line in (*saved, *lines[-_LINES_MOST:]) if line and len(line) <= _LINE_MOST]
 
 
+def _link_for_containers(home: int) -> None:
+    """Give the socket a second name in a directory of its own: containers get that, and nothing else here.
+
+    The directory stays when the socket is made again, so that it is the new one in running containers too.
+    """
+    with suppress(OSError):
+        with suppress(FileExistsError):
+            os.mkdir(WAKEUPS, _ENTER, dir_fd=home)
+        place = os.open(WAKEUPS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=home)
+        try:
+            os.fchmod(place, _ENTER)
+            with suppress(FileNotFoundError):
+                os.unlink(SOCKET, dir_fd=place)
+            os.link(SOCKET, SOCKET, src_dir_fd=home, dst_dir_fd=place)
+        finally:
+            os.close(place)
+
+
 class WakeupSocket:
     """Socket on which jobs announce new messages."""
 
@@ -80,6 +101,7 @@ class WakeupSocket:
         )  # names of sockets are short; paths of homes may be long
         try:
             self._socket.bind(f"/proc/self/fd/{place}/{SOCKET}")
+            _link_for_containers(place)
             if shared:
                 os.chmod(SOCKET, 0o622, dir_fd=place)  # noqa: S103 - jobs of all users announce messages
         finally:

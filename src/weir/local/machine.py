@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.local import cgroups
+from weir.local.containers.cdi import DeviceSpecifications
 from weir.local.devices import Device, Nvml, nvml_driver, virtual_gpus
 from weir.local.environment import VisibleDevices
 from weir.local.node.orders import Limits
@@ -41,6 +42,8 @@ class Machine:
     hard_cpu: bool = False
     umask: int = 0o022
     pids_most: int = PIDS_MOST
+    device_specifications: DeviceSpecifications = field(default_factory=DeviceSpecifications)
+    image_stores: tuple[str, ...] = ()  # of the machine, which containers only read
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     @property

@@ -3,12 +3,16 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
+from weir.control.journal import LaunchSpec
 from weir.control.port import StartPod
 from weir.local import pod_files, pod_records
 from weir.local.cgroups import Words
-from weir.local.environment import GangRank, PodIdentity, environment, user_environment
-from weir.local.job_messages import SOCKET
+from weir.local.containers import launch as container_launch
+from weir.local.containers.cdi import DevicesNotOffered
+from weir.local.environment import GangRank, PodIdentity, VisibleDevices, environment, user_environment
+from weir.local.job_messages import SOCKET, WAKEUPS
 from weir.local.machine import Machine
 from weir.local.orphan_cleanup import conclude_start
 from weir.local.pod_processes import PodProcesses
@@ -45,6 +49,13 @@ def start_spec(
     )
     inherited = user_environment(spec.user, machine.environment) if home.shared else machine.environment
     sight = machine.sight(group.request, effect.place.devices)
+    directory = launch.directory or (inherited.get("HOME", "/") if home.shared else str(home.path))
+    command: Sequence[str] = launch.command
+    if launch.container is None:
+        variables = environment(inherited, launch.environment, who, gang_rank, sight)
+    else:
+        command = container_launch.command_of(launch.container, launch.command)
+        variables = _in_container(home, machine, launch, directory, who, gang_rank, sight)
     return {
         "pod": [pod.workload, pod.group, pod.index],
         "start": effect.start,
@@ -54,14 +65,55 @@ def start_spec(
         "boot_s": boot_s,  # the same moment on the boot clock: later times of the pod are counted from it
         "boot": pod_files.boot(),
         "seat": [gang_rank.rank, gang_rank.world, gang_rank.port],
-        "command": launch.command,
-        "directory": launch.directory or (inherited.get("HOME", "/") if home.shared else str(home.path)),
+        "command": command,
+        "directory": directory,
         "grace_s": launch.grace_s,
         "log_most": log_most,
         "umask": machine.umask,
-        "environment": environment(inherited, launch.environment, who, gang_rank, sight),
+        "environment": variables,
         "cgroups": machine.groups_of(pod_id, group.request),
     }
+
+
+def _in_container(
+    home: StateDir,
+    machine: Machine,
+    launch: LaunchSpec,
+    directory: str,
+    who: PodIdentity,
+    gang_rank: GangRank,
+    sight: VisibleDevices,
+) -> dict[str, str]:
+    """Return the environment of the leader of a pod in a container."""
+    assert launch.container is not None
+    wakeups = f"{home.path}/{WAKEUPS}"
+    held = [machine.devices[at] for at in sight.devices]
+    devices, problem = [], ""
+    try:
+        devices = machine.device_specifications.of(held, virtual=machine.virtual)
+    except DevicesNotOffered as refusal:
+        problem = str(refusal)
+    if not machine.virtual:  # in the container they are counted from 0
+        sight = replace(sight, names=tuple(device.uuid for device in held))
+    inside = environment(
+        container_launch.host_variables(machine.environment),
+        launch.environment,
+        replace(who, notes=f"{wakeups}/{SOCKET}"),
+        gang_rank,
+        sight,
+    )
+    if "PATH" not in dict(launch.environment):
+        del inside["PATH"]  # the image has its own
+    return container_launch.environment_of(
+        launch.container,
+        inside,
+        [name for name, _ in launch.secrets],
+        directory=directory,
+        shared_directories=[who.directory, who.checkpoints, wakeups],
+        devices=devices,
+        stores=machine.image_stores,
+        problem=problem,
+    )
 
 
 def write_start_spec(

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from weir.local import cgroups, job_files, pod_files, pod_records
+from weir.local.containers import leftovers
 from weir.local.job_files import UnreadableFile
 from weir.local.node import start_files
 from weir.local.node.leader import Leader, NotStarted
@@ -146,6 +147,7 @@ class Supervisor:
         self._output.look(last=True)
         for cgroup in self._cgroups:
             cgroup.remove()
+        leftovers.remove(self._own)
 
     def ended(self) -> dict[str, object]:
         """Return the record of the outcome."""

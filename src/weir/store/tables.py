@@ -113,6 +113,7 @@ submissions = Table(
     Column("grace_s", Double, nullable=False),
     Column("asked", Text, nullable=False),
     Column("secrets", Text, nullable=False, server_default="{}"),
+    Column("container", Text, nullable=False, server_default="{}"),
 )
 
 tokens = Table(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
@@ -264,6 +264,7 @@ def _submission_row(record: WorkloadRecord, asked: Mapping[str, object]) -> dict
         "grace_s": launch.grace_s,
         "asked": as_json(asked),
         "secrets": as_json(dict(launch.secrets)),
+        "container": as_json({} if launch.container is None else asdict(launch.container)),
     }
 
 

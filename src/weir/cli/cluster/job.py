@@ -38,6 +38,8 @@ def job_of(
         )
     if submission.secrets:
         raise wrong("secrets: a Job takes Secrets of its namespace; write one in its pods' env, and apply it")
+    if submission.pull is not None or submission.container_runtime is not None:
+        raise wrong("pull, container_runtime: the nodes of a cluster have their own; leave them out")
     if submission.idle_limit is not None:
         raise wrong("idle_limit: what GPUs do isn't measured on a cluster; leave it out")
     pods = submission.pods[0]

@@ -182,18 +182,19 @@ class ClusterQueries:
 
     async def submit(self, body: bytes) -> WorkloadDetail:
         """Create a Job."""
-        if not self._image:
-            raise wrong("no image is named: write --image IMAGE, what the pods run")
         words = msgspec.json.decode(body)
         try:
             submission = Submission.model_validate(words)
         except ValidationError as error:
             raise wrong(str(error)) from None
+        image = self._image or submission.image
+        if not image:
+            raise wrong("no image is named: write --image IMAGE, what the pods run")
         namespace = await self._lookup.namespace_of(submission.project)
         classes = await self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
         names = {each.value: each.metadata.name for each in classes}
         installed = await read_installation(self._api, self._home)
-        job = job_of(submission, words, self._image, names, installed)
+        job = job_of(submission, words, image, names, installed)
         created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
         return _queued(submission, namespace, created)
 

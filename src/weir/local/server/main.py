@@ -32,6 +32,7 @@ from weir.local.server.app import create_app
 from weir.local.server.audit import AuditLog
 from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.connections import BoundedConfig, Connections, reserve_descriptors
+from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.event_stream import EventStream
 from weir.local.server.machine_socket import SocketNotAvailable
 from weir.local.server.pool import PoolService
@@ -189,6 +190,10 @@ def _open_pool(
         store, machine.node, policy, stream, home=home, clock=clock, limits=limits, accounts=accounts
     )
     pool.device_rules = "" if node is None else node.devices
+    rules = limits.containers
+    machine = replace(machine, image_stores=tuple(rules.stores))
+    real = machine.nvml is not None
+    pool.containers = ContainerChecks(rules, machine.device_specifications, needs_devices=real)
     pool.hides_others = settings.hides_others
     pool.prices = settings.prices
     backend = LocalBackend(

@@ -24,6 +24,7 @@ from weir.local.server import submissions
 from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.authorization import Action, Person, require
 from weir.local.server.cancellations import Cancellations
+from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.control_hooks import PoolControlHooks
 from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
@@ -91,6 +92,7 @@ class PoolService(PoolState):
         self.limits = ServerLimits() if limits is None else limits
         self.accounts = accounts
         self.workers = Workers()
+        self.containers = ContainerChecks()
         self.prices = GpuPrices()
         self.device_rules = ""  # means of the kernel that holds GPUs apart; empty: there is none
         self.hides_others = False  # hide names of others' work, and usage by person, from members
@@ -222,6 +224,7 @@ class PoolService(PoolState):
                 rules=self.policy.life,
                 directory_exists=directory_exists,
                 home=home,
+                containers=self.containers,
             )
             made = await self.workers.parse(size, check)
             try:

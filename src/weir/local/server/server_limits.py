@@ -1,12 +1,31 @@
 """The limits of the server: what one request, one person and all of them together may use."""
 
 from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from weir.scenario_io.document import read_document, text_of
 from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.source_map import Mistakes
+
+ImagePrefix = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[!-~]+$")]
+ImageStore = Annotated[str, Field(max_length=4096, pattern=r"^/[^,\x00-\x1f]*$")]
+
+
+class ContainerRules(BaseModel):
+    """Rules for containers. `images`: prefixes of allowed images, such as registry.example/team; empty: all.
+
+    A project in `projects` has prefixes of its own in place of `images`. `stores`: directories with images
+    for everyone, in the form of a Podman store.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    runtimes: list[Literal["podman"]] = Field(default=["podman"], max_length=2)
+    images: list[ImagePrefix] = Field(default=[], max_length=1000)
+    projects: dict[str, list[ImagePrefix]] = Field(default={}, max_length=1000)
+    stores: list[ImageStore] = Field(default=[], max_length=16)
 
 
 class ServerLimits(BaseModel):
@@ -38,6 +57,9 @@ class ServerLimits(BaseModel):
     # All together
     streams_max: int = Field(256, ge=1, le=10_000)
     log_repeats_max: int = Field(20, ge=1, le=1_000_000)
+
+    # Containers
+    containers: ContainerRules = ContainerRules()
 
 
 def read_limits(path: Path | str) -> ServerLimits:

@@ -14,6 +14,7 @@ from weir.api.submissions import Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.admission import check_priority, check_size
 from weir.local.server.authorization import Person
+from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.person_limits import check_run_time, limited_workload
 from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
@@ -53,6 +54,7 @@ def check_submission(
     rules: LifecyclePolicy | None = None,
     directory_exists: bool | None = True,
     home: str | None = None,
+    containers: ContainerChecks | None = None,
 ) -> WorkloadRecord:
     """Check a submission and return the workload to queue, which has no number yet.
 
@@ -64,6 +66,7 @@ def check_submission(
         rules: the policy's rules of time.
         directory_exists: None if the file system of the directory doesn't answer.
         home: the default directory; that of the server's account if None.
+        containers: checks of containers by the rules of the pool; the default rules if None.
 
     Raises:
         Refused: with everything that is wrong with it.
@@ -81,6 +84,7 @@ def check_submission(
         check_time_limits(submission, queue, rules, fields)
         check_run_time(submission, queue, person.user, fields)
     _check_words(submission, fields)
+    container = (containers or ContainerChecks()).container_of(submission, fields)
     if submission.directory is not None:
         _check_directory(submission.directory, directory_exists, fields)
     written = _written(submission, submission.name or _made_name(submission))
@@ -100,6 +104,7 @@ def check_submission(
         directory=submission.directory or home or str(Path.home()),
         grace_s=GRACE_S if submission.grace is None else submission.grace,
         secrets=tuple(sorted(submission.secrets.items())),
+        container=container,
     )
     return WorkloadRecord(workload, launch, now_s, devices=requested_devices(workload, inventory.nodes))
 

@@ -1,0 +1,111 @@
+"""Entry of a command into the namespaces of a running container, for `weir exec`.
+
+The kernel lets a user enter namespaces of their own containers and no others. The command has no
+capabilities and gains no privileges there, as the container's own processes.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from weir.local.containers import leftovers
+
+_NEW_MOUNTS, _NEW_USERS, _NEW_PIDS = 0x0002_0000, 0x1000_0000, 0x2000_0000
+_DROP_FROM_BOUNDS, _NO_NEW_PRIVILEGES, _CAPABILITIES_MOST = 24, 38, 64
+_NOT_FOUND, _NOT_RUNNABLE = 127, 126
+_PID_BYTES_MOST = 20
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NotEntered(Exception):
+    """The container can't be entered; the text says why."""
+
+
+def first_process(environment: Mapping[str, str]) -> int:
+    """Return the first process of the container of a pod, whose leader has this environment.
+
+    Raises:
+        NotEntered: the container doesn't run yet, or is over.
+    """
+    directory = environment.get("WEIR_POD_DIRECTORY", "")
+    try:
+        with open(f"{directory}/{leftovers.DIRECTORY}/{leftovers.PID}", "rb") as file:
+            pid = int(file.read(_PID_BYTES_MOST))
+        own = environment_of(pid).get("WEIR_POD_ID")
+    except (OSError, ValueError):
+        raise NotEntered("its container doesn't run: it may still get its image") from None
+    if pid <= 1 or own != environment.get("WEIR_POD_ID"):
+        raise NotEntered("its container is over")
+    return pid
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with.
+
+    Raises:
+        OSError: it is gone, or belongs to someone else.
+    """
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        text = file.read().decode("utf-8", "surrogateescape")
+    return dict(each.split("=", 1) for each in text.split("\0") if "=" in each)
+
+
+def run(pid: int, command: Sequence[str]) -> int:
+    """Run a command in the namespaces of a container's first process; return its exit code.
+
+    Raises:
+        NotEntered: they can't be entered.
+    """
+    try:
+        environment = environment_of(pid)
+        kinds = (("user", _NEW_USERS), ("pid", _NEW_PIDS), ("mnt", _NEW_MOUNTS))
+        spaces = [
+            (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds
+        ]
+        directory = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_CLOEXEC)
+    except OSError as failure:
+        raise NotEntered(f"its container can't be entered: {failure.strerror}") from None
+    environment |= {name: os.environ[name] for name in ("TERM",) if name in os.environ}
+    child = os.fork()  # a process with threads can't change its user namespace
+    if child == 0:
+        os._exit(_in_namespaces(spaces, directory, command, environment))
+    return _code_of(child)
+
+
+def _in_namespaces(
+    spaces: Sequence[tuple[int, int]], directory: int, command: Sequence[str], environment: Mapping[str, str]
+) -> int:
+    for space, kind in spaces:
+        if _libc.setns(space, kind) < 0:
+            os.write(
+                2, f"weir: its container can't be entered: {os.strerror(ctypes.get_errno())}.\n".encode()
+            )
+            return _NOT_RUNNABLE
+    child = os.fork()  # the first process of ours in the namespace of process ids
+    if child:
+        return _code_of(child)
+    try:
+        os.fchdir(directory)
+        for capability in range(_CAPABILITIES_MOST):
+            _libc.prctl(_DROP_FROM_BOUNDS, capability, 0, 0, 0)
+        _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        os.execvpe(command[0], list(command), dict(environment))  # noqa: S606 - that is what was asked for
+    except FileNotFoundError:
+        os.write(2, f"weir: {command[0]} isn't in the container.\n".encode(errors="replace"))
+        os._exit(_NOT_FOUND)
+    except OSError as failure:
+        os.write(2, f"weir: {command[0]} can't be run: {failure.strerror}.\n".encode(errors="replace"))
+    os._exit(_NOT_RUNNABLE)
+
+
+def _code_of(child: int) -> int:
+    """Wait for a child, which gets the signals of the terminal; return its exit code."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    status = 0
+    with suppress(ChildProcessError):
+        _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code

@@ -1,0 +1,71 @@
+"""Files of a container in its pod's own directory, which are of no use once the pod is over.
+
+Standard library only, and little of it: supervisors delete them.
+"""
+
+import os
+from contextlib import suppress
+
+DIRECTORY = "container"
+PID = "pid"
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove(own: int) -> None:
+    """Delete the files of a container from the open directory of its pod, as far as that is allowed."""
+    try:
+        os.stat(DIRECTORY, dir_fd=own, follow_symlinks=False)
+    except OSError:
+        return
+    _remove(own, DIRECTORY)
+
+
+def _remove(above: int, name: str) -> None:
+    """Delete a directory with everything in it; the stack is explicit, since containers nest as they like."""
+    stack: list[tuple[int, str, list[str]]] = []
+    entered = _entered(above, name)
+    if entered is None:
+        return
+    stack.append((entered, name, _names(entered)))
+    while stack:
+        directory, own_name, left = stack[-1]
+        if left:
+            each = left.pop()
+            with suppress(OSError):
+                os.unlink(each, dir_fd=directory)
+                continue
+            inner = _entered(directory, each) if len(stack) < _DEPTH_MOST else None
+            if inner is not None:
+                stack.append((inner, each, _names(inner)))
+            continue
+        stack.pop()
+        os.close(directory)
+        with suppress(OSError):
+            os.rmdir(own_name, dir_fd=stack[-1][0] if stack else above)
+
+
+_DEPTH_MOST = 512
+"""Deeper directories stay: each level costs a file descriptor."""
+
+
+def _entered(above: int, name: str) -> int | None:
+    """Open a directory, with the rights to empty it; None if it can't be opened."""
+    for _ in range(2):
+        with suppress(OSError):
+            return _with_rights(os.open(name, _OPEN, dir_fd=above))
+        with suppress(OSError):
+            os.chmod(name, 0o700, dir_fd=above)  # the work directory of a file system has no rights
+    return None
+
+
+def _with_rights(directory: int) -> int:
+    with suppress(OSError):
+        os.fchmod(directory, 0o700)
+    return directory
+
+
+def _names(directory: int) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []

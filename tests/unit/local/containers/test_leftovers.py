@@ -1,0 +1,64 @@
+"""Files of a container that are deleted once its pod is over."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from weir.local.containers import leftovers
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    (tmp_path / "container").mkdir()
+    return tmp_path
+
+
+def _remove(own: Path) -> None:
+    directory = os.open(own, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        leftovers.remove(directory)
+    finally:
+        os.close(directory)
+
+
+def test_everything_is_deleted_and_links_are_not_followed(
+    own: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "kept").touch()
+    (own / "container" / "link").symlink_to(other)
+    deep = own / "container" / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    os.mkfifo(deep / "fifo")
+    (own / "container" / "a").chmod(0)
+    (own / "log").touch()
+    _remove(own)
+    assert [path.name for path in own.iterdir()] == ["log"]
+    assert (other / "kept").exists()
+
+
+def test_link_in_the_place_of_the_directory_is_not_followed(
+    own: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "kept").touch()
+    (own / "container").rmdir()
+    (own / "container").symlink_to(other)
+    _remove(own)
+    assert (other / "kept").exists()
+    _remove(other)  # it has none
+
+
+def test_directories_nested_deeper_than_any_limit_end_the_deletion(own: Path) -> None:
+    at = os.open(own / "container", os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(600):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    for _ in range(2):
+        _remove(own)
+    assert (own / "container").exists()

@@ -1,0 +1,198 @@
+"""Containers of a pool for several users, with Podman and an image made on the spot."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .conftest import People
+from .shared_pool import SharedPool, until
+from .tiny_image import docker_archive, require_podman
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _podman() -> None:
+    require_podman()
+
+
+@pytest.fixture(scope="module")
+def image(places: Path) -> str:
+    return docker_archive(places / "tiny.tar")
+
+
+def test_container_runs_the_command_and_its_exit_code_counts(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[0]
+    words = "id; echo of the image: $OF_IMAGE; cat /etc/owned-by-another; exit 7"
+    pool.submit(user, "in-container", "sh", "-c", words, image=image, gpus=0, retries=0)
+    row = pool.wait("in-container", "failed", "succeeded")
+    log = pool.log("in-container")
+    assert row["exit_code"] == 7, log
+    assert "of the image: yes" in log
+    assert "kept" in log
+    assert row["image"] == image
+
+
+def test_exec_enters_the_container(pool: SharedPool, unix_users: People, image: str) -> None:
+    user = unix_users[0]
+    pool.submit(user, "entered", "sh", "-c", "echo ready; exec sleep 1000", image=image, gpus=0)
+    until(lambda: "ready" in pool.log("entered"))
+    done = pool.weir(
+        user, "exec", "entered", "--", "sh", "-c", "echo $OF_IMAGE $WEIR_WORKLOAD; id -u; exit 9"
+    )
+    assert (done.returncode, done.stdout.split()) == (9, ["yes", "entered", "0"]), done.stderr
+    assert pool.weir(unix_users[1], "exec", "entered", "--", "id").returncode != 0
+    assert pool.weir(user, "exec", "entered", "--", "no-such-program").returncode == 127
+    pool.ask(user, "POST", "/api/v1/workloads/entered/stop")
+    pool.wait("entered", "stopped")
+
+
+SAVE = """
+trap 'echo state > $WEIR_CHECKPOINT_DIR/saved-$RANK; echo noticed; exit 0' TERM
+if [ -e $WEIR_CHECKPOINT_DIR/saved-$RANK ]; then echo resumed from $(cat $WEIR_CHECKPOINT_DIR/saved-$RANK); exit 0; fi
+echo rank $RANK of $WORLD_SIZE meets at $MASTER_ADDR:$MASTER_PORT
+while :; do sleep 0.1; done
+"""
+
+
+def test_gang_is_stopped_with_notice_and_resumes_from_its_checkpoint(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[1]
+    pool.submit(user, "gang", "sh", "-c", SAVE, image=image, pods=2)
+    until(lambda: sum("meets at" in path.read_text() for path in pool.logs("gang")) == 2)
+    assert pool.ask(user, "POST", "/api/v1/workloads/gang/suspend")[0] == 200
+    pool.wait("gang", "pending")
+    assert pool.ask(user, "POST", "/api/v1/workloads/gang/resume")[0] == 200
+    pool.wait("gang", "succeeded")
+    text = "".join(path.read_text() for path in pool.logs("gang"))
+    assert text.count("noticed") == 2
+    assert text.count("resumed from state") == 2
+    saved = list((pool.home / "checkpoints" / str(pool.row("gang")["uid"])).iterdir())
+    assert {path.stat().st_uid for path in saved} == {user.pw_uid}
+
+
+def test_container_that_ignores_its_notice_is_killed_and_leaves_nothing(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[2]
+    command = "trap '' TERM; echo ready; (sleep 1001 &) ; while :; do sleep 1002; done"
+    pool.submit(user, "deaf", "sh", "-c", command, image=image, gpus=0, grace=0.3)
+    until(lambda: "ready" in pool.log("deaf"))
+    assert _processes_of(user.pw_uid)
+    pool.ask(user, "POST", "/api/v1/workloads/deaf/stop")
+    pool.wait("deaf", "stopped")
+    until(lambda: not _processes_of(user.pw_uid))
+    own = pool.logs("deaf")[0].parent
+    assert sorted(path.name for path in own.iterdir()) == ["log", "notes.jsonl", "stop.json"]
+
+
+def test_container_stays_in_the_control_groups_of_its_pod(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    command = ["sh", "-c", "cat /proc/self/cgroup; exec dd if=/dev/zero of=/dev/null bs=500M count=1"]
+    pods = [{"gpus": 0, "cpu": "100m", "memory": "100Mi"}]
+    body = {"project": "default", "name": "eater", "command": command, "image": image, "pods": pods}
+    assert pool.ask(unix_users[0], "POST", "/api/v1/workloads", body)[0] == 201
+    row = pool.wait("eater", "failed", "succeeded")
+    assert row["status"] == "failed", pool.log("eater")
+    assert "100Mi" in str(row), row
+
+
+def test_container_reaches_neither_other_files_nor_other_processes(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user, other = unix_users[0], unix_users[1]
+    paths = [other.pw_dir, "/home", "/etc/shadow", f"{pool.home}/pods", f"{pool.home}/secrets"]
+    paths += [
+        str(pool.home / name) for name in ("jobs/1", "server.json", "weir.db", "notes.sock", "weir.sock")
+    ]
+    paths += [str(pool.socket), f"/proc/{pool.server_pid}/environ", "/dev/sda", "/dev/vda", "/dev/mem"]
+    checks = "; ".join(f"[ -e {path} ] && echo reaches {path}" for path in paths)
+    words = "touch /proc/sys/kernel/hostname && echo writes"
+    pool.submit(user, "curious", "sh", "-c", f"cd /; {words}; {checks}; echo over", image=image, gpus=0)
+    pool.wait("curious", "failed", "succeeded")
+    log = pool.log("curious")
+    assert "over" in log
+    reached = [line for line in log.splitlines() if line.startswith("reaches")]
+    assert reached == ["reaches /home"] or reached == [], log  # the directory above its own home
+    assert "writes" not in log.replace("reaches", "")
+
+
+def test_gpu_comes_by_its_specification_and_no_other(
+    pool: SharedPool, unix_users: People, image: str, gpu_files: list[Path]
+) -> None:
+    directory = Path("/etc/cdi")
+    if directory.exists() and any(directory.iterdir()):
+        pytest.skip("this machine has specifications of its own in /etc/cdi")
+    made = not directory.exists()
+    directory.mkdir(exist_ok=True)
+    specification = directory / "weir-test.json"
+    devices = [
+        {"name": f"virtual-{at}", "containerEdits": {"deviceNodes": [{"path": str(path)}]}}
+        for at, path in enumerate(gpu_files)
+    ]
+    try:
+        specification.write_text(
+            json.dumps({"cdiVersion": "0.3.0", "kind": "nvidia.com/gpu", "devices": devices})
+        )
+        checks = "".join(
+            f"if head -c 1 {path} > /dev/null; then echo opens {path}; fi; " for path in gpu_files
+        )
+        pool.submit(unix_users[0], "on-gpu", "sh", "-c", f"cd /; {checks} echo $WEIR_DEVICES", image=image)
+        pool.wait("on-gpu", "failed", "succeeded")
+        log = pool.log("on-gpu")
+        device = int(log.split()[-1])
+        expected = [f"opens {gpu_files[device]}"] if device < len(gpu_files) else []
+        assert [line for line in log.splitlines() if line.startswith("opens")] == expected, log
+    finally:
+        specification.unlink(missing_ok=True)
+        if made:
+            directory.rmdir()
+
+
+def test_container_runs_on_after_a_kill_of_server_and_node(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[3]
+    words = "echo begun; while [ ! -e $WEIR_CHECKPOINT_DIR/go ]; do sleep 0.1; done; echo over"
+    pool.submit(user, "survivor", "sh", "-c", words, image=image, gpus=0)
+    pool.says("survivor", "begun")
+    pool.kill(node=True, server=True)
+    assert pool.row("survivor")["status"] == "running"
+    go = pool.home / "checkpoints" / str(pool.row("survivor")["uid"]) / "go"
+    go.touch()
+    pool.wait("survivor", "succeeded")
+    assert len(pool.logs("survivor")) == 1
+    assert "over" in pool.log("survivor")
+
+
+def test_container_ends_with_its_supervisor_and_starts_once_more(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[3]
+    words = "[ $WEIR_RESTARTS = 0 ] || exit 0; echo begun; exec sleep 1000"
+    pool.submit(user, "orphan", "sh", "-c", words, image=image, gpus=0)
+    pool.says("orphan", "begun")
+    os.kill(pool.running("orphan")["supervisor"], signal.SIGKILL)
+    pool.wait("orphan", "succeeded")
+    assert len(pool.logs("orphan")) == 2
+    until(lambda: not _processes_of(user.pw_uid))
+
+
+def _processes_of(uid: int) -> list[str]:
+    found = []
+    for path in Path("/proc").iterdir():
+        try:
+            if (
+                path.name.isdigit()
+                and path.stat().st_uid == uid
+                and "State:\tZ" not in (path / "status").read_text()
+            ):
+                found.append(path.name)
+        except OSError:
+            continue
+    return found
