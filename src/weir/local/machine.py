@@ -43,7 +43,6 @@ class Machine:
     umask: int = 0o022
     pids_most: int = PIDS_MOST
     device_specifications: DeviceSpecifications = field(default_factory=DeviceSpecifications)
-    image_stores: tuple[str, ...] = ()  # of the machine, which containers only read
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     @property

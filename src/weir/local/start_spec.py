@@ -111,7 +111,6 @@ def _in_container(
         directory=directory,
         shared_directories=[who.directory, who.checkpoints, wakeups],
         devices=devices,
-        stores=machine.image_stores,
         problem=problem,
     )
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from weir.cli.doctor import checks, command, gpu_reader, host_reader, service_reader
+from weir.cli.doctor.container_checks import container_gpus, container_runtime
 from weir.cli.doctor.facts import (
+    ContainerFacts,
     GpuFacts,
     GroupFacts,
     HomeFacts,
@@ -44,7 +46,10 @@ SERVICE = ServiceFacts(
     port_owner="weir",
 )
 MIA = UserHome(user="mia", path="/home/mia", file_system="ext4")
-GOOD = MachineFacts(gpus=GPUS, groups=GROUPS, host=HOST, home=HOME, service=SERVICE, people=(MIA,))
+PODMAN = ContainerFacts(podman=True, passes_signals_on=True, specified_gpus=3)
+GOOD = MachineFacts(
+    gpus=GPUS, groups=GROUPS, host=HOST, home=HOME, service=SERVICE, people=(MIA,), containers=PODMAN
+)
 
 CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
     (lambda: checks.gpu_driver(replace(GPUS, gpus=0, problem="mismatch")), "failure", "mismatch"),
@@ -102,6 +107,13 @@ CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
     (lambda: checks.port(replace(SERVICE, port_owner="")), "ok", "free"),
     (lambda: checks.program(replace(SERVICE, unsafe="/x is closed")), "failure", "/x is closed."),
     (lambda: checks.homes((replace(MIA, problem="timed out"),)), "failure", "file server"),
+    (lambda: container_runtime(ContainerFacts(), GROUPS), "ok", "isn't installed"),
+    (lambda: container_runtime(replace(PODMAN, missing=("crun",)), GROUPS), "failure", "crun is missing"),
+    (lambda: container_runtime(PODMAN, replace(GROUPS, kernel=(5, 4))), "failure", "5.13"),
+    (lambda: container_runtime(replace(PODMAN, namespace_problem="denied"), GROUPS), "failure", "(denied)"),
+    (lambda: container_runtime(replace(PODMAN, passes_signals_on=False), GROUPS), "warning", "catatonit"),
+    (lambda: container_gpus(replace(PODMAN, specified_gpus=0), GPUS), "warning", "nvidia-ctk cdi generate"),
+    (lambda: container_gpus(PODMAN, GpuFacts()), "ok", "none"),
     (lambda: checks.homes((replace(MIA, options="rw,sec=krb5p"),)), "warning", "ticket"),
     (
         lambda: checks.homes((replace(MIA, file_system="nfs4", problem="Permission denied"),) * 5),
@@ -114,7 +126,7 @@ CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
 def test_machine_as_it_should_be_has_no_complaint() -> None:
     found = checks.findings(GOOD)
     assert {each.severity for each in found} == {"ok"}
-    assert len({each.check for each in found}) == len(found) == 15
+    assert len({each.check for each in found}) == len(found) == 17
 
 
 @pytest.mark.parametrize(("check", "severity", "said"), CASES)
@@ -147,7 +159,7 @@ def test_exit_code_is_1_if_a_check_fails(
         assert [each["severity"] for each in found].count("failure") == code
         assert set(found[0]) == {"check", "severity", "text"}
     else:
-        assert f"15 checks: {code} failed" in said
+        assert f"17 checks: {code} failed" in said
 
 
 @pytest.mark.parametrize("as_user", [None, 65534])
@@ -172,7 +184,7 @@ def test_this_machine_is_checked_by_root_and_by_others(tmp_path: Path, as_user: 
         timeout=120,
     )
     found = json.loads(done.stdout)
-    assert len(found) == 15
+    assert len(found) == 17
     assert {each["severity"] for each in found} <= {"ok", "warning", "failure"}
     assert not list(tmp_path.iterdir()), "it changes nothing"
 

@@ -1,9 +1,8 @@
 """Checks of a machine: each is a function of facts, and returns one finding."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
+from weir.cli.doctor.container_checks import container_gpus, container_runtime
 from weir.cli.doctor.facts import (
     GpuFacts,
     GroupFacts,
@@ -13,9 +12,9 @@ from weir.cli.doctor.facts import (
     ServiceFacts,
     UserHome,
 )
+from weir.cli.doctor.findings import Finding
 from weir.cli.formatting import counted, size
 
-Severity = Literal["ok", "warning", "failure"]
 EVERYONE = 0o666
 DEVICE_RULE_KERNEL = (4, 15)
 SYSTEMD_MIN, SYSTEMD_DELEGATES = 240, 254
@@ -27,15 +26,6 @@ CLOCK_BACK_S = 60.0
 NETWORKED = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs")
 VOLATILE = ("tmpfs", "ramfs", "overlay")
 _NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Outcome of a check, with one sentence: what was found, what is needed, what to do."""
-
-    check: str
-    severity: Severity
-    text: str
 
 
 def gpu_driver(facts: GpuFacts) -> Finding:
@@ -342,6 +332,8 @@ def findings(facts: MachineFacts) -> list[Finding]:
         lambda: server(facts.service),
         lambda: port(facts.service),
         lambda: homes(facts.people),
+        lambda: container_runtime(facts.containers, facts.groups),
+        lambda: container_gpus(facts.containers, facts.gpus),
     )
     return [check() for check in checks]
 

@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from weir.cli.doctor.checks import Finding, Severity, findings
+from weir.cli.doctor.checks import findings
+from weir.cli.doctor.container_reader import container_facts
 from weir.cli.doctor.facts import MachineFacts
+from weir.cli.doctor.findings import Finding, Severity
 from weir.cli.doctor.gpu_reader import gpu_facts
 from weir.cli.doctor.host_reader import group_facts, home_facts, host_facts, people
 from weir.cli.doctor.service_reader import node_pid, service_facts
@@ -65,6 +67,7 @@ def read_facts(home: Path | None) -> MachineFacts:
         home=home_facts(place.absolute()),
         service=service_facts(host, settings, facts.systemd),
         people=people() if os.geteuid() == 0 else (),
+        containers=container_facts(),
     )
 
 

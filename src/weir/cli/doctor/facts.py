@@ -86,6 +86,20 @@ class ServiceFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFacts:
+    """The runtime of containers. `namespace_problem`: why users can't make a user namespace, or empty.
+
+    `specified_gpus`: number of names of GPUs in the specifications of the Container Device Interface.
+    """
+
+    podman: bool = False
+    missing: tuple[str, ...] = ()
+    passes_signals_on: bool = False
+    namespace_problem: str = ""
+    specified_gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserHome:
     """Home directory of a person. `problem` is why root can't look into it; empty if it can."""
 
@@ -106,3 +120,4 @@ class MachineFacts:
     home: HomeFacts
     service: ServiceFacts
     people: tuple[UserHome, ...] = ()
+    containers: ContainerFacts = ContainerFacts()

@@ -53,7 +53,6 @@ def environment_of(
     directory: str,
     shared_directories: Sequence[str],
     devices: Sequence[str],
-    stores: Sequence[str],
     problem: str,
 ) -> dict[str, str]:
     """Return the environment of the leader, for these variables of the container.
@@ -67,7 +66,6 @@ def environment_of(
         "directory": directory,
         "shared": list(shared_directories),
         "devices": list(devices),
-        "stores": list(stores),
         "pass": sorted({*kept, *secrets}),
         "set": {name: value for name, value in inside.items() if is_reserved(name)},
         "problem": problem,

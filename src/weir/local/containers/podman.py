@@ -22,7 +22,7 @@ events_logger = "none"
 lock_type = "file"
 runtime = "crun"
 """
-_INIT = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")
+INIT_PROGRAMS = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")
 """Programs that pass signals on: a first process without handlers never gets SIGTERM."""
 _LOGINS = (
     "/run/user/{uid}/containers/auth.json",
@@ -46,7 +46,6 @@ class Container(NamedTuple):
     directory: str
     shared: tuple[str, ...]
     devices: tuple[str, ...]
-    stores: tuple[str, ...]
     passed: tuple[str, ...]  # variables of this process that the container gets
     written: dict[str, str]  # variables that this process doesn't have
     problem: str
@@ -54,9 +53,7 @@ class Container(NamedTuple):
     @classmethod
     def of(cls, spec: dict[str, Any], command: Sequence[str]) -> "Container":
         """Return the container of a spec."""
-        shared, devices, stores, passed = (
-            tuple(map(str, spec[name])) for name in ("shared", "devices", "stores", "pass")
-        )
+        shared, devices, passed = (tuple(map(str, spec[name])) for name in ("shared", "devices", "pass"))
         return cls(
             image=str(spec["image"]),
             pull=str(spec["pull"]),
@@ -64,7 +61,6 @@ class Container(NamedTuple):
             directory=str(spec["directory"]),
             shared=shared,
             devices=devices,
-            stores=stores,
             passed=passed,
             written={str(name): str(value) for name, value in spec["set"].items()},
             problem=str(spec["problem"]),
@@ -91,17 +87,16 @@ def become(container: Container) -> NoReturn:
     _write(f"{place}/containers.conf", _CONF)
     os.environ.update(_own_variables(account, place))
     name = images.ensure(
-        [program, *_storage(f"{store}/storage", container.stores)],
+        [program, *_storage(f"{store}/storage")],
         container.image,
         container.pull,
         store,
     )
-    every = (f"{store}/storage", *container.stores)
     os.execv(  # noqa: S606 - no shell, and every value has its place
         program,
         [
             program,
-            *_storage(f"{place}/storage", every),
+            *_storage(f"{place}/storage", f"{store}/storage"),
             "run",
             *_options(container, place),
             name,
@@ -110,12 +105,11 @@ def become(container: Container) -> NoReturn:
     )
 
 
-def _storage(root: str, more: Sequence[str]) -> list[str]:
-    """Return the options for a storage, and for stores that are only read."""
-    options = [
-        "overlay.ignore_chown_errors=true",
-        *(f"additionalimagestore={each}" for each in more if os.path.isdir(each)),
-    ]
+def _storage(root: str, images_from: str = "") -> list[str]:
+    """Return the options for a storage, and for a store of images that is only read."""
+    options = ["overlay.ignore_chown_errors=true"]
+    if images_from:
+        options.append(f"additionalimagestore={images_from}")
     return [
         *("--root", root, "--runroot", f"{RUN}/run", "--tmpdir", f"{RUN}/libpod"),
         *("--storage-driver", "overlay", "--log-level", "error"),
@@ -124,7 +118,7 @@ def _storage(root: str, more: Sequence[str]) -> list[str]:
 
 
 def _options(container: Container, place: str) -> list[str]:
-    init = next((each for each in _INIT if os.path.exists(each)), None)
+    init = next((each for each in INIT_PROGRAMS if os.path.exists(each)), None)
     directory = _mounted(container.directory)
     shared = dict.fromkeys((*container.shared, *([directory] if directory else [])))
     written = [f"{name}={value}" for name, value in container.written.items()]

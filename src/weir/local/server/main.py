@@ -190,10 +190,8 @@ def _open_pool(
         store, machine.node, policy, stream, home=home, clock=clock, limits=limits, accounts=accounts
     )
     pool.device_rules = "" if node is None else node.devices
-    rules = limits.containers
-    machine = replace(machine, image_stores=tuple(rules.stores))
     real = machine.nvml is not None
-    pool.containers = ContainerChecks(rules, machine.device_specifications, needs_devices=real)
+    pool.containers = ContainerChecks(limits.containers, machine.device_specifications, needs_devices=real)
     pool.hides_others = settings.hides_others
     pool.prices = settings.prices
     backend = LocalBackend(

@@ -10,14 +10,12 @@ from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.source_map import Mistakes
 
 ImagePrefix = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[!-~]+$")]
-ImageStore = Annotated[str, Field(max_length=4096, pattern=r"^/[^,\x00-\x1f]*$")]
 
 
 class ContainerRules(BaseModel):
     """Rules for containers. `images`: prefixes of allowed images, such as registry.example/team; empty: all.
 
-    A project in `projects` has prefixes of its own in place of `images`. `stores`: directories with images
-    for everyone, in the form of a Podman store.
+    A project in `projects` has prefixes of its own in place of `images`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -25,7 +23,6 @@ class ContainerRules(BaseModel):
     runtimes: list[Literal["podman"]] = Field(default=["podman"], max_length=2)
     images: list[ImagePrefix] = Field(default=[], max_length=1000)
     projects: dict[str, list[ImagePrefix]] = Field(default={}, max_length=1000)
-    stores: list[ImageStore] = Field(default=[], max_length=16)
 
 
 class ServerLimits(BaseModel):
