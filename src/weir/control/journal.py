@@ -31,7 +31,7 @@ class JournalFailed(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerSpec:
+class ContainerLaunch:
     """Container that a workload's commands run in."""
 
     image: str
@@ -49,7 +49,7 @@ class LaunchSpec:
     directory: str = ""  # where it runs; the home of the pool where empty
     grace_s: float = 30.0
     secrets: tuple[tuple[str, str], ...] = ()  # variables, each with the secret its value comes from
-    container: ContainerSpec | None = None  # None: its commands run as processes of the machine
+    container: ContainerLaunch | None = None  # None: its commands run as processes of the machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 
-from weir.control.journal import ContainerSpec, Keepable, LaunchSpec, WorkloadRecord
+from weir.control.journal import ContainerLaunch, Keepable, LaunchSpec, WorkloadRecord
 from weir.control.port import (
     EndWorkload,
     LifecycleRule,
@@ -87,7 +87,7 @@ def launch_spec(row: Row[Any]) -> LaunchSpec:
         directory=row.directory,
         grace_s=row.grace_s,
         secrets=tuple(sorted(mapping_of(row.secrets).items())),
-        container=ContainerSpec(**container) if (container := mapping_of(row.container)) else None,
+        container=ContainerLaunch(**container) if (container := mapping_of(row.container)) else None,
     )
 
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 from weir.local.containers import podman, user_namespace
 from weir.local.containers.images import ImageNotAvailable
 from weir.local.containers.launch import SPEC
-from weir.local.containers.podman import Container, Refused
+from weir.local.containers.podman import ContainerRefused, ContainerStart
 
 NOT_STARTED = 125
 """Exit code of a container that couldn't be started, as the runtimes have it."""
@@ -23,8 +23,8 @@ def main() -> int:
     _, *command = sys.argv[1:]
     spec = json.loads(os.environ.pop(SPEC))
     try:
-        _begin(Container.of(spec, command))
-    except (Refused, ImageNotAvailable) as refusal:
+        _begin(ContainerStart.of(spec, command))
+    except (ContainerRefused, ImageNotAvailable) as refusal:
         print(
             f"weir: the container can't be started: {str(refusal).rstrip('.')}.", file=sys.stderr, flush=True
         )
@@ -36,21 +36,21 @@ def main() -> int:
     return NOT_STARTED
 
 
-def _begin(container: Container) -> NoReturn:
+def _begin(container: ContainerStart) -> NoReturn:
     """Become the runtime.
 
     Raises:
-        Refused, ImageNotAvailable, OSError: it can't be started.
+        ContainerRefused, ImageNotAvailable, OSError: it can't be started.
     """
     if container.problem:
-        raise Refused(container.problem)
+        raise ContainerRefused(container.problem)
     try:
         user_namespace.enter_own()
         user_namespace.mount_run_directory()
         user_namespace.hide_unused_groups()
     except OSError as failure:
         sentence = f"the kernel doesn't let users make a user namespace: {failure.strerror}"
-        raise Refused(f"{sentence}. `weir doctor` says how to allow it") from None
+        raise ContainerRefused(f"{sentence}. `weir doctor` says how to allow it") from None
     podman.become(container)
 
 

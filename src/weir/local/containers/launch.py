@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weir.control.journal import ContainerSpec
+    from weir.control.journal import ContainerLaunch
 
 SPEC = "WEIR_CONTAINER"
 """Variable of the leader: the container to run, as JSON."""
@@ -40,13 +40,13 @@ def host_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     return {name: inherited[name] for name in _OF_THE_HOST if name in inherited}
 
 
-def command_of(container: "ContainerSpec", command: Sequence[str]) -> list[str]:
+def command_of(container: "ContainerLaunch", command: Sequence[str]) -> list[str]:
     """Return the command of the leader."""
     return [sys.executable, "-I", "-m", "weir.local.containers.entry", container.runtime, *command]
 
 
 def environment_of(
-    container: "ContainerSpec",
+    container: "ContainerLaunch",
     inside: Mapping[str, str],
     secrets: Collection[str],
     *,

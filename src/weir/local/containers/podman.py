@@ -33,12 +33,12 @@ _OF_THE_IMAGE = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/r
 """Directories that a container has of its image."""
 
 
-class Refused(Exception):
+class ContainerRefused(Exception):
     """The container can't be started; the text says why."""
 
 
-class Container(NamedTuple):
-    """What to run."""
+class ContainerStart(NamedTuple):
+    """Container to start."""
 
     image: str
     pull: str
@@ -51,7 +51,7 @@ class Container(NamedTuple):
     problem: str
 
     @classmethod
-    def of(cls, spec: dict[str, Any], command: Sequence[str]) -> "Container":
+    def of(cls, spec: dict[str, Any], command: Sequence[str]) -> "ContainerStart":
         """Return the container of a spec."""
         shared, devices, passed = (tuple(map(str, spec[name])) for name in ("shared", "devices", "pass"))
         return cls(
@@ -67,16 +67,16 @@ class Container(NamedTuple):
         )
 
 
-def become(container: Container) -> NoReturn:
+def become(container: ContainerStart) -> NoReturn:
     """Get the image, and become Podman in this namespace.
 
     Raises:
-        Refused, ImageNotAvailable: it can't be started.
+        ContainerRefused, ImageNotAvailable: it can't be started.
         OSError: a directory can't be made, or the program can't be run.
     """
     program = shutil.which("podman", path=PATH)
     if program is None:
-        raise Refused("podman isn't installed on this machine")
+        raise ContainerRefused("podman isn't installed on this machine")
     own = os.environ["WEIR_POD_DIRECTORY"]
     account = pwd.getpwuid(_outer_uid())
     place = f"{own}/{leftovers.DIRECTORY}"
@@ -117,7 +117,7 @@ def _storage(root: str, images_from: str = "") -> list[str]:
     ]
 
 
-def _options(container: Container, place: str) -> list[str]:
+def _options(container: ContainerStart, place: str) -> list[str]:
     init = next((each for each in INIT_PROGRAMS if os.path.exists(each)), None)
     directory = _mounted(container.directory)
     shared = dict.fromkeys((*container.shared, *([directory] if directory else [])))
@@ -148,10 +148,12 @@ def _plain(path: str) -> str:
     """Return a path that can stand in an option.
 
     Raises:
-        Refused: it can't.
+        ContainerRefused: it can't.
     """
     if "," in path or not path.isprintable():
-        raise Refused(f"the directory {path!r} has a comma or a control character in its name: use another")
+        raise ContainerRefused(
+            f"the directory {path!r} has a comma or a control character in its name: use another"
+        )
     return path
 
 

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 
 from weir.api.submissions import Submission
-from weir.control.journal import ContainerSpec
+from weir.control.journal import ContainerLaunch
 from weir.local.containers.cdi import HOW, DeviceSpecifications
 from weir.local.containers.images import ARCHIVES
 from weir.local.containers.launch import PATH, is_reserved
@@ -40,7 +40,7 @@ class ContainerChecks:
         self._specifications = specifications or DeviceSpecifications()
         self._needs_devices = needs_devices
 
-    def container_of(self, submission: Submission, fields: FieldErrors) -> ContainerSpec | None:
+    def container_of(self, submission: Submission, fields: FieldErrors) -> ContainerLaunch | None:
         """Return the container of a submission; report everything that is wrong with it."""
         image = submission.image
         if image is None:
@@ -55,7 +55,7 @@ class ContainerChecks:
         self._check_image(image, submission.project, fields)
         self._check_devices(submission, fields)
         _check_variables(submission, fields)
-        return ContainerSpec(image, submission.pull or "missing", runtime)
+        return ContainerLaunch(image, submission.pull or "missing", runtime)
 
     def _check_runtime(self, runtime: str, fields: FieldErrors) -> None:
         if runtime == "docker":

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from weir.api.submissions import Submission
-from weir.control.journal import LaunchSpec, WorkloadRecord
+from weir.control.journal import ContainerLaunch, LaunchSpec, WorkloadRecord
 from weir.local.server.admission import check_priority, check_size
 from weir.local.server.authorization import Person
 from weir.local.server.container_checks import ContainerChecks
@@ -97,7 +97,12 @@ def check_submission(
     check_priority(workload, queue, person, fields)
     check_size(workload, inventory.nodes, fields)
     fields.refuse_if_any()
-    launch = LaunchSpec(
+    launch = _launch_of(submission, home, container)
+    return WorkloadRecord(workload, launch, now_s, devices=requested_devices(workload, inventory.nodes))
+
+
+def _launch_of(submission: Submission, home: str | None, container: ContainerLaunch | None) -> LaunchSpec:
+    return LaunchSpec(
         uid=0,
         command=tuple(submission.command),
         environment=tuple(sorted(submission.env.items())),
@@ -106,7 +111,6 @@ def check_submission(
         secrets=tuple(sorted(submission.secrets.items())),
         container=container,
     )
-    return WorkloadRecord(workload, launch, now_s, devices=requested_devices(workload, inventory.nodes))
 
 
 def _check_new_name(name: str | None, fields: FieldErrors) -> None:

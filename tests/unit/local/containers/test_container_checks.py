@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weir.api.submissions import Submission
-from weir.control.journal import ContainerSpec
+from weir.control.journal import ContainerLaunch
 from weir.local.containers.cdi import DevicesNotOffered, DeviceSpecifications
 from weir.local.containers.launch import is_reserved
 from weir.local.devices import Device, virtual_gpus
@@ -97,7 +97,7 @@ def _check(
     real_gpus: bool = False,
     places: tuple[str, ...] = (),
     **words: Any,
-) -> tuple[ContainerSpec | None, list[str]]:
+) -> tuple[ContainerLaunch | None, list[str]]:
     monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}" if has else None)
     fields = FieldErrors("The submission")
     submission = Submission.model_validate({"project": "vision", "command": ["true"], **words})
@@ -112,7 +112,7 @@ def _check(
 
 def test_container_of_a_submission(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, errors = _check(monkeypatch, image="ubuntu", pull="always", gpus=1)
-    assert (spec, errors) == (ContainerSpec("ubuntu", "always", "podman"), [])
+    assert (spec, errors) == (ContainerLaunch("ubuntu", "always", "podman"), [])
     assert _check(monkeypatch) == (None, [])
 
 
