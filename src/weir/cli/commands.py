@@ -137,6 +137,12 @@ TOPICS = (
                 "Print the manifests that install Weir in a cluster, or write its Helm charts.",
                 extra="kubernetes",
             ),
+            Command(
+                "import",
+                "weir.cli.import_queues:app",
+                "Convert the queues of KAI, Kueue or Run:ai to departments and projects.",
+                extra="kubernetes",
+            ),
         ),
     ),
     Topic(

@@ -1,0 +1,89 @@
+"""`weir import`: queues of other schedulers as departments and projects."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from weir.kubernetes.migrate.queue_objects import Conversion
+
+    Converter = Callable[[Iterable[Mapping[str, Any]]], Conversion]
+
+app = App(name="import", help="Convert the queues of another scheduler to departments and projects.")
+_FILES = Parameter(consume_multiple=True, negative=())
+
+
+@app.command(name="kai")
+def kai(*files: Annotated[Path, _FILES]) -> int:
+    """Convert the queues of KAI Scheduler; print the objects, and a ledger on standard error.
+
+    Parameters
+    ----------
+    files
+        Output of `kubectl get queues.scheduling.run.ai,podgroups.scheduling.run.ai -A -o yaml`; - is standard
+        input. Pod groups tell the namespaces of queues.
+    """
+    from weir.kubernetes.migrate.kai import convert
+
+    return _print(files, convert)
+
+
+@app.command(name="kueue")
+def kueue(
+    *files: Annotated[Path, _FILES],
+    devices: str | None = None,
+) -> int:
+    """Convert the queues of Kueue; print the objects, and a ledger on standard error.
+
+    Parameters
+    ----------
+    files
+        Output of `kubectl get clusterqueues,cohorts,localqueues -A -o yaml`; - is standard input.
+    devices
+        Resources that are GPUs, separated by commas; those of NVIDIA, AMD and Intel by default.
+    """
+    from weir.kubernetes.migrate.kueue import convert
+    from weir.kubernetes.translate.device_list import read_devices
+    from weir.kubernetes.translate.requests import DeviceResources
+
+    try:
+        resources = DeviceResources() if devices is None else read_devices(devices)
+    except ValueError as error:
+        print(f"weir: --devices: {error}.", file=sys.stderr)
+        return 2
+    return _print(files, lambda things: convert(things, resources.names))
+
+
+@app.command(name="runai")
+def runai(*files: Annotated[Path, _FILES]) -> int:
+    """Convert the projects of Run:ai; print the objects, and a ledger on standard error.
+
+    Parameters
+    ----------
+    files
+        Answers of the REST: /api/v1/org-unit/projects and /api/v1/org-unit/departments; - is standard input.
+    """
+    from weir.kubernetes.migrate.runai import convert
+
+    return _print(files, convert)
+
+
+def _print(files: Iterable[Path], convert: "Converter") -> int:
+    """Print the conversion of files; return the exit code."""
+    from weir.kubernetes.install.manifests import as_yaml
+    from weir.kubernetes.migrate.documents import read_objects
+    from weir.model.scenario import InvalidFile
+
+    names = tuple(files) or (Path("-"),)
+    try:
+        conversion = convert(thing for name in names for thing in read_objects(name))
+    except InvalidFile as error:
+        print(f"weir: {error}", file=sys.stderr)
+        return 2
+    for line in conversion.ledger.lines:
+        print(line, file=sys.stderr)
+    sys.stdout.write(as_yaml(conversion.objects))
+    return 0 if conversion.objects else 1

@@ -1,0 +1,1 @@
+"""Conversion of the queues of other schedulers to projects and departments."""

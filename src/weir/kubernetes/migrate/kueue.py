@@ -1,0 +1,193 @@
+"""Queues of Kueue: a ClusterQueue is a project, a cohort a department.
+
+The namespaces of a project are those of the LocalQueues that name its ClusterQueue. Quotas of several flavors
+are added up. A ClusterQueue without a cohort borrows nothing, so its limit is its quota.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from weir.kubernetes.migrate.ledger import Fields
+from weir.kubernetes.migrate.queue_objects import (
+    UNLIMITED,
+    Bound,
+    Conversion,
+    Spec,
+    mapping,
+    set_bounds,
+    set_weight,
+    sorted_objects,
+)
+from weir.model.resources import CPU, GPU, MEMORY, quantity
+
+_NO_QUEUES = {
+    "ResourceFlavor": "write models in quotas, such as gpu.NVIDIA-H100-80GB-HBM3; "
+    "node selectors and taints hold as pods write them",
+    "WorkloadPriorityClass": "Weir reads the PriorityClass of pods",
+    "AdmissionCheck": "Weir has no admission checks",
+    "Topology": "write a Topology of weir.dev with the same levels",
+}
+_QUEUE_FIELDS = {
+    "queueingStrategy": "a workload that can't start doesn't hold up smaller ones behind it for ever",
+    "namespaceSelector": "a project lists its namespaces",
+    "flavorFungibility": "Weir has no flavors",
+    "preemption": "a project within its quota takes back what others borrowed, and priority counts inside it",
+    "admissionChecks": "Weir has no admission checks",
+    "admissionChecksStrategy": "Weir has no admission checks",
+    "stopPolicy": "set a limit of 0 to let nothing start",
+    "admissionScope": "fair shares count usage always",
+    "excludeResourcePrefixes": "a resource without a quota is unlimited",
+}
+
+
+@dataclass
+class _Total:
+    """Sums over the flavors of a resource."""
+
+    quota: Fraction = Fraction(0)
+    borrowing: Bound = field(default_factory=Fraction)
+    flavors: list[str] = field(default_factory=list)
+
+
+def convert(things: Iterable[Mapping[str, Any]], is_gpu: Callable[[str], bool]) -> Conversion:
+    """Return the departments and projects of ClusterQueues, Cohorts and LocalQueues.
+
+    `is_gpu` returns True for the resources that are GPUs.
+    """
+    conversion = Conversion()
+    queues: list[tuple[str, Mapping[str, Any]]] = []
+    cohorts: dict[str, Mapping[str, Any]] = {}
+    namespaces: dict[str, set[str]] = defaultdict(set)
+    for thing in things:
+        metadata, spec = mapping(thing.get("metadata")), mapping(thing.get("spec"))
+        kind, name = str(thing.get("kind", "")), str(metadata.get("name", ""))
+        if kind == "ClusterQueue":
+            queues.append((name, spec))
+            cohorts.setdefault(str(spec.get("cohortName") or spec.get("cohort") or ""), {})
+        elif kind == "Cohort":
+            cohorts[name] = spec
+        elif kind == "LocalQueue":
+            namespaces[str(spec.get("clusterQueue", ""))].add(str(metadata.get("namespace", "default")))
+        else:
+            reason = _NO_QUEUES.get(kind, "no queue of Kueue")
+            conversion.ledger.leave_out(f"{kind or 'object'} {name}", f"{reason}.")
+    cohorts.pop("", None)
+    names = _department_names(cohorts, {name for name, _ in queues})
+    for name, spec in cohorts.items():
+        _add_cohort(conversion, name, spec, names, is_gpu)
+    for name, spec in queues:
+        _add_queue(conversion, name, spec, names, sorted(namespaces[name]), is_gpu)
+    conversion.objects = sorted_objects(conversion.objects)
+    return conversion
+
+
+def _department_names(cohorts: Iterable[str], projects: set[str]) -> dict[str, str]:
+    """Return the names of departments by cohort: none is the name of a project."""
+    return {name: f"{name}-cohort" if name in projects else name for name in cohorts}
+
+
+def _add_cohort(
+    conversion: Conversion, name: str, values: Any, names: Mapping[str, str], is_gpu: Callable[[str], bool]
+) -> None:
+    fields = Fields(conversion.ledger, f"Cohort {name}", values)
+    spec: Spec = {}
+    parent = fields.text("parentName", "parent")
+    if parent in names:
+        spec["parent"] = names[parent]
+    elif parent:
+        fields.leave_out("parentName", f"{parent} isn't in the input")
+    if names[name] != name:
+        conversion.ledger.change(
+            fields.source, f"is named {names[name]}, because a ClusterQueue has its name."
+        )
+    _read_groups(fields, spec, is_gpu, borrows=True)
+    _read_fair_sharing(fields, spec)
+    fields.close()
+    conversion.add("Department", fields.source, names[name], spec)
+
+
+def _add_queue(
+    conversion: Conversion,
+    name: str,
+    values: Any,
+    names: Mapping[str, str],
+    namespaces: list[str],
+    is_gpu: Callable[[str], bool],
+) -> None:
+    fields = Fields(conversion.ledger, f"ClusterQueue {name}", values)
+    cohort = fields.text("cohortName", "cohort")
+    spec: Spec = {"department": names.get(cohort, ""), "namespaces": namespaces}
+    if not namespaces:
+        conversion.ledger.change(
+            fields.source, "no LocalQueue names it: fill in spec.namespaces of the project."
+        )
+    _read_groups(fields, spec, is_gpu, borrows=bool(cohort))
+    _read_fair_sharing(fields, spec)
+    fields.leave_out_if_set(_QUEUE_FIELDS)
+    fields.close()
+    conversion.add("Project", fields.source, name, spec)
+
+
+def _read_fair_sharing(fields: Fields, spec: Spec) -> None:
+    section = fields.section("fairSharing")
+    weight = _quantity(section, "weight")
+    for resource in spec.get("quota", {}):
+        set_weight(spec, resource, weight)
+    section.close()
+
+
+def _read_groups(fields: Fields, spec: Spec, is_gpu: Callable[[str], bool], *, borrows: bool) -> None:
+    totals: dict[str, _Total] = defaultdict(_Total)
+    for group in fields.sections("resourceGroups"):
+        group.take("coveredResources")  # the same names as in the flavors
+        for flavor in group.sections("flavors"):
+            name = flavor.text("name")
+            for bounds in flavor.sections("resources"):
+                _add_flavor(bounds, name, totals, is_gpu)
+            flavor.close()
+        group.close()
+    for resource, total in totals.items():
+        if len(total.flavors) > 1:
+            sentence = f"the quotas of {resource} of {', '.join(total.flavors)} are added up."
+            fields.ledger.change(fields.source, sentence)
+        unlimited = total.borrowing is None or total.borrowing == UNLIMITED
+        limit = UNLIMITED if unlimited else total.quota + Fraction(total.borrowing or 0)
+        set_bounds(fields, spec, resource, total.quota, limit if borrows else total.quota)
+
+
+def _add_flavor(
+    bounds: Fields, flavor: str, totals: dict[str, _Total], is_gpu: Callable[[str], bool]
+) -> None:
+    name = bounds.text("name")
+    resource = GPU if is_gpu(name) else name
+    quota, borrowing = _quantity(bounds, "nominalQuota"), _quantity(bounds, "borrowingLimit")
+    bounds.leave_out_if_set({"lendingLimit": "Weir lends all idle devices, and takes them back on demand"})
+    bounds.close()
+    if resource not in (GPU, CPU, MEMORY):
+        bounds.leave_out(name or "name", "Weir has quotas of GPUs, cpu and memory")
+        return
+    total = totals[resource]
+    total.flavors.append(flavor)
+    total.quota += quota or 0
+    if borrowing is None or total.borrowing == UNLIMITED:
+        total.borrowing = UNLIMITED
+    else:
+        total.borrowing = Fraction(total.borrowing or 0) + borrowing
+
+
+def _quantity(fields: Fields, key: str) -> Fraction | None:
+    """Return a quantity of Kubernetes; None if it is absent or none."""
+    value = fields.take(key)
+    if value is None:
+        return None
+    try:
+        found = quantity(value)
+    except (ValueError, TypeError):
+        found = Fraction(-1)
+    if found < 0:
+        fields.leave_out(key, f"{value} is no amount")
+        return None
+    return found

@@ -1,0 +1,127 @@
+"""Projects and departments of Run:ai, as its REST answers /api/v1/org-unit/projects and /departments.
+
+Amounts there are GPUs, thousandths of a core and megabytes; a negative limit is none. Quotas of several node
+pools are added up.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from weir.kubernetes.migrate.ledger import Fields
+from weir.kubernetes.migrate.queue_objects import (
+    UNLIMITED,
+    Bound,
+    Conversion,
+    Spec,
+    mapping,
+    set_bounds,
+    set_weight,
+    sorted_objects,
+)
+
+LISTS = {"projects": "Project", "departments": "Department"}
+"""Keys of the answers, each with the kind of its items."""
+_MEMORY_UNITS = {"mib": 1 << 20, "mb": 10**6, "gb": 10**9}
+_READ_ONLY = (
+    *("clusterId", "createdAt", "createdBy", "updatedAt", "updatedBy", "deletedAt", "deletedBy", "tenantId"),
+    *("effective", "overtimeData", "status", "totalResources", "phase", "parent", "id", "range"),
+)
+"""Fields that say nothing a person chose."""
+_LEFT_OUT = {
+    "description": "projects have no description",
+    "defaultNodePools": "write affinity of the policy, or a node selector in the pods",
+    "nodeTypes": "write affinity of the policy, or a node selector in the pods",
+    "enforceRunaiScheduler": "see --require-scheduler of weir kube manifests",
+}
+_TIMES = {
+    "interactiveJobMaxIdleDurationSeconds": "Weir doesn't stop idle pods of a cluster yet",
+    "interactiveJobPreemptIdleDurationSeconds": "Weir doesn't stop idle pods of a cluster yet",
+    "trainingJobMaxIdleDurationSeconds": "Weir doesn't stop idle pods of a cluster yet",
+}
+
+
+def convert(things: Iterable[Mapping[str, Any]]) -> Conversion:
+    """Return the departments and projects of answers of the REST, each with its `kind`."""
+    conversion = Conversion()
+    units = [(str(thing.get("kind", "")), thing) for thing in things]
+    departments = {
+        str(thing.get("id")): str(thing.get("name", "")) for kind, thing in units if kind == "Department"
+    }
+    for kind, thing in units:
+        if kind in LISTS.values():
+            _add(conversion, kind, thing, departments)
+        else:
+            conversion.ledger.leave_out(f"{kind or 'object'}", "no project or department of Run:ai.")
+    conversion.objects = sorted_objects(conversion.objects)
+    return conversion
+
+
+def _add(conversion: Conversion, kind: str, thing: Mapping[str, Any], departments: Mapping[str, str]) -> None:
+    name = str(thing.get("name", ""))
+    fields = Fields(conversion.ledger, f"{kind} {name}", {**thing, "kind": None, "name": None})
+    parent = mapping(thing.get("parent"))
+    spec: Spec = {}
+    _read_pools(fields, spec)
+    rules = fields.section("schedulingRules")
+    if kind == "Project":
+        department = departments.get(str(fields.take("parentId") or parent.get("id")))
+        spec["department"] = department or str(parent.get("name") or "")
+        named = mapping(thing.get("status")).get("namespace")
+        spec["namespaces"] = [fields.text("requestedNamespace") or named or f"runai-{name}"]
+        _read_times(rules, spec)
+    rules.close()
+    for key in _READ_ONLY:
+        fields.take(key)
+    fields.leave_out_if_set(_LEFT_OUT)
+    fields.close()
+    conversion.add("Project" if kind == "Project" else "Department", fields.source, name, spec)
+
+
+def _read_times(rules: Fields, spec: Spec) -> None:
+    """Read the limits of run times: Weir has one for all types of work."""
+    limits = {
+        key: rules.number(key) for key in ("interactiveJobTimeLimitSeconds", "trainingJobTimeLimitSeconds")
+    }
+    stated = {value for value in limits.values() if value}
+    if len(stated) == 1 and all(limits.values()):
+        spec["times"] = {"maxRuntime": f"{int(stated.pop())}s"}
+    else:
+        for key, value in limits.items():
+            if value:
+                rules.leave_out(key, f"{value:g}: times.maxRuntime is one for all types of work")
+    rules.leave_out_if_set(_TIMES)
+
+
+def _read_pools(fields: Fields, spec: Spec) -> None:
+    quotas: dict[str, Fraction | float] = {}
+    limits: dict[str, Fraction | float] = {}
+    pools: list[str] = []
+    for pool in fields.sections("resources"):
+        pools.append(str(mapping(pool.take("nodePool")).get("name", "default")))
+        for resource in ("gpu", "cpu", "memory"):
+            section = pool.section(resource)
+            units = section.text("units").lower()
+            unit = Fraction(_MEMORY_UNITS.get(units, 1 << 20)) if resource == "memory" else _UNITS[resource]
+            quota, limit = (_amount(section.number(key), unit) for key in ("deserved", "limit"))
+            if quota is not None:
+                quotas[resource] = quotas.get(resource, Fraction(0)) + quota
+                limits[resource] = limits.get(resource, Fraction(0)) + (UNLIMITED if limit is None else limit)
+            set_weight(spec, resource, section.number("overQuotaWeight"))
+            section.close()
+        pool.leave_out_if_set({"priority": "node pools have no order in a project"})
+        pool.close()
+    if len(pools) > 1:
+        sentence = f"the quotas of the node pools {', '.join(pools)} are added up."
+        fields.ledger.change(fields.source, sentence)
+    for resource, quota in quotas.items():
+        set_bounds(fields, spec, resource, quota, limits[resource])
+
+
+_UNITS = {"gpu": Fraction(1), "cpu": Fraction(1, 1000)}
+
+
+def _amount(value: float | None, unit: Fraction) -> Bound:
+    if value is None:
+        return None
+    return UNLIMITED if value < 0 else Fraction(value) * unit
