@@ -16,7 +16,7 @@ PROJECTS: Mapping[str, tuple[str, int]] = {
 SWEEP_STEPS, EVAL_STEPS, GANG_STEPS = 200, 52, 64
 STEP_S = 0.2
 """A step needs a few milliseconds; it takes so long that eight jobs fit on two cores and can be watched."""
-SELDOM = 10_000
+OFTEN, SELDOM = 4, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class DemoJob:
 
 def _sweep(number: int) -> DemoJob:
     """Return a job of the sweep: four save every 4 steps, two every 20, two only on notice to stop."""
-    every = 4 if number <= 4 else 20 if number <= 6 else SELDOM
+    every = OFTEN if number <= 4 else 20 if number <= 6 else SELDOM
     words = ("--seed", str(number), "--steps", str(SWEEP_STEPS), "--save-every", str(every))
     return DemoJob(f"sweep-{number}", "vision", "digits.py", words, SWEEP_STEPS)
 

@@ -16,7 +16,7 @@ from weir.cli.watch import HIDE, SHOW, is_terminal, paint_over
 
 LOOK_S = 0.3
 COME_S_MAX = 150.0
-"""How long something may take to come true; on a machine that isn't busy it comes within seconds."""
+"""Time without any event or step after which what is awaited counts as lost."""
 
 
 class DemoRunner:
@@ -88,15 +88,22 @@ class DemoRunner:
         """Observe until a condition holds.
 
         Raises:
-            DemoFailed: it doesn't hold in time.
+            DemoFailed: it doesn't hold, and nothing goes on any more.
         """
-        until_s = time.monotonic() + COME_S_MAX
+        reached, since_s = self._progress(), time.monotonic()
         while True:
             self._look()
             if comes(self.seen):
                 return
-            if time.monotonic() > until_s:
-                raise DemoFailed(f"It didn't come true within {COME_S_MAX:.0f} s that {what}.")
+            if (progress := self._progress()) != reached:
+                reached, since_s = progress, time.monotonic()
+            if time.monotonic() > since_s + COME_S_MAX:
+                raise DemoFailed(f"It didn't come true that {what}: nothing happened for {COME_S_MAX:.0f} s.")
+
+    def _progress(self) -> tuple[int, int, tuple[int | None, ...]]:
+        """Return what changes as long as the tour goes on: events, undisturbed runs, steps of jobs."""
+        steps = tuple(detail.step for detail in self.seen.details.values())
+        return len(self.seen.events), len(self.alone.ends), steps
 
     def hold(self, seconds: float) -> None:
         """Observe for some seconds, so that a person can read the screen."""
