@@ -5,6 +5,7 @@ It can be called from several threads; each has a connection of its own.
 
 import http.client
 import json
+import select
 import ssl
 import threading
 import time
@@ -156,8 +157,8 @@ class Api:
         connection = getattr(self._own, "connection", None)
         if connection is None:
             connection = self._connect()
-        elif time.monotonic() > self._own.used_s + _IDLE_S:
-            connection.close()  # the server may have; it connects again by itself
+        elif time.monotonic() > self._own.used_s + _IDLE_S or _is_closed(connection):
+            connection.close()  # it connects again by itself
         try:
             try:
                 connection.request(verb, path, body, {**headers, **self._bearer})
@@ -189,6 +190,11 @@ class Api:
         with self._lock:
             self._open.append(connection)
         return connection
+
+
+def _is_closed(connection: http.client.HTTPConnection) -> bool:
+    """Return True if the server has closed a connection, or sent what nobody asked for."""
+    return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
 def collection(one: Object) -> str:
