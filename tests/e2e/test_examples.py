@@ -24,8 +24,20 @@ def alone(example: Path, place: Path, *words: str, path: Path | None = None) -> 
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=True).stdout
 
 
-def stopped_once(home: Path, command: list[str], env: dict[str, str]) -> tuple[str, Any]:
+SLOW = """
+import os, time
+sleep = time.sleep
+time.sleep = lambda seconds: sleep(seconds if os.path.exists(os.environ["FAST"]) else 0.1)
+"""
+"""Module that the interpreter of a job imports first: steps take long until the job was stopped."""
+
+
+def stopped_once(home: Path, command: list[str], *paths: Path) -> tuple[str, Any]:
     """Its output over both starts, and its row, after an owner wanted the only device for a moment."""
+    first, fast = home.with_name("first"), home.with_name("fast")
+    first.mkdir()
+    (first / "sitecustomize.py").write_text(SLOW)
+    env = {"PYTHONPATH": os.pathsep.join(map(str, (first, *paths, ROOT / "src"))), "FAST": str(fast)}
     with serving(home, gpus=1) as server:
         for name, quota in (("owners", 1), ("guests", 0)):
             server.ask("PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": quota}})
@@ -37,6 +49,7 @@ def stopped_once(home: Path, command: list[str], env: dict[str, str]) -> tuple[s
             assert server.get("/api/v1/workloads/job")["status"] == "running"
         server.submit("true", name="owner", project="owners")
         server.until("owner", "succeeded")
+        fast.touch()
         row = server.until("job", "succeeded", "failed")
         return "".join((log / f"{start}-0-0" / "log").read_text() for start in (1, 2)), row
 
@@ -45,7 +58,7 @@ def test_plain_python_goes_on_where_it_was(tmp_path: Path) -> None:
     words = ("--steps", "80", "--save-every", "10")
     undisturbed = alone(PLAIN, tmp_path / "alone", *words, "--pause", "0")
     command = [sys.executable, str(PLAIN), *words]
-    answer, row = stopped_once(tmp_path / "home", command, {"PYTHONPATH": str(ROOT / "src")})
+    answer, row = stopped_once(tmp_path / "home", command)
     assert (row["status"], row["restarts"]) == ("succeeded", 1)
     stops, begins = re.search(r"stops at step (\d+)", answer), re.search(r"goes on at step (\d+)", answer)
     assert stops is not None
@@ -60,8 +73,8 @@ def test_torch_goes_on_where_it_was(tmp_path: Path) -> None:
     lay(tmp_path / "path")
     words = ("--steps", "400", "--save-every", "20")
     alone(TORCH, tmp_path / "alone", *words, path=tmp_path / "path")
-    paths = f"{tmp_path / 'path'}{os.pathsep}{ROOT / 'src'}"
-    answer, row = stopped_once(tmp_path / "home", [sys.executable, str(TORCH), *words], {"PYTHONPATH": paths})
+    command = [sys.executable, str(TORCH), *words]
+    answer, row = stopped_once(tmp_path / "home", command, tmp_path / "path")
     assert (row["status"], row["restarts"]) == ("succeeded", 1)
     stops, begins = re.search(r"stops at step (\d+)", answer), re.search(r"goes on at step (\d+)", answer)
     assert stops is not None

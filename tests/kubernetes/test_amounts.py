@@ -1,9 +1,11 @@
 """What pods take of their nodes, and when they may have it, on a real control plane."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from tests.kubernetes.constraints import HOST, Team, a_team, scheduling
+from tools.controlplane.api import ApiError, collection
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
@@ -115,6 +117,15 @@ def priority(team: Team, name: str, value: int, **more: object) -> None:
             **more,
         }
     )
+    one = pod(team.namespace, f"of-{name}", priorityClassName=name)
+
+    def is_known() -> bool:
+        with suppress(ApiError):
+            team.cluster.api.post(f"{collection(one)}?dryRun=All", one)
+            return True
+        return False
+
+    team.cluster.until(is_known, what=f"the API server to know the priority class {name}")
 
 
 def test_the_higher_priority_goes_first(team: Team) -> None:

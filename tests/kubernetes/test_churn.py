@@ -23,8 +23,8 @@ CHURN_S = 3 * EFFORT
 LONG = 10  # from this effort on, everything that can happen does
 LIVES_S = (0.5, 4.0)  # of one Weir, from when it begins to work until it is killed
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
-GANG_PART_S = 30.0  # a gang may be in part so long: it is bound, loses a pod, or is stopped
 SETTLED_S = 180.0
+GANG_PART_S = SETTLED_S  # a gang may be in part so long, at any load: it is bound, loses a pod, or is stopped
 FAULTS_S = 120.0  # until every kind of fault has been injected at least once
 MEMORY_MORE_MIB = 24  # in the second half of a life than in the first
 
@@ -70,10 +70,11 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
         for owner in ("person", "DaemonSet", "Node") if EFFORT >= LONG else ():
             assert audit.counts[f"beside pods of a {owner}"], "Weir never came to where these pods are"
         assert audit.longest_partial_s() < GANG_PART_S
-        half = len(memory) // 2
-        assert max(memory[half:]) < max(memory[:half]) + MEMORY_MORE_MIB
+        if EFFORT >= LONG:  # a short life is spent on reading all there is
+            half = len(memory) // 2
+            assert max(memory[half:]) < max(memory[:half]) + MEMORY_MORE_MIB
         churn.end()
-        cluster.until(lambda: not audit.pods and not left_behind(cluster), 60, "nothing to be left behind")
+        cluster.until(lambda: not audit.pods and not left_behind(cluster), 120, "nothing to be left behind")
         weir.check()
 
 
@@ -96,7 +97,7 @@ def _go_through(churn: Churn, weir: Weir, audit: Audit) -> None:
 
 
 def _go_on(churn: Churn, weir: Weir, audit: Audit) -> list[int]:
-    """The same without an end of Weir, until there were faults of every kind; its memory once a second of work."""
+    """The same without an end of Weir, until there was all that the test looks at; its memory once a second."""
     synced, ready_s = weir.log_text().count("synced"), time.monotonic() + SETTLED_S
     while weir.log_text().count("synced") == synced and not audit.wrong:
         assert time.monotonic() < ready_s, "it doesn't come to work"
@@ -104,8 +105,13 @@ def _go_on(churn: Churn, weir: Weir, audit: Audit) -> list[int]:
     memory: list[int] = []
     begun_s = time.monotonic()
     end_s = begun_s + CHURN_S
-    while not audit.wrong and (time.monotonic() < end_s or churn.missing or len(memory) < 2):
-        assert time.monotonic() < end_s + FAULTS_S, f"no faults of the kinds {sorted(churn.missing)}"
+    while not audit.wrong and (
+        time.monotonic() < end_s or churn.missing or len(memory) < 2 or not audit.counts["beside theirs"]
+    ):
+        lacks = (
+            f"no faults of the kinds {sorted(churn.missing)}, {audit.counts['beside theirs']} beside theirs"
+        )
+        assert time.monotonic() < end_s + FAULTS_S, lacks
         _turn(churn, weir)
         if time.monotonic() > begun_s + len(memory):
             memory.append(round(weir.memory_mib()))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.kubernetes.test_installed import enforce_policies, installed, installed_without_policies
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod
@@ -66,6 +67,10 @@ def listed(run: Run, *words: str) -> dict[str, Any]:
     return {row["name"]: row for row in json.loads(out)}
 
 
+def kinds_of_events(run: Run, name: str) -> set[str]:
+    return {row["kind"] for row in json.loads(run("events", name, "-o", "json")[1])}
+
+
 def is_now(cluster: Cluster, run: Run, name: str, status: str) -> Callable[[], bool]:
     """Return a check that the command line lists this status, once the object has it: that is cheaper to ask."""
     namespace, _, workload = name.partition("/")
@@ -119,8 +124,7 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     assert json.loads(out)["started_s"] <= submitted[0] + 1, "it leads since before the last was submitted"
     code, out, _ = run("project", "list")
     assert [line.split()[:3] for line in out.splitlines()[1:]] == [["team-a", "-", "2"], ["team-b", "-", "2"]]
-    code, out, _ = run("events", "lent", "-o", "json")
-    assert {row["kind"] for row in json.loads(out)} >= {"scheduled", "preempted"}
+    teams.until(lambda: kinds_of_events(run, "lent") >= {"scheduled", "preempted"}, 120, "its events")
 
     assert run("suspend", "second")[0] == 0
     teams.until(is_now(teams, run, "team-a/job-lent", "running"), 120, "what was borrowed to be lent again")
@@ -179,7 +183,9 @@ def test_a_snapshot_replays_the_next_decision(
     assert [pod.rsplit("/", 2)[0] for pod in cycle.evicted] == ["team-a/job-lent"]
     with Weir(plane, kubeconfig, name="after", arguments=["--namespace", home]):
         teams.until(is_now(teams, run, "team-b/job-second", "running"), 120)
-        assert listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending")
+        teams.until(
+            lambda: listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending"), 120, "it to wait"
+        )
         assert listed(run)["team-a/job-two"]["status"] == "running"
 
 
@@ -233,6 +239,7 @@ def test_somebody_of_one_namespace_sees_that(
         "subjects": who,
     }
     teams.api.apply(binding)
+    wait_for_rights(teams.api)
     ann = plane.kubeconfig_for("ann")
     within = json.loads(ann.read_text())
     within["contexts"][0]["context"]["namespace"] = "team-a"
@@ -268,18 +275,18 @@ def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
     cluster.api.create(project("shared", 1, ["nobody"], limit={"gpu": 1}))
     words = ["--namespace", home]
     with Weir(plane, plane.kubeconfig_of(home, "weir"), name="weighted", arguments=words) as weir:
-        cluster.until(lambda: list(weir.lines("leading")), 60, "it to lead")
+        cluster.until(lambda: list(weir.lines("leading")), 120, "it to lead")
         cluster.api.create({**config, "spec": spec})
         cluster.until(lambda: len(list(weir.lines("started"))) == 2, 60, "another instance by these settings")
         for at in range(8):
             one = pod(within, f"slice-{at}", 0)
             one["spec"]["containers"][0]["resources"]["limits"][slices] = "1"
             cluster.api.create(one)
-        cluster.until(lambda: len(cluster.running(within)) == 7, 60, "as many sevenths as the limit covers")
+        cluster.until(lambda: len(cluster.running(within)) == 7, 120, "as many sevenths as the limit covers")
         status = "/apis/weir.dev/v1alpha1/projects/shared"
         cluster.until(
             lambda: (cluster.api.get(status).get("status") or {}).get("allocated", {}).get("gpu") == "0.994",
-            60,
+            120,
             "the project to hold seven sevenths",
         )
         waits = next(name for name, row in listed(run).items() if row["status"] == "pending")

@@ -257,6 +257,7 @@ def listening(address: str | None) -> Object:
 
 def test_spread_evens_out_over_the_domains(team: Team) -> None:
     zones(team)
+    team.found("a1", "b1")
     own = {"labels": {"app": "web"}, "topologySpreadConstraints": spread(app="web")}
     names = [f"web-{at}" for at in range(6)]
     for name in names:
@@ -300,6 +301,7 @@ def test_spread_does_not_count_domains_the_pod_may_not_use(team: Team) -> None:
 
 def test_spread_over_all_domains_where_affinity_is_not_honoured(team: Team) -> None:
     add(team, a={ZONE: "a", "pool": "x"}, b={ZONE: "b"})
+    team.found("b")
     constraint = spread(more={"nodeAffinityPolicy": "Ignore"}, app="web")
     own = {"labels": {"app": "web"}, "topologySpreadConstraints": constraint, "nodeSelector": {"pool": "x"}}
     assert team.lands("web-0", **own) == "a"
@@ -310,6 +312,7 @@ def test_spread_over_all_domains_where_affinity_is_not_honoured(team: Team) -> N
 def test_spread_over_untainted_domains_where_taints_are_honoured(team: Team) -> None:
     taint = {"key": "team", "value": "x", "effect": "NoSchedule"}
     team.cluster.add([node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"}, taints=[taint])])
+    team.found("b")
     both = {"labels": {"app": "api"}, "topologySpreadConstraints": spread(app="api")}
     assert team.lands("api-0", **both) == "a"
     team.submit("api-1", **both)

@@ -107,6 +107,7 @@ def test_a_local_volume_is_taken_for_the_first_pod(team: Team) -> None:
     volume(team, "pv-small", "local", "a", size="1Gi")
     volume(team, "pv-big", "local", "b", size="50Gi")
     volume(team, "pv-fit", "local", "b", size="6Gi")
+    team.found("a", "b")  # the watch of volumes isn't heard in step with that of pods
     claim(team, "data", "local")
     assert team.lands("first", **using("data")) == "b"
     team.cluster.until(lambda: is_bound(team, "data"), what="the claim to be bound")

@@ -77,7 +77,7 @@ async def test_a_review_waits_for_owners_that_come_a_moment_later() -> None:
 
 
 async def test_owners_that_never_come_are_waited_for_within_bounds() -> None:
-    found = index(wait_s=QUICK_S)
+    found = index(wait_s=1.0)
     false = [OwnerReference("batch/v1", "Job", "x", f"x{at}", controller=True) for at in range(100)]
     began_s = time.monotonic()
     reviews = [asyncio.create_task(found.has_gpus("evil", each)) for each in false]
@@ -88,7 +88,7 @@ async def test_owners_that_never_come_are_waited_for_within_bounds() -> None:
     found.deliver([there(MPI, SPEC)])
     assert await other, "another namespace's reviews are answered"
     assert not any(await asyncio.gather(*reviews))
-    assert time.monotonic() - began_s < 5.0
+    assert time.monotonic() - began_s < 60.0, "they were waited for side by side"
     assert not found._awaited
     assert not found._waiting
 

@@ -77,11 +77,11 @@ async def test_eviction_of_a_plan_outlasts_a_server_that_is_only_busy() -> None:
 async def test_time_in_the_queue_before_the_first_try_does_not_count_as_trying() -> None:
     server = Site()
     server.lets.clear()
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.05, in_flight=1)) as (writer, reported):
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=1.0, in_flight=1)) as (writer, reported):
         writer.submit([Evict("n", "a", "u")])
         await until(lambda: len(server.came) == 1)
         writer.submit([Evict("n", "b", "u")])
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1.1)
         server.faults = [BROKEN, BROKEN]
         server.lets.set()
         await until(lambda: len(reported) == 2)

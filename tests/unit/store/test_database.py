@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -186,15 +187,12 @@ def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None
     def fails(_: object) -> None:
         raise RuntimeError("broken")
 
-    def slow(_: object) -> None:
-        import time
-
-        time.sleep(0.2)  # so that the next ones come together
-
-    store._database.write(slow)
+    together = Event()
+    store._database.write(lambda _: together.wait(120))
     futures = [store.submit_soon(submitted(f"train-{at}")) for at in range(5)]
     broken = store._database.write(fails)
     futures += [store.submit_soon(submitted(f"train-{at}")) for at in range(3, 8)]
+    together.set()
     assert isinstance(broken.exception(), RuntimeError)
     outcomes = [future.exception() for future in futures]
     assert [type(outcome) for outcome in outcomes if outcome is not None] == [NameTaken, NameTaken]
@@ -203,11 +201,11 @@ def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None
 
 def test_work_that_was_given_up_isnt_done(store: Store) -> None:
     """Whoever cancelled it in time isn't surprised by it."""
-    import time
-
-    store._database.write(lambda _: time.sleep(0.2))
+    cancelled = Event()
+    store._database.write(lambda _: cancelled.wait(120))
     future = store.submit_soon(submitted("train"))
     assert future.cancel()
+    cancelled.set()
     store.submit(submitted("other"))
     assert store.workload("train") is None
 
