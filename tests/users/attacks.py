@@ -6,8 +6,10 @@ As a program it gets the facts as JSON, tries the attacks that they name, and pr
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -298,6 +300,69 @@ def open_the_gpu_in_a_user_namespace(facts: dict[str, Any]) -> object:
     if os.waitstatus_to_exitcode(os.wait()[1]) != 0:
         raise PermissionError(1, "refused")
     return "opened"
+
+
+@attack
+def open_the_gpu_through_another_root(facts: dict[str, Any]) -> object:
+    return [os.open(f"/proc/{pid}/root{facts['gpu']}", os.O_RDONLY) for pid in (facts["own_supervisor"], 1)]
+
+
+@attack
+def enter_the_mounts_of_the_node_process(facts: dict[str, Any]) -> object:
+    return _checked(_libc.setns(os.open(f"/proc/{facts['node']}/ns/mnt", os.O_RDONLY), 0))
+
+
+@attack
+def unmount_what_covers_the_gpu(facts: dict[str, Any]) -> object:
+    return _checked(_libc.umount2(facts["gpu"].encode(), 2))
+
+
+@attack
+def unmount_what_covers_the_gpu_in_a_user_namespace(facts: dict[str, Any]) -> object:
+    _checked(_libc.unshare(0x10000000 | 0x00020000))  # user and mounts
+    _libc.umount2(facts["gpu"].encode(), 2)
+    _libc.mount(None, facts["gpu"].encode(), None, ctypes.c_ulong(32 | 4096), None)  # again, with devices
+    return os.open(facts["gpu"], os.O_RDONLY)
+
+
+@attack
+def mount_the_gpu_elsewhere_in_a_user_namespace(facts: dict[str, Any]) -> object:
+    own = f"{os.environ['WEIR_POD_DIRECTORY']}/elsewhere"
+    open(own, "w").close()
+    _checked(_libc.unshare(0x10000000 | 0x00020000))
+    _checked(_libc.mount(facts["gpu"].encode(), own.encode(), None, ctypes.c_ulong(4096), None))
+    _libc.mount(None, own.encode(), None, ctypes.c_ulong(32 | 4096), None)
+    return os.open(own, os.O_RDONLY)
+
+
+@attack
+def raise_a_resource_limit(_: dict[str, Any]) -> object:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    more = struct.pack("=QQ", hard + 1, hard + 1)
+    return _checked(_libc.setrlimit(resource.RLIMIT_NOFILE, more))
+
+
+@attack
+def raise_a_resource_limit_of_the_own_supervisor(facts: dict[str, Any]) -> object:
+    more = struct.pack("=QQ", 1 << 20, 1 << 20)
+    return _checked(_libc.prlimit(facts["own_supervisor"], resource.RLIMIT_NOFILE, more, None))
+
+
+@attack
+def change_a_limit_of_the_own_control_groups(facts: dict[str, Any]) -> object:
+    """Try every file: memory, processes, and memory of GPUs (dmem) where the kernel has it."""
+    for group in facts["groups"]:
+        for name in os.listdir(group):
+            try:
+                return os.open(f"{group}/{name}", os.O_WRONLY), name
+            except PermissionError as failure:
+                refusal = failure
+    raise refusal
+
+
+@attack
+def remove_the_own_control_groups(facts: dict[str, Any]) -> object:
+    return [os.rmdir(group) for group in facts["groups"]]
 
 
 @attack

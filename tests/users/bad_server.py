@@ -36,16 +36,21 @@ NAMES = [
     "9" * 30 + "/1-0-0",
 ]
 LIMITS = [
-    [0, 0, False, 0],
-    [-1, 0, False, 0],
-    [1 << 70, 0, False, 0],
-    [0, 0, 1, 0],
+    [0, 0, False, 0, 0],
+    [0, 0, False, 0, 1 << 30],
+    [-1, 0, False, 0, 0],
+    [1 << 70, 0, False, 0, 0],
+    [0, 0, 1, 0, 0],
     [],
     None,
-    ["a", "b", "c", "d"],
+    ["a", "b", "c", "d", "e"],
 ]
 DEVICES = [[], [0], [-1], [10**9], [True], "0", None, [[0]], list(range(5000))]
-KINDS = ["start", "signal", "kill", "join", "remove", "exec", "", None, 3]
+RLIMITS = [[], [[7, 1024, -1]], [[16, 0, 0]], [[-1, 0, 0]], [[7, 0]], [7], None, [[7, 0, 0]] * 99, {"7": 0}]
+KINDS = [
+    *("StartOrder", "SignalOrder", "KillOrder", "JoinOrder", "RemoveOrder", "GpuMemoryOrder"),
+    *("exec", "", None, 3),
+]
 
 
 def any_order(chance: random.Random, own: list[str]) -> bytes:
@@ -53,9 +58,11 @@ def any_order(chance: random.Random, own: list[str]) -> bytes:
     kind = chance.choice(KINDS)
     if chance.random() < 0.1:
         return chance.randbytes(chance.randrange(1, 4000))
-    if kind == "start":
-        values = [chance.choice(each) for each in (NAMES, [*ACCOUNTS, *own], DEVICES, LIMITS)]
-    elif kind == "remove":
+    if kind == "StartOrder":
+        values = [chance.choice(each) for each in (NAMES, [*ACCOUNTS, *own], DEVICES, LIMITS, RLIMITS)]
+    elif kind == "GpuMemoryOrder":
+        values = [chance.choice(NAMES), chance.choice(DEVICES), chance.choice([0, -1, True, None, "1"])]
+    elif kind == "RemoveOrder":
         values = [chance.choice([1, -1, "..", "/", None, True]), chance.choice([True, False, "x", None])]
     else:
         values = [chance.choice([*NAMES, 15, 9, 0, -9, 64, True])]
@@ -88,7 +95,7 @@ def main(seed: int, orders: int, victim: int, own: str) -> None:
         if not answer[1]:
             accepted.append([message.decode(errors="replace"), answer])
     print(
-        json.dumps({"accepted": accepted, "alive": exchange(places[1], b'["kill", "1/1-0-0"]', [])}),
+        json.dumps({"accepted": accepted, "alive": exchange(places[1], b'["KillOrder", "1/1-0-0"]', [])}),
         flush=True,
     )
 

@@ -1,4 +1,4 @@
-"""Five accounts of this machine, and a pool that serves them: the last is the account of its server."""
+"""Accounts of this machine, and a pool that serves them: the fifth is the account of its server."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ from .unix_accounts import make_users, remove_users, why_not
 
 People = list[pwd.struct_passwd]
 
-USERS = 5
+USERS = 9
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +54,6 @@ def pool(places: Path, gpu_files: list[Path], unix_users: People) -> Iterator[Sh
     if python is None:
         pytest.skip("other users can't run this interpreter, or read the packages")
     with shared_pool(places, python, unix_users[4], gpu_files) as pool:
-        for user in unix_users[:4]:
+        for user in (*unix_users[:4], *unix_users[5:]):
             pool.add_member(user, "default")
         yield pool

@@ -18,19 +18,30 @@ ROOT = pwd.getpwuid(0)
 
 
 class SharedPool:
-    """The pool, and what its users do. `places` is a directory that every user can enter."""
+    """The pool, and what its users do. `places` is a directory that every user can enter.
+
+    `unmounted` are file systems that this pool alone doesn't see; `options` are of its server.
+    """
 
     def __init__(
-        self, places: Path, python: str, server: pwd.struct_passwd, gpu_files: Sequence[Path] = ()
+        self,
+        places: Path,
+        python: str,
+        server: pwd.struct_passwd,
+        gpu_files: Sequence[Path] = (),
+        unmounted: Sequence[str] = (),
+        options: Sequence[str] = ("--virtual-gpus", "4"),
     ) -> None:
         self.home = places / "home"
         self.socket = places / "run" / "weir.sock"
         self.python = python
         self.server_user = server
-        options = [f"--gpu-file={each}" for each in gpu_files]
+        files = [f"--gpu-file={each}" for each in gpu_files]
+        hides = "".join(f"umount {each} && " for each in unmounted)
+        alone = ["unshare", "--mount", "sh", "-c", f'{hides}exec "$@"', "sh"] if unmounted else []
         self._command = [
-            *(python, "-I", "-m", "weir", "node", "--user", server.pw_name, "--home", str(self.home)),
-            *("--socket", str(self.socket), *options, "--", "--virtual-gpus", "4", "--port", "0"),
+            *(*alone, python, "-I", "-m", "weir", "node", "--user", server.pw_name, "--home", str(self.home)),
+            *("--socket", str(self.socket), *files, "--", *options, "--port", "0"),
             *("--log-level", "warning"),
         ]
         self.begin()
@@ -165,10 +176,10 @@ class SharedPool:
 
 @contextmanager
 def shared_pool(
-    places: Path, python: str, server: pwd.struct_passwd, gpu_files: Sequence[Path] = ()
+    places: Path, python: str, server: pwd.struct_passwd, gpu_files: Sequence[Path] = (), **more: Any
 ) -> Iterator[SharedPool]:
     """Serve several users until the block ends."""
-    pool = SharedPool(places, python, server, gpu_files)
+    pool = SharedPool(places, python, server, gpu_files, **more)
     try:
         yield pool
         pool.end()

@@ -3,11 +3,13 @@
 import os
 import pwd
 import random
+import resource
 import signal
 import stat
 import time
 from pathlib import Path
 
+import pytest
 from tests.properties.budget import EFFORT
 
 from .shared_pool import ROOT, SharedPool, until
@@ -61,6 +63,28 @@ def test_neither_server_nor_supervisor_has_rights_of_root(pool: SharedPool, unix
         assert "0" not in fields["Groups"].split()
     pool.ask(unix_users[0], "POST", "/api/v1/workloads/held/stop")
     pool.wait("held", "stopped")
+
+
+def test_a_job_has_the_resource_limits_of_a_login(pool: SharedPool, unix_users: People) -> None:
+    limited, other = unix_users[:2]
+    written = Path(f"/etc/security/limits.d/weir-t-{os.getpid()}.conf")
+    if not written.parent.is_dir():
+        pytest.skip("this machine has no limits of logins")
+    name = limited.pw_name
+    written.write_text(
+        f"{name} - nofile 777\n{name} soft core 0\n{name} hard nofile {1 << 40}\n{name} soft nproc 5000\n"
+    )
+    try:
+        for user in (limited, other):
+            command = "ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Su"
+            pool.submit(user, f"limits-{user.pw_name}", "bash", "-c", command, gpus=0)
+        for user in (limited, other):
+            pool.wait(f"limits-{user.pw_name}", "succeeded")
+    finally:
+        written.unlink()
+    soft, hard = resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE)
+    assert pool.log(f"limits-{name}").split() == ["777", str(hard), "0", "5000"], "none above the node's own"
+    assert pool.log(f"limits-{other.pw_name}").split()[:2] == [str(soft), str(hard)]
 
 
 def test_a_job_opens_its_own_gpu_and_no_other(
@@ -159,7 +183,8 @@ def test_whatever_is_killed_jobs_go_on_once_and_as_their_user(pool: SharedPool, 
     chance = random.Random(16)
     script = "echo begun $$ >> $HOME/runs-$WEIR_WORKLOAD; id -un; while [ ! -e $HOME/end ]; do sleep 0.05; done; echo done"
     names, started = {}, {}
-    for user in unix_users[:4]:
+    people = [user for user in unix_users if user != pool.server_user]
+    for user in people:
         Path(user.pw_dir, "end").unlink(missing_ok=True)
         name = f"long{user.pw_uid}"
         names[name] = user
@@ -171,11 +196,11 @@ def test_whatever_is_killed_jobs_go_on_once_and_as_their_user(pool: SharedPool, 
         pool.kill(node=at % 3 != 1, server=at % 3 != 0)
         for name in names:
             assert pool.row(name)["status"] == "running", name
-        user = chance.choice(unix_users[:4])
+        user = chance.choice(people)
         short = f"short{at}"
         started[short] = user
         pool.submit(user, short, "sh", "-c", f"echo {short} >> $HOME/shorts", gpus=0)
-    for user in unix_users[:4]:
+    for user in people:
         Path(user.pw_dir, "end").touch()
     for name, user in started.items():
         pool.wait(name, "succeeded")

@@ -9,7 +9,7 @@ from tests.users.unix_accounts import unix_group
 
 
 def test_accounts_have_ids_and_closed_homes(unix_users: list[pwd.struct_passwd]) -> None:
-    assert len({user.pw_uid for user in unix_users}) == 5
+    assert len({user.pw_uid for user in unix_users}) == 9
     for user in unix_users:
         found = Path(user.pw_dir).stat()
         assert (found.st_uid, found.st_mode & 0o777) == (user.pw_uid, 0o700)

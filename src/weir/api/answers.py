@@ -109,7 +109,10 @@ class WorkloadDetail(WorkloadRow):
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None
     gpu_access: Isolation | None = None  # whether other jobs are kept off its GPUs; None: it has none
+    gpu_access_by: str | None = None  # means of the kernel that keeps them off; None: there is none
     gpu_memory: Isolation | None = None  # whether they are kept off its part of their memory
+    gpu_memory_by: str | None = None  # what limits a share's memory; None: nothing does, or needs to
+    gpu_memory_why: str | None = None  # why nothing limits a share's memory
     checkpoints: str | None = None  # the directory it saves its state in, on the machine of the pool
     checkpointed_s: float | None = None
     step: int | None = None  # the last one it reported

@@ -297,13 +297,21 @@ _MEMORY = {
     "cooperative": "cooperative: frameworks heed its share, as far as they read its variables",
     "none": "none: its GPUs are virtual",
 }
+_LIMITED = "enforced: the driver limits every job on its GPUs to its share"
 
 
 def _isolation(detail: "WorkloadDetail") -> list[tuple[str, str]]:
     """Return who keeps other jobs off its GPUs; nothing where GPUs are virtual, so that nothing could."""
     if detail.gpu_access in (None, "none") or detail.gpu_memory is None:
         return []
-    return [("GPU access", _ACCESS[detail.gpu_access]), ("GPU memory", _MEMORY[detail.gpu_memory])]
+    access, memory = _ACCESS[detail.gpu_access], _MEMORY[detail.gpu_memory]
+    if detail.gpu_access_by is not None:
+        access = f"{access} ({detail.gpu_access_by})"
+    if detail.gpu_memory_by is not None:
+        memory = _LIMITED
+    elif detail.gpu_memory_why is not None:
+        memory = f"{memory} ({detail.gpu_memory_why})"
+    return [("GPU access", access), ("GPU memory", memory)]
 
 
 def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:

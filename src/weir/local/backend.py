@@ -28,6 +28,7 @@ from weir.control.port import (
 from weir.local import job_files, pod_files
 from weir.local.environment import GangRank, PortPool
 from weir.local.fd_watcher import FdWatcher
+from weir.local.gpu_memory_limits import GpuMemoryLimits
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
 from weir.local.local_node import Devices, LocalNode
@@ -109,16 +110,13 @@ class LocalBackend:
             self.processes = UsersProcesses(self._node)
             self.home.remove = lambda uid, checkpoints: self._node.call(RemoveOrder(uid, checkpoints))
         self._supervisors = SupervisorWatch(
-            self.home,
-            self._watch,
-            self._lock,
-            self._running,
-            self._start_times,
-            self._clock,
-            self._finish,
-            self.processes,
+            *(self.home, self._watch, self._lock, self._running, self._start_times, self._clock),
+            *(self._finish, self.processes),
         )
         self._node.on_forked = self._supervisors.on_forked
+        self.gpu_memory = GpuMemoryLimits(self.node, self._watch, self._lock, self._running, self._workloads)
+        if shared_node is not None:
+            self.gpu_memory.connect(self._node)
 
     def close(self) -> None:
         """Close everything but the pods: they run on, and recovery finds them."""
@@ -248,6 +246,7 @@ class LocalBackend:
                 self._refused(pod, record.launch.uid, sentence)
         if self.node.drained is not None:
             facts.append(self.node.drained)
+        self.gpu_memory.on_recovered()
         return facts
 
     def _watch_recovered(self, run: RunningPod) -> None:

@@ -18,12 +18,15 @@ from weir.local.node.orders import Limits
 _TRIES = 20
 _PERIOD_US = 100_000
 _WANTED = ("memory", "cpu", "pids")
+_GPU_MEMORY = "dmem"
+"""Controller of version 2 for memory of devices, since Linux 6.14. The driver sets its files."""
 _OWN = "weir-pool"
 """Where the pool itself goes in a version 2 group that is to be divided: such a group has no processes."""
 _SERVICE = ".service"
 """End of the name of a service's group. The pool doesn't divide it: systemd puts the pool into it again at a
 restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in
-the group above by `DelegateSubgroup`."""
+a group below by `DelegateSubgroup`. With earlier ones the groups of pods lie beside it, where systemd has
+enabled the controllers for the service and touches no group that isn't its own."""
 
 Words = tuple[str, dict[str, str], str]
 """A group as it is written down: its path, what its files are set to, and what its parent hands down."""
@@ -32,26 +35,13 @@ Words = tuple[str, dict[str, str], str]
 class Cgroup:
     """A control group of a pod in one hierarchy."""
 
-    __slots__ = (
-        *("_files", "_hands_down", "_parent", "_path"),
-        *("memory_limit", "memory_peak", "pids_refused", "ran_out"),
-    )
+    __slots__ = ("_files", "_hands_down", "_parent", "path")
 
     def __init__(self, path: str, files: dict[str, str], hands_down: str) -> None:
-        self._path = path
+        self.path = path
         self._parent = path.rpartition("/")[0]
         self._files = files
         self._hands_down = hands_down
-        self.ran_out = False  # whether the kernel ended something in it for want of memory
-        limits = (files.get(name, "") for name in ("memory.max", "memory.limit_in_bytes"))
-        self.memory_limit = next((int(limit) for limit in limits if limit.isdigit()), 0)
-        self.memory_peak = 0  # bytes, once it was seen
-        self.pids_refused = False  # whether the kernel refused it another process
-
-    @property
-    def path(self) -> str:
-        """Return the directory of the group."""
-        return self._path
 
     def make(self) -> bool:
         """Make it; whether that was allowed. A limit it doesn't know is left out."""
@@ -62,55 +52,39 @@ class Cgroup:
                     if self._hands_down:
                         _try_to_set(f"{self._parent}/cgroup.subtree_control", self._hands_down)
                 with suppress(FileExistsError):
-                    os.mkdir(self._path)
+                    os.mkdir(self.path)
             except FileNotFoundError:
                 continue
             except OSError:
                 return False
             for name, value in self._files.items():
-                _try_to_set(f"{self._path}/{name}", value)
+                _try_to_set(f"{self.path}/{name}", value)
             return True
         return False
 
     def join(self) -> bool:
         """Put this process into it; return True if that was allowed."""
-        return _try_to_set(f"{self._path}/cgroup.procs", "0")
+        return _try_to_set(f"{self.path}/cgroup.procs", "0")
 
     def add(self, pid: int) -> bool:
         """Put a process into it; return True if that was allowed."""
-        return _try_to_set(f"{self._path}/cgroup.procs", str(pid))
-
-    def see(self) -> None:
-        """Notice whether it ran out of memory or of processes, and the most memory it used."""
-        for name in ("memory.events", "memory.oom_control"):
-            for line in _text(f"{self._path}/{name}").splitlines():
-                key, _, value = line.partition(" ")
-                if key == "oom_kill" and value != "0":
-                    self.ran_out = True
-        for name in ("memory.peak", "memory.max_usage_in_bytes"):
-            peak = _text(f"{self._path}/{name}").strip()
-            if peak.isdigit():
-                self.memory_peak = int(peak)
-        for line in _text(f"{self._path}/pids.events").splitlines():
-            key, _, value = line.partition(" ")
-            if key == "max" and value != "0":
-                self.pids_refused = True
+        return _try_to_set(f"{self.path}/cgroup.procs", str(pid))
 
     def kill(self) -> None:
         """End everything in it."""
-        if not _try_to_set(f"{self._path}/cgroup.kill", "1"):
+        if not _try_to_set(f"{self.path}/cgroup.kill", "1"):
             for pid in self.processes():
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
 
     def processes(self) -> list[int]:
         """Return the ids of the group's processes."""
-        return [int(pid) for pid in _text(f"{self._path}/cgroup.procs").split()]
+        return [int(pid) for pid in text_of(f"{self.path}/cgroup.procs").split()]
 
     def remove(self) -> None:
         """Take it away, and the pool's if it was the last."""
         with suppress(OSError):
-            os.rmdir(self._path)
+            os.rmdir(self.path)
             os.rmdir(self._parent)
 
 
@@ -132,16 +106,6 @@ class Cgroups(NamedTuple):
 
     def __bool__(self) -> bool:
         return bool(self.memory or self.cpu or self.pids or self.unified)
-
-    @property
-    def limits_memory(self) -> bool:
-        """Return True if memory can be limited."""
-        return bool(self.memory) or "memory" in self.controllers.split()
-
-    @property
-    def limits_pids(self) -> bool:
-        """Return True if the number of processes can be limited."""
-        return bool(self.pids) or "pids" in self.controllers.split()
 
     def of_pod(self, pod: str, limits: Limits) -> list[Words]:
         """Return the control groups of a pod.
@@ -169,6 +133,10 @@ class Cgroups(NamedTuple):
     def all_of_pod(self, pod: str) -> list[Words]:
         """Return every control group that a pod may have, whatever its limits are."""
         return self.of_pod(pod, Limits(memory=1, cpu_milli=1, pids=1))
+
+    def path(self, base: str, pod: str) -> str:
+        """Return the group of a pod below one of the places."""
+        return f"{base}/{self.pool}/{pod.replace('/', '.')}"
 
     def supervisors(self) -> list[str]:
         """Return the groups of supervisors that are apart."""
@@ -203,13 +171,14 @@ class Cgroups(NamedTuple):
         return self._in(self.unified, pod, files, self._hands_down())
 
     def _in(self, base: str, pod: str, files: dict[str, str], hands_down: str = "") -> Words:
-        return f"{base}/{self.pool}/{pod.replace('/', '.')}", files, hands_down
+        return self.path(base, pod), files, hands_down
 
 
-def found(pool: str, apart: str = "") -> Cgroups:
-    """Return the control groups that this process may use, below its own.
+def found(pool: str, apart: str = "", *, gpu_memory: bool = False) -> Cgroups:
+    """Return the control groups that this process may use: below its own, or beside that of a service.
 
-    `apart` names a group for supervisors; without one they are where this process is.
+    `apart` names a group for supervisors; without one they are where this process is. `gpu_memory`: let
+    version 2 groups limit the memory of GPUs, where the kernel can.
     """
     places: dict[str, str] = {}
     for names, base in _own():
@@ -217,7 +186,12 @@ def found(pool: str, apart: str = "") -> Cgroups:
             places.update(dict.fromkeys(names, base))
     memory, cpu, pids = (places.get(name, "") for name in _WANTED)
     unified = places.get("", "")
+    if gpu_memory:
+        _offer(unified, _GPU_MEMORY)
     controllers = _handed_down(unified) if unified else ""
+    if apart and unified.endswith(_SERVICE) and not controllers and not os.path.isdir(f"{unified}/{pool}"):
+        unified = os.path.dirname(unified)
+        controllers = _handed_down(unified)
     if (memory or cpu) and not controllers:
         unified = ""  # it limits nothing, and those of version 1 know the processes as well
     devices = places.get("devices", "") if apart else ""
@@ -227,7 +201,7 @@ def found(pool: str, apart: str = "") -> Cgroups:
 def _own() -> Iterator[tuple[list[str], str]]:
     """Yield the groups of this process, as directories, with their controllers; version 2 has none ("")."""
     mounts: dict[str, tuple[str, str]] = {}  # mount points by controller
-    for line in _text("/proc/self/mountinfo").splitlines():
+    for line in text_of("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, (kind, _, options) = before.split(), [*after.split(), "", "", ""][:3]
         if kind == "cgroup2":
@@ -235,7 +209,7 @@ def _own() -> Iterator[tuple[list[str], str]]:
         elif kind == "cgroup":
             for option in options.split(","):
                 mounts.setdefault(option, (fields[3], fields[4]))
-    for line in _text("/proc/self/cgroup").splitlines():
+    for line in text_of("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         names = controllers.split(",")
         if names[0] not in mounts:
@@ -249,56 +223,60 @@ def _own() -> Iterator[tuple[list[str], str]]:
 
 def _may_make(base: str, pool: str) -> bool:
     """Return True if groups can be made there."""
-    trial = f"{base}/{pool}-{os.getpid()}"
-    try:
-        os.mkdir(trial)
-        os.rmdir(trial)
-    except OSError:
-        return False
-    return True
+    trial = Cgroup(f"{base}/{pool}-{os.getpid()}", {}, "")
+    made = trial.make()
+    trial.remove()
+    return made
+
+
+def _offer(base: str, controller: str) -> None:
+    """Let every version 2 group above this one hand down a controller that systemd doesn't know."""
+    for end, each in enumerate(base):
+        if each == "/" and end:
+            _try_to_set(f"{base[:end]}/cgroup.subtree_control", f"+{controller}")
 
 
 def _handed_down(base: str) -> str:
     """Return the wanted controllers that a version 2 group delegates; enable them if needed."""
-    offered = _text(f"{base}/cgroup.controllers").split()
-    wanted = [name for name in _WANTED if name in offered]
+    offered = text_of(f"{base}/cgroup.controllers").split()
+    wanted = [name for name in (*_WANTED, _GPU_MEMORY) if name in offered]
     handed = f"{base}/cgroup.subtree_control"
-    if any(name not in _text(handed).split() for name in wanted):
+    if any(name not in text_of(handed).split() for name in wanted):
         line = " ".join(f"+{name}" for name in wanted)
-        alone = _text(f"{base}/cgroup.procs").split() == [str(os.getpid())]
+        alone = text_of(f"{base}/cgroup.procs").split() == [str(os.getpid())]
         if not _try_to_set(handed, line) and alone and not base.endswith(_SERVICE):
             with suppress(OSError):  # the group is ours alone: go one below, so that it can be divided
                 os.mkdir(f"{base}/{_OWN}")
             if _try_to_set(f"{base}/{_OWN}/cgroup.procs", "0"):
                 _try_to_set(handed, line)
-    return " ".join(name for name in wanted if name in _text(handed).split())
+    return " ".join(name for name in wanted if name in text_of(handed).split())
+
+
+def set_file(path: str, value: str) -> None:
+    """Write a value into a file of a control group.
+
+    Raises:
+        OSError: the kernel refuses it.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, value.encode())
+    finally:
+        os.close(fd)
 
 
 def _try_to_set(path: str, value: str) -> bool:
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        set_file(path, value)
     except OSError:
         return False
-    try:
-        os.write(fd, value.encode())
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
     return True
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """Return the text of a file; empty if it can't be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
         return ""
-    text = b""
-    try:
-        while more := os.read(fd, 1 << 16):
-            text += more
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
-    return text.decode(errors="replace")

@@ -71,6 +71,11 @@ class Machine:
             pids=self.pids_most,
         )
 
+    def gpu_memory_limit(self, request: Request, held: tuple[int, ...]) -> int:
+        """Return the bytes that a pod may use of each GPU it holds, for the driver; 0 if it shares none."""
+        sight = self.sight(request, held)
+        return sight.memory if self.nvml is not None and held and sight.share_milli < WHOLE_MILLI else 0
+
     def groups_of(self, pod: str, request: Request) -> list[cgroups.Words]:
         """Return the control groups of a pod with this request."""
         return self.groups.of_pod(pod, self.limits_of(request))

@@ -15,12 +15,22 @@ from weir.local import secret_files
 from weir.local.cgroups import Cgroups
 from weir.local.fd_watcher import FdWatcher
 from weir.local.node import __main__ as node_process
-from weir.local.node.orders import MESSAGE_MOST, NodeAnswer, Order, StartOrder, decode_answer, encode
+from weir.local.node.orders import MESSAGE_MOST, GpuMemoryOrder, NodeAnswer, Order, StartOrder
 from weir.local.node.start_files import StartUnreadable, open_start_files
 
 _ENDS_WITHIN_S = 5.0
 SocketPair = tuple[socket.socket, socket.socket]
 """The server's ends: for starts, answered when they are forked, and for calls, answered at once."""
+
+
+def encode(order: Order) -> bytes:
+    """Return an order as a message."""
+    return json.dumps([type(order).__name__, *order]).encode()
+
+
+def _decode(message: bytes) -> NodeAnswer:
+    """Return the answer in a message of the node process."""
+    return NodeAnswer(*json.loads(message))
 
 
 class NodeGone(OSError):
@@ -138,7 +148,8 @@ class NodeClient:
     """Has pods started, whatever happens to the node process.
 
     `on_forked` receives the name of each requested start with the pidfd of its supervisor (None: there is
-    none) and the reason of a refusal; `on_restarted` is called when a new node process replaced a dead one:
+    none) and the reason of a refusal; `on_memory_limited` the name of a start whose memory of GPUs was to be
+    limited, and why it isn't; `on_restarted` is called when a new node process replaced a dead one:
     unanswered requests may or may not have been carried out.
     """
 
@@ -151,6 +162,7 @@ class NodeClient:
         self._link = link
         self._watch = watch
         self.on_forked: Callable[[str, int | None, str], None] = _nothing
+        self.on_memory_limited: Callable[[str, str], None] = _nothing
         self._on_restarted = on_restarted
         self._lock = threading.Lock()
         self._begin()
@@ -178,6 +190,11 @@ class NodeClient:
         finally:
             files.close()
 
+    def limit_gpu_memory(self, order: GpuMemoryOrder) -> None:
+        """Have the memory of a start's GPUs limited; `on_memory_limited` is called with the outcome."""
+        with suppress(BrokenPipeError, ConnectionResetError), self._lock:
+            self._starts.send(encode(order))
+
     def call(self, order: Order, *fds: int) -> NodeAnswer:
         """Have an order carried out now.
 
@@ -192,7 +209,7 @@ class NodeClient:
             raise NodeGone(failure.errno, "the node process is gone") from None
         if not message:
             raise NodeGone(32, "the node process is gone")
-        return decode_answer(message)
+        return _decode(message)
 
     def close(self) -> None:
         """End the node process, or leave it; it still carries out earlier requests."""
@@ -216,8 +233,11 @@ class NodeClient:
         if message:
             for process in processes:
                 os.set_inheritable(process, False)
-            answer = decode_answer(message)
-            self.on_forked(answer.name, processes[0] if processes else None, answer.refused)
+            answer = _decode(message)
+            if answer.memory_limit:
+                self.on_memory_limited(answer.name, answer.refused)
+            else:
+                self.on_forked(answer.name, processes[0] if processes else None, answer.refused)
             return
         self._watch.drop(self._starts.fileno())
         with self._lock:

@@ -10,6 +10,7 @@ from weir.local.node.orders import StartOrder
 from weir.local.node_client import NodeClient, NodeLink
 from weir.local.running_pods import LocalWorkload, RunningPod
 from weir.local.state_dir import StateDir
+from weir.local.user_limits import user_rlimits
 
 _OPEN_MOST = 64
 """Number of starts requested from a new node process before its answers are read."""
@@ -42,11 +43,16 @@ class StartRequests:
     def request(self, run: RunningPod, local_workload: LocalWorkload) -> None:
         """Have the node process start a pod whose spec is written."""
         workload, launch, place = local_workload.workload, local_workload.launch, run.place
+        request = workload.groups[place.pod.group].request
+        machine, shared = self._node.machine, self._home.shared
         order = StartOrder(
             self._home.start_name(run.directory),
-            workload.user if self._home.shared else "",
+            workload.user if shared else "",
             place.devices,
-            self._node.machine.limits_of(workload.groups[place.pod.group].request),
+            machine.limits_of(request)._replace(
+                gpu_memory=machine.gpu_memory_limit(request, place.devices) if shared else 0
+            ),
+            user_rlimits(workload.user) if shared else (),
         )
         file = secret_files.file_of(str(self._home.path), workload.project)
         self._client.start(order, run.directory, (file, dict(launch.secrets)) if launch.secrets else None)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from weir.local import cgroups, job_files, pod_files, pod_records
+from weir.local.cgroup_usage import GroupUsage
 from weir.local.containers import leftovers
 from weir.local.job_files import UnreadableFile
 from weir.local.node import start_files
@@ -97,6 +98,7 @@ class Supervisor:
         self._files = files
         self._start = start
         self._cgroups = groups
+        self._usage = GroupUsage(groups)
         self._waiting = leader
         self._leader = -1
         self._status: int | None = None  # of the leader, once it is gone
@@ -158,9 +160,9 @@ class Supervisor:
             "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
             "stopped": self._stopped,
             "error": self._problem,
-            "out_of_memory": any(cgroup.ran_out for cgroup in self._cgroups),
-            "memory_limit": max((cgroup.memory_limit for cgroup in self._cgroups), default=0),
-            "memory_peak": max((cgroup.memory_peak for cgroup in self._cgroups), default=0),
+            "out_of_memory": self._usage.ran_out,
+            "memory_limit": self._usage.memory_limit,
+            "memory_peak": self._usage.memory_peak,
             "started_s": self._started_s,
             "cpu_s": used.ru_utime + used.ru_stime,
             "max_rss": used.ru_maxrss * 1024,
@@ -180,12 +182,11 @@ class Supervisor:
 
     def _leader_gone(self, status: int) -> None:
         self._status = status
-        for cgroup in self._cgroups:
-            cgroup.see()
-            if cgroup.ran_out:
-                self._say(_out_of_memory(cgroup))
-            if cgroup.pids_refused:
-                self._say("it was refused more processes or threads than a pod may have here (--pids-max)")
+        self._usage.read()
+        if self._usage.ran_out:
+            self._say(_out_of_memory(self._usage))
+        if self._usage.pids_refused:
+            self._say("it was refused more processes or threads than a pod may have here (--pids-max)")
         if self._kill_at is None:
             self._kill_at = time.monotonic() + self._start.grace_s
             self._tell_what_is_left()
@@ -271,7 +272,7 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _out_of_memory(cgroup: cgroups.Cgroup) -> str:
-    if cgroup.memory_limit:
+def _out_of_memory(usage: GroupUsage) -> str:
+    if usage.memory_limit:
         return "it used more memory than it asked for, and was ended"
     return "the machine ran out of memory, and it was ended"

@@ -104,7 +104,7 @@ class OwnGroup:
             self.divided.append(path)
             return True
 
-        monkeypatch.setattr(cgroups, "_text", lambda path: self.files.get(path, self.answer(path)))
+        monkeypatch.setattr(cgroups, "text_of", lambda path: self.files.get(path, self.answer(path)))
         monkeypatch.setattr(cgroups, "_try_to_set", try_to_set)
         monkeypatch.setattr(os, "mkdir", lambda path, *_: self.divided.append(path))
 
@@ -129,3 +129,87 @@ def test_only_a_group_that_no_service_is_started_in_is_divided(
     own.use(monkeypatch, busy=True)
     cgroups._handed_down(own.group)
     assert bool(own.divided) == divides
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_groups_of_pods_lie_beside_a_service_that_must_not_be_divided(
+    monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """A pool that has pods below its service from before keeps them there."""
+    own = OwnGroup("/system.slice/weir.service")
+    own.files["/sys/fs/cgroup/system.slice/cgroup.subtree_control"] = "cpu memory pids\n"
+    own.use(monkeypatch, busy=True)
+    monkeypatch.setattr(cgroups, "_may_make", lambda *_: True)
+    monkeypatch.setattr(os.path, "isdir", lambda path: before and path == f"{own.group}/weir-x")
+    found = cgroups.found("weir-x", "supervisors")
+    if before:
+        assert (found.unified, found.controllers) == (own.group, "")
+    else:
+        assert (found.unified, found.controllers) == ("/sys/fs/cgroup/system.slice", "memory cpu pids")
+    assert not own.divided
+    assert cgroups.found("weir-x").unified == own.group, "only root may make groups beside its own"
+
+
+def test_every_group_above_may_hand_down_memory_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = OwnGroup(f"/system.slice/weir.service/{cgroups._OWN}")
+    own.use(monkeypatch, busy=False)
+    monkeypatch.setattr(cgroups, "_may_make", lambda *_: True)
+    cgroups.found("weir-x", "supervisors", gpu_memory=True)
+    asked = [path.removesuffix("/cgroup.subtree_control") for path in own.divided]
+    assert asked[:4] == ["/sys", "/sys/fs", "/sys/fs/cgroup", "/sys/fs/cgroup/system.slice"]
+    assert asked[4] == "/sys/fs/cgroup/system.slice/weir.service", "as for every other controller"
+
+
+BESIDE = """
+import os, sys
+from weir.local import cgroups
+base = sys.argv[1]
+cgroups._WANTED = ("hugetlb", "cpu", "pids")  # what this machine leaves to version 2
+cgroups._own = lambda: iter([([""], base + "/x.service")])
+found = cgroups.found("weir-x", "supervisors")
+assert (found.unified, found.controllers) == (base, "hugetlb"), found
+found.make_supervisors()
+pod = cgroups.Cgroup(found.path(base, "1/1-0-0"), {}, "+hugetlb")
+assert pod.make() and cgroups.Cgroup(base + "/weir-x/supervisors", {}, "").join()
+if os.fork() == 0:
+    assert pod.join()
+    os.write(1, b"ready")
+    os.read(0, 1)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_service_starts_again_while_limited_pods_run_beside_it() -> None:
+    """The kernel takes a process into the group of the service, as systemd puts it there at a restart."""
+    root = Path("/sys/fs/cgroup/unified")
+    try:
+        offered = (root / "cgroup.controllers").read_text().split()
+    except OSError:
+        offered = []
+    if os.getuid() != 0 or "hugetlb" not in offered:
+        pytest.skip("this machine leaves no controller to version 2 beside version 1")
+    base = root / f"weir-t-{os.getpid()}"
+    before = (root / "cgroup.subtree_control").read_text()
+    (root / "cgroup.subtree_control").write_text("+hugetlb")
+    try:
+        (base / "x.service").mkdir(parents=True)
+        (base / "cgroup.subtree_control").write_text("+hugetlb")
+        join = f'echo $$ > {base}/x.service/cgroup.procs && exec "$@"'
+        with subprocess.Popen(
+            ["sh", "-c", join, "sh", sys.executable, "-c", BESIDE, str(base)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as node:
+            assert node.stdout is not None
+            assert node.stdout.read(5) == b"ready"
+            assert (base / "weir-x" / "1.1-0-0" / "hugetlb.2MB.max").exists(), "the pod can be limited"
+            assert subprocess.run(["sh", "-c", join, "sh", "true"], check=False).returncode == 0
+            node.communicate(b"end")
+        assert node.returncode == 0
+    finally:
+        for group in ("weir-x/1.1-0-0", "weir-x/supervisors", "weir-x", "x.service", "."):
+            if (base / group).is_dir():
+                (base / group).rmdir()
+        if "hugetlb" not in before:
+            (root / "cgroup.subtree_control").write_text("-hugetlb")

@@ -17,7 +17,7 @@ from weir.cli.formatting import counted, size
 
 EVERYONE = 0o666
 DEVICE_RULE_KERNEL = (4, 15)
-SYSTEMD_MIN, SYSTEMD_DELEGATES = 240, 254
+SYSTEMD_MIN = 240
 FREE_FAIL, FREE_WARN = 1 << 30, 20 << 30
 FREE_FILES_WARN = 100_000
 FILES_MIN = 4096
@@ -119,12 +119,12 @@ def device_rules(facts: GroupFacts) -> Finding:
     return Finding(
         name,
         "warning",
-        "this kernel can't keep a job to its own GPUs: it needs the device controller of cgroup v1, or "
-        "cgroup v2 with Linux 4.15 or later.",
+        "by mounts of each job, which `weir exec` doesn't enter. Control groups can hold GPUs apart with the "
+        "device controller of cgroup v1, or with cgroup v2 and Linux 4.15 or later.",
     )
 
 
-def service_manager(facts: HostFacts, groups: GroupFacts) -> Finding:
+def service_manager(facts: HostFacts) -> Finding:
     """Check that systemd is there, and can delegate control groups to the pool."""
     name = "systemd"
     if facts.systemd is None:
@@ -133,13 +133,6 @@ def service_manager(facts: HostFacts, groups: GroupFacts) -> Finding:
         )
     if facts.systemd < SYSTEMD_MIN:
         return Finding(name, "failure", f"{facts.systemd}, and {SYSTEMD_MIN} or later is needed.")
-    if facts.systemd < SYSTEMD_DELEGATES and groups.kind == "v2":
-        return Finding(
-            name,
-            "warning",
-            f"{facts.systemd}: CPUs, memory and processes of jobs aren't limited, which needs "
-            f"{SYSTEMD_DELEGATES} or later with cgroup v2.",
-        )
     return Finding(name, "ok", f"{facts.systemd}.")
 
 
@@ -322,7 +315,7 @@ def findings(facts: MachineFacts) -> list[Finding]:
         lambda: persistence(facts.gpus),
         lambda: control_groups(facts.groups),
         lambda: device_rules(facts.groups),
-        lambda: service_manager(facts.host, facts.groups),
+        lambda: service_manager(facts.host),
         lambda: clock(facts.host, facts.home),
         lambda: limits(facts.host),
         lambda: file_system(facts.home),

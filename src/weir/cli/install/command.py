@@ -20,7 +20,7 @@ from weir.cli.install.program import fingerprint, node_command, program_link, wh
 from weir.cli.install.server_status import wait_for_pool
 from weir.cli.install.settings import InstallSettings, chosen, recorded
 from weir.cli.install.steps import Step
-from weir.cli.install.unit import SUBGROUP_SINCE, has_failed, is_running, last_lines, unit_text
+from weir.cli.install.unit import has_failed, is_running, last_lines, unit_text
 from weir.cli.terminal import plain
 from weir.client.errors import PoolError
 
@@ -213,11 +213,6 @@ def _say_result(installation: PlannedInstallation) -> int:
         f"the group {installation.settings.allow_group}" if installation.settings.allow_group else "everyone"
     )
     print(f"\nWeir {status.version} serves {gpus} to {whom} on this machine.")
-    if installation.systemd is not None and installation.systemd < SUBGROUP_SINCE:
-        print(
-            f"systemd {installation.systemd} is older than {SUBGROUP_SINCE}: with cgroup v2, CPUs and memory "
-            "of jobs aren't limited. GPUs are held apart all the same."
-        )
     print("\nNext:")
     gpu = " --gpus 1" if status.devices else ""
     print(f"  weir submit -p default{gpu} -- python3 train.py   as any user, without a token")

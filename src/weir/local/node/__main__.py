@@ -14,7 +14,7 @@ def _run() -> None:
     config = json.loads(sys.argv[1])
     gc.disable()
     if "sockets" in config:
-        from weir.local.node.process import serve_own as serve
+        from weir.local.node.personal import serve_own as serve
     else:
         from weir.local.node.shared import serve_shared as serve
     gc.freeze()  # forks share what is loaded by now

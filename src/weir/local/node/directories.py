@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from weir.local.node.accounts import Account, AccountRules, become
+from weir.local.node.forked import fork
 
 OWN, CHECKPOINTS = "jobs", "checkpoints"
 _PARENT_MODE = 0o751
@@ -131,17 +132,16 @@ def _empty(above: int, name: str, rules: AccountRules) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid < rules.uid_min:
         os.close(directory)
         return
-    child = os.fork()
-    if child == 0:
-        try:
-            become(Account("the owner", status.st_uid, status.st_uid, ()), rules)
-            for each in os.scandir(directory):
-                if each.is_dir(follow_symlinks=False):
-                    shutil.rmtree(each.name, ignore_errors=True, dir_fd=directory)
-                else:
-                    with suppress(OSError):
-                        os.unlink(each.name, dir_fd=directory)
-        finally:
-            os._exit(0)
+    child = fork(lambda: _empty_as_owner(directory, status.st_uid, rules))
     os.close(directory)
     os.waitpid(child, 0)
+
+
+def _empty_as_owner(directory: int, owner: int, rules: AccountRules) -> None:
+    become(Account("the owner", owner, owner, ()), rules)
+    for each in os.scandir(directory):
+        if each.is_dir(follow_symlinks=False):
+            shutil.rmtree(each.name, ignore_errors=True, dir_fd=directory)
+        else:
+            with suppress(OSError):
+                os.unlink(each.name, dir_fd=directory)

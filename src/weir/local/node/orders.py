@@ -3,14 +3,17 @@
 import json
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MESSAGE_MOST = 1 << 14
 _NAME = re.compile(r"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}", re.ASCII)
-_ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}\$?", re.ASCII)
+_ACCOUNT = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}\$?)?", re.ASCII)
 _NUMBER_MOST = 1 << 62
 _UID_MOST = 10**18
 _DEVICES_MOST = 4096
+_RLIMITS = 16
+"""Resources that the kernel limits for each process."""
+_UNLIMITED = -1
 SIGNALS = frozenset((15, 9))
 """SIGTERM and SIGKILL: no other signal is sent to a supervisor."""
 
@@ -26,24 +29,39 @@ class Limits(NamedTuple):
     cpu_milli: int = 0
     cpu_hard: bool = False
     pids: int = 0  # processes and threads together
+    gpu_memory: int = 0  # bytes of each GPU, where the driver has limits
+
+
+Rlimit = tuple[int, int, int]
+"""Resource limit of a process: the kernel's number of the resource, soft limit, hard limit; -1: unlimited."""
 
 
 class StartOrder(NamedTuple):
     """Start a pod. Its open files come with the message.
 
     `account`: the user it runs as; empty for the node process's own. `devices`: the GPUs it may open.
+    `rlimits`: of its processes, as far as the node process's own hard limits allow them.
     """
 
     name: str  # UID/START-GROUP-INDEX
     account: str
     devices: tuple[int, ...]
     limits: Limits
+    rlimits: tuple[Rlimit, ...] = ()
 
 
 class SignalOrder(NamedTuple):
     """Send a signal to a supervisor, whose pidfd comes with the message."""
 
     number: int
+
+
+class GpuMemoryOrder(NamedTuple):
+    """Limit the memory of each GPU of a running start, and read the limits back."""
+
+    name: str
+    devices: tuple[int, ...]
+    memory: int
 
 
 class KillOrder(NamedTuple):
@@ -65,32 +83,21 @@ class RemoveOrder(NamedTuple):
     checkpoints: bool
 
 
-Order = StartOrder | SignalOrder | KillOrder | JoinOrder | RemoveOrder
-_KINDS: dict[str, type[Order]] = {
-    "start": StartOrder,
-    "signal": SignalOrder,
-    "kill": KillOrder,
-    "join": JoinOrder,
-    "remove": RemoveOrder,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
-
-
 class NodeAnswer(NamedTuple):
     """Outcome of an order. `refused`: why it wasn't carried out.
 
-    `killed`: whether processes had to be; `left`: how many are still there.
+    `killed`: whether processes had to be; `left`: how many are still there. `memory_limit`: the answer
+    is about the memory of GPUs, which is limited unless it was refused.
     """
 
     name: str = ""
     refused: str = ""
     killed: bool = False
     left: int = 0
+    memory_limit: bool = False
 
 
-def encode(order: Order) -> bytes:
-    """Return an order as a message."""
-    return json.dumps([_NAMES[type(order)], *order]).encode()
+Order = StartOrder | SignalOrder | KillOrder | JoinOrder | GpuMemoryOrder | RemoveOrder
 
 
 def decode(message: bytes) -> Order:
@@ -100,13 +107,12 @@ def decode(message: bytes) -> Order:
         InvalidOrder: it has the wrong form.
     """
     try:
-        kind, *values = json.loads(message)
-        read, fields = _READERS[kind], _KINDS[kind]._fields
+        word, *values = json.loads(message)
+        read = _READERS[word]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise InvalidOrder("the message is no order") from None
-    if len(values) != len(fields):
-        raise InvalidOrder(f"the order {kind} has {len(values)} values")
-    return read(*values)
+    order: Order = read(values)
+    return order
 
 
 def encode_answer(answer: NodeAnswer) -> bytes:
@@ -114,71 +120,62 @@ def encode_answer(answer: NodeAnswer) -> bytes:
     return json.dumps(answer).encode()
 
 
-def decode_answer(message: bytes) -> NodeAnswer:
-    """Return the answer in a message of the node process."""
-    return NodeAnswer(*json.loads(message))
+Reader = Callable[[object], Any]
+"""Returns a value as it is checked, or raises `InvalidOrder`."""
 
 
-def _start(name: object, account: object, devices: object, limits: object) -> StartOrder:
-    if not isinstance(devices, list) or len(devices) > _DEVICES_MOST:
-        raise InvalidOrder("devices is not a list of GPUs")
-    if not isinstance(limits, list) or len(limits) != len(Limits._fields):
-        raise InvalidOrder("limits is not a list of four values")
-    memory, cpu_milli, cpu_hard, pids = limits
-    return StartOrder(
-        _text(name, _NAME, "name"),
-        "" if account == "" else _text(account, _ACCOUNT, "account"),
-        tuple(_whole(each, _DEVICES_MOST, "a device") for each in devices),
-        Limits(
-            _whole(memory, _NUMBER_MOST, "memory"),
-            _whole(cpu_milli, _NUMBER_MOST, "cpu_milli"),
-            _flag(cpu_hard, "cpu_hard"),
-            _whole(pids, _NUMBER_MOST, "pids"),
-        ),
+def _record(make: Callable[..., Any], *readers: Reader) -> Reader:
+    def read(value: object) -> Any:
+        if not isinstance(value, list) or len(value) != len(readers):
+            raise InvalidOrder(f"{len(readers)} values are needed")
+        return make(*(read(each) for read, each in zip(readers, value, strict=True)))
+
+    return read
+
+
+def _items(read_one: Reader, most: int) -> Reader:
+    def read(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) > most:
+            raise InvalidOrder(f"a list of at most {most} is needed")
+        return tuple(map(read_one, value))
+
+    return read
+
+
+def _value(is_right: Callable[[Any], bool], wanted: str) -> Reader:
+    def read(value: object) -> object:
+        if not is_right(value):
+            raise InvalidOrder(f"{wanted} is needed")
+        return value
+
+    return read
+
+
+def _text(form: re.Pattern[str]) -> Reader:
+    return _value(lambda value: isinstance(value, str) and bool(form.fullmatch(value)), "a name")
+
+
+def _whole(most: int, least: int = 0) -> Reader:
+    wanted = f"an integer from {least} to {most}"
+    return _value(lambda value: type(value) is int and least <= value <= most, wanted)
+
+
+_flag = _value(lambda value: isinstance(value, bool), "true or false")
+_signal = _value(lambda value: type(value) is int and value in SIGNALS, "SIGTERM or SIGKILL")
+_start_name, _number = _text(_NAME), _whole(_NUMBER_MOST)
+_device_list = _items(_whole(_DEVICES_MOST), _DEVICES_MOST)
+_limits = _record(Limits, _number, _number, _flag, _number, _number)
+_rlimit = _record(lambda *values: values, _whole(_RLIMITS - 1), *[_whole(_NUMBER_MOST, _UNLIMITED)] * 2)
+_start = (_start_name, _text(_ACCOUNT), _device_list, _limits, _items(_rlimit, _RLIMITS))
+_READERS: dict[str, Reader] = {
+    kind.__name__: _record(kind, *readers)
+    for kind, readers in (
+        (StartOrder, _start),
+        (SignalOrder, (_signal,)),
+        (KillOrder, (_start_name,)),
+        (JoinOrder, (_start_name,)),
+        (GpuMemoryOrder, (_start_name, _device_list, _whole(_NUMBER_MOST, 1))),
+        (RemoveOrder, (_whole(_UID_MOST), _flag)),
     )
-
-
-def _signal(number: object) -> SignalOrder:
-    order = SignalOrder(_whole(number, max(SIGNALS), "number"))
-    if order.number not in SIGNALS:
-        raise InvalidOrder("number is neither SIGTERM nor SIGKILL")
-    return order
-
-
-def _kill(name: object) -> KillOrder:
-    return KillOrder(_text(name, _NAME, "name"))
-
-
-def _join(name: object) -> JoinOrder:
-    return JoinOrder(_text(name, _NAME, "name"))
-
-
-def _remove(uid: object, checkpoints: object) -> RemoveOrder:
-    return RemoveOrder(_whole(uid, _UID_MOST, "uid"), _flag(checkpoints, "checkpoints"))
-
-
-_READERS: dict[str, Callable[..., Order]] = {
-    "start": _start,
-    "signal": _signal,
-    "kill": _kill,
-    "join": _join,
-    "remove": _remove,
 }
-
-
-def _text(value: object, form: re.Pattern[str], name: str) -> str:
-    if not isinstance(value, str) or not form.fullmatch(value):
-        raise InvalidOrder(f"{name} has the wrong form")
-    return value
-
-
-def _flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidOrder(f"{name} is neither true nor false")
-    return value
-
-
-def _whole(value: object, most: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise InvalidOrder(f"{name} is not an integer from 0 to {most}")
-    return value
+"""Readers of the values of each order, by the name of its class, which is the first word of a message."""

@@ -11,26 +11,14 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import Any
 
-from weir.local.cgroups import Cgroup, Cgroups
-from weir.local.node import directories
+from weir.local.cgroups import Cgroup, text_of
+from weir.local.node import directories, orders
 from weir.local.node.accounts import Account, AccountRefused, find_account
-from weir.local.node.orders import (
-    MESSAGE_MOST,
-    InvalidOrder,
-    JoinOrder,
-    KillOrder,
-    NodeAnswer,
-    Order,
-    RemoveOrder,
-    SignalOrder,
-    StartOrder,
-    decode,
-    encode_answer,
-)
+from weir.local.node.forked import fork
+from weir.local.node.orders import MESSAGE_MOST, InvalidOrder, NodeAnswer, Order, decode, encode_answer
 from weir.local.node.start_files import StartFiles
-from weir.local.node.starts import Site, run_start
+from weir.local.node.starts import Site, limit_gpu_memory, run_start
 from weir.local.supervisor import SIGNALS
 
 _FILES_MOST = len(StartFiles._fields)
@@ -85,17 +73,14 @@ class NodeProcess:
         processes: list[int] = []
         try:
             answer = self._carried_out(decode(message), fds, processes)
-        except (InvalidOrder, AccountRefused) as refusal:
-            answer = NodeAnswer(_name_in(message), str(refusal))
-        except OSError as failure:
-            answer = NodeAnswer(_name_in(message), failure.strerror or "it can't be done")
         except Exception as failure:  # noqa: BLE001 - no order may end this process
-            answer = NodeAnswer(_name_in(message), f"the node process failed ({type(failure).__name__})")
+            answer = _refusal(message, failure)
         finally:
             for fd in fds:
                 os.close(fd)
         try:
-            socket.send_fds(place, [encode_answer(answer)], processes)
+            if answer is not None:
+                socket.send_fds(place, [encode_answer(answer)], processes)
         except (BrokenPipeError, ConnectionResetError):
             return False  # the server is gone; its order was carried out
         finally:
@@ -103,34 +88,39 @@ class NodeProcess:
                 os.close(process)
         return True
 
-    def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> NodeAnswer:
-        if isinstance(order, StartOrder):
+    def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> NodeAnswer | None:
+        if isinstance(order, orders.StartOrder):
             return self._start(order, fds, processes)
-        if isinstance(order, SignalOrder):
+        if isinstance(order, orders.GpuMemoryOrder):  # a child answers: a driver that hangs holds up nothing
+            fork(lambda: self._limit_gpu_memory(order))
+            return None
+        if isinstance(order, orders.SignalOrder):
             return self._signal(order, fds)
-        if isinstance(order, KillOrder):
+        if isinstance(order, orders.KillOrder):
             return self._kill(order)
-        if isinstance(order, JoinOrder):
+        if isinstance(order, orders.JoinOrder):
             return self._join(order, fds)
         return self._remove(order)
 
-    def _start(self, order: StartOrder, fds: list[int], processes: list[int]) -> NodeAnswer:
+    def _start(self, order: orders.StartOrder, fds: list[int], processes: list[int]) -> NodeAnswer:
         if len(fds) < _FILES_MOST - 1:
             raise InvalidOrder("a start needs its open files")
         account = self._account(order.account)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        pid = os.fork()
-        if pid == 0:
-            self._starts.close()
-            self._calls.close()
-            try:
-                run_start(order, account, StartFiles(*fds), self._site)
-            finally:
-                os._exit(0)
+        pid = fork(lambda: self._supervise(order, account, StartFiles(*fds)))
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         with suppress(ProcessLookupError):
             processes.append(os.pidfd_open(pid))
         return NodeAnswer(order.name)
+
+    def _supervise(self, order: orders.StartOrder, account: Account | None, files: StartFiles) -> None:
+        self._starts.close()
+        self._calls.close()
+        run_start(order, account, files, self._site)
+
+    def _limit_gpu_memory(self, order: orders.GpuMemoryOrder) -> None:
+        refused = limit_gpu_memory(self._site, order.name, order.devices, order.memory)
+        self._starts.send(encode_answer(NodeAnswer(order.name, refused, memory_limit=True)))
 
     def _account(self, name: str) -> Account | None:
         rules = self._site.rules
@@ -140,23 +130,23 @@ class NodeProcess:
             raise InvalidOrder("this pool serves its own user alone")
         return None
 
-    def _signal(self, order: SignalOrder, fds: list[int]) -> NodeAnswer:
+    def _signal(self, order: orders.SignalOrder, fds: list[int]) -> NodeAnswer:
         """Signal a supervisor; where users are apart, only a process that this one put among supervisors."""
         if len(fds) != 1:
             raise InvalidOrder("a signal needs its process")
         pid = _pid_of(fds[0])
-        apart = self._site.groups.supervisors()
-        if self._site.rules is not None and (pid == os.getpid() or not _is_in(pid, apart)):
+        apart = [Cgroup(group, {}, "") for group in self._site.groups.supervisors()]
+        is_apart = pid != os.getpid() and any(pid in group.processes() for group in apart)
+        if self._site.rules is not None and not is_apart:
             raise InvalidOrder(f"the process {pid} is no supervisor")
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(fds[0], order.number)
             signal.pidfd_send_signal(fds[0], signal.SIGCONT)  # a stopped one hears only when it goes on
         return NodeAnswer()
 
-    def _kill(self, order: KillOrder) -> NodeAnswer:
+    def _kill(self, order: orders.KillOrder) -> NodeAnswer:
         """Kill all processes in the groups of a start, and remove the groups."""
         groups = [Cgroup(*words) for words in self._site.groups.all_of_pod(order.name)]
-        left: set[int] = set()
         killed = False
         for _ in range(_KILLS_MOST):
             left = {pid for group in groups for pid in group.processes()}
@@ -170,42 +160,41 @@ class NodeProcess:
             group.remove()
         return NodeAnswer(order.name, killed=killed, left=len(left))
 
-    def _join(self, order: JoinOrder, fds: list[int]) -> NodeAnswer:
+    def _join(self, order: orders.JoinOrder, fds: list[int]) -> NodeAnswer:
         if len(fds) != 1 or self._site.rules is None:
             raise InvalidOrder("only a process of a start's own user can join it")
         pid = _pid_of(fds[0])
-        groups = [
-            group
-            for words in self._site.groups.all_of_pod(order.name)
-            if (group := Cgroup(*words)).processes()
-        ]
+        groups = [Cgroup(*words) for words in self._site.groups.all_of_pod(order.name)]
         owners = {_uid_of(each) for group in groups for each in group.processes()}
         owner = _uid_of(pid)
         if owner < 0 or owners != {owner}:
             raise InvalidOrder(f"the process {pid} isn't of the user of {order.name}")
         for group in groups:
-            group.add(pid)
+            if group.processes():
+                group.add(pid)
         return NodeAnswer(order.name)
 
-    def _remove(self, order: RemoveOrder) -> NodeAnswer:
+    def _remove(self, order: orders.RemoveOrder) -> NodeAnswer:
         site = self._site
         if site.rules is None or site.places is None:
             raise InvalidOrder("this pool deletes its directories itself")
-        if os.fork() == 0:
-            try:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                directories.remove(site.places, order.uid, site.rules, checkpoints=order.checkpoints)
-            finally:
-                os._exit(0)
+        places, rules, uid = site.places, site.rules, order.uid
+        fork(lambda: directories.remove(places, uid, rules, checkpoints=order.checkpoints))
         return NodeAnswer()
 
 
-def _name_in(message: bytes) -> str:
-    """Return the name of the start in an order that was refused, for the answer; empty if it has none."""
-    with suppress(ValueError, IndexError, TypeError, RecursionError):
-        name = json.loads(message)[1]
-        return name if isinstance(name, str) else ""
-    return ""
+def _refusal(message: bytes, failure: Exception) -> NodeAnswer:
+    """Return the answer to an order that wasn't carried out, with the name of its start if it has one."""
+    why = f"the node process failed ({type(failure).__name__})"
+    if isinstance(failure, InvalidOrder | AccountRefused):
+        why = str(failure)
+    elif isinstance(failure, OSError):
+        why = failure.strerror or "it can't be done"
+    with suppress(ValueError, IndexError, TypeError, KeyError, RecursionError):
+        kind, name = json.loads(message)[:2]
+        if isinstance(name, str):
+            return NodeAnswer(name, why, memory_limit=kind == orders.GpuMemoryOrder.__name__)
+    return NodeAnswer("", why)
 
 
 def _pid_of(process: int) -> int:
@@ -214,25 +203,21 @@ def _pid_of(process: int) -> int:
     Raises:
         InvalidOrder: it is no pidfd, or its process is gone.
     """
-    with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as file:
-        for line in file:
-            name, _, value = line.partition(":")
-            if name == "Pid" and int(value) > 0:
-                return int(value)
+    if (pid := int("".join(_field(f"/proc/self/fdinfo/{process}", "Pid")) or 0)) > 0:
+        return pid
     raise InvalidOrder("the process is gone")
 
 
 def _uid_of(pid: int) -> int:
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.startswith("Uid:"):
-                real, effective, saved, _ = line.split()[1:]
-                return int(real) if real == effective == saved else -1
-    return -1
+    """Return the user of a process; -1 if it has several, or is gone."""
+    ids = set(_field(f"/proc/{pid}/status", "Uid")[:3])
+    return int(ids.pop()) if len(ids) == 1 else -1
 
 
-def _is_in(pid: int, groups: list[str]) -> bool:
-    return any(pid in Cgroup(group, {}, "").processes() for group in groups)
+def _field(file: str, name: str) -> list[str]:
+    """Return the words of a line of a file of the kernel; none if there is no such line."""
+    lines = (line.partition(":") for line in text_of(file).splitlines())
+    return next((words.split() for key, _, words in lines if key == name), [])
 
 
 def _reap(server: int) -> int | None:
@@ -243,10 +228,3 @@ def _reap(server: int) -> int | None:
             if ended[0] == server:
                 code = os.waitstatus_to_exitcode(ended[1])
     return code
-
-
-def serve_own(config: dict[str, Any]) -> int:
-    """Serve the pool of this process's user, whose server started this process."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # it ends with the server, not before
-    starts, calls = (socket.socket(fileno=fd) for fd in config["sockets"])
-    return NodeProcess(Site(config["home"], Cgroups(*config["groups"])), starts, calls).serve()

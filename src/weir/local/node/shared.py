@@ -17,8 +17,9 @@ from typing import Any
 
 from weir.local import cgroups
 from weir.local.cgroups import Cgroup, Cgroups
+from weir.local.node import gpu_files
 from weir.local.node.accounts import AccountRules
-from weir.local.node.device_rules import DeviceRules, nvidia_files
+from weir.local.node.device_rules import DeviceRules
 from weir.local.node.directories import DirectoryRefused, prepare_home
 from weir.local.node.process import NodeProcess
 from weir.local.node.starts import Site
@@ -43,8 +44,9 @@ def serve_shared(config: dict[str, Any]) -> int:
     os.closerange(3, _FILES_MOST)  # what this process inherited is not for jobs
     try:
         site, server = _site(config)
-    except (SharedRefused, DirectoryRefused) as refusal:
-        print(f"weir: {refusal}.", file=sys.stderr)
+    except (SharedRefused, DirectoryRefused, OSError) as refusal:
+        why = f"{refusal.filename}: {refusal.strerror}" if isinstance(refusal, OSError) else refusal
+        print(f"weir: {why}.", file=sys.stderr)
         return _WRONG_REQUEST
     pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
     process = _start_server(config, server, site, [theirs for _, theirs in pairs])
@@ -75,39 +77,48 @@ def _site(config: dict[str, Any]) -> tuple[Site, pwd.struct_passwd]:
     os.umask(0o022)
     _prepare_socket(os.path.dirname(config["socket"]), server)
     places = prepare_home(config["home"], server.pw_gid)
-    groups = _groups(config["home"])
     rules = AccountRules(config["uid_min"], server.pw_uid, config["group"], config["no_new_privileges"])
-    files = [[each] for each in config["gpu_files"]] or nvidia_files()
-    return Site(config["home"], groups, rules, DeviceRules(files), places), server
+    gpus = [("", [each]) for each in config["gpu_files"]] or _nvidia_gpus(server)
+    ids, devices = tuple(name for name, _ in gpus), DeviceRules([files for _, files in gpus])
+    groups = _groups(config["home"], gpu_memory=any(ids))
+    return Site(config["home"], groups, rules, devices, places, devices.means(groups), ids), server
+
+
+def _nvidia_gpus(server: pwd.struct_passwd) -> list[tuple[str, list[str]]]:
+    """Return the ids and the device files of NVIDIA's GPUs, which a process of the server's user lists."""
+    command = [sys.executable, "-I", gpu_files.__file__]
+    listed = subprocess.run(command, stdout=subprocess.PIPE, check=True, **_as_user(server))  # noqa: S603 - our own file
+    found: list[tuple[str, list[str]]] = json.loads(listed.stdout)
+    return found
+
+
+def _as_user(user: pwd.struct_passwd) -> dict[str, Any]:
+    groups = os.getgrouplist(user.pw_name, user.pw_gid)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups, "stdin": subprocess.DEVNULL}
 
 
 def _prepare_socket(directory: str, server: pwd.struct_passwd) -> None:
     """Make the directory in which the server listens for everyone of the machine."""
-    try:
+    with suppress(FileExistsError):
         os.mkdir(directory, 0o755)
         os.chown(directory, server.pw_uid, server.pw_gid)
-    except FileExistsError:
-        found = os.lstat(directory)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != server.pw_uid:
-            raise SharedRefused(f"{directory} doesn't belong to {server.pw_name}: remove it") from None
-    except OSError as failure:
-        raise SharedRefused(f"{directory} can't be made: {failure.strerror}") from None
+    found = os.lstat(directory)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != server.pw_uid:
+        raise SharedRefused(f"{directory} doesn't belong to {server.pw_name}: remove it")
 
 
-def _groups(home: str) -> Cgroups:
+def _groups(home: str, *, gpu_memory: bool) -> Cgroups:
     """Return the control groups of a shared pool, with one for supervisors.
+
+    `gpu_memory`: the groups are to limit memory of GPUs, too.
 
     Raises:
         SharedRefused: none can be made, and so users couldn't be held apart.
+        OSError: one can't be made.
     """
     status = os.stat(home)
-    groups = cgroups.found(f"weir-{status.st_dev:x}-{status.st_ino:x}", _SUPERVISORS)
-    try:
-        groups.make_supervisors()
-    except OSError as failure:
-        raise SharedRefused(
-            f"the control group {failure.filename} can't be made: {failure.strerror}"
-        ) from None
+    groups = cgroups.found(f"weir-{status.st_dev:x}-{status.st_ino:x}", _SUPERVISORS, gpu_memory=gpu_memory)
+    groups.make_supervisors()
     if not groups.supervisors():
         raise SharedRefused(
             "no control group can be made here, and without one a job could outlive its end: "
@@ -120,19 +131,15 @@ def _start_server(
     config: dict[str, Any], server: pwd.struct_passwd, site: Site, theirs: list[socket.socket]
 ) -> subprocess.Popen[bytes]:
     fds = [each.fileno() for each in theirs]
-    way = site.devices.way(site.groups)
-    link = {"sockets": fds, "groups": site.groups, "devices": way, "socket": config["socket"]}
+    link = {"sockets": fds, "groups": site.groups, "devices": site.means, "socket": config["socket"]}
     own = {"HOME": server.pw_dir, "USER": server.pw_name, "LOGNAME": server.pw_name}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = {**inherited, **own, "WEIR_HOME": config["home"], SOCKETS_VARIABLE: json.dumps(link)}
     return subprocess.Popen(  # noqa: S603 - the words of the administrator who started this process
         config["command"],
-        stdin=subprocess.DEVNULL,
         cwd="/",
         env=environment,
-        user=server.pw_uid,
-        group=server.pw_gid,
-        extra_groups=os.getgrouplist(server.pw_name, server.pw_gid),
         umask=0o077,
         pass_fds=fds,
+        **_as_user(server),
     )

@@ -2,20 +2,29 @@
 
 import ctypes
 import os
+import resource
 import signal
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from weir.local import pod_files
 from weir.local.cgroups import Cgroup, Cgroups
 from weir.local.node.accounts import Account, AccountRules, become
-from weir.local.node.device_rules import DeviceRules, deny
+from weir.local.node.device_rules import MOUNTS, DeviceRules, deny
 from weir.local.node.directories import DirectoryRefused, UserDirectories, make_for
+from weir.local.node.forked import fork, wait_for
+from weir.local.node.gpu_memory import NotLimited, driver_library, limit_memory
 from weir.local.node.leader import Leader, prefer_to_end
-from weir.local.node.orders import StartOrder
+from weir.local.node.orders import Rlimit, StartOrder
+from weir.local.node.own_mounts import close_devices
 from weir.local.node.start_files import StartFiles
 from weir.local.supervisor import SIGNALS, not_started, supervise, write_exit
 
 _SUBREAPER = 36
+_unsigned = (1 << 64).__rmod__
+"""Unlimited is -1, and more than any limit."""
+_DRIVER_S = 20
+"""Time of the driver for limits of memory. A hung driver costs a start that long."""
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -27,6 +36,8 @@ class Site(NamedTuple):
     rules: AccountRules | None = None  # None: every pod runs as this process's user
     devices: DeviceRules = DeviceRules(())
     places: UserDirectories | None = None
+    means: str = ""  # of the kernel, by which the rules for devices are kept
+    gpus: tuple[str, ...] = ()  # ids of the GPUs, by which the driver knows them
 
 
 def run_start(order: StartOrder, account: Account | None, files: StartFiles, site: Site) -> None:
@@ -56,6 +67,7 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
     problem = ""
     if leader.pid == 0:
         prefer_to_end()
+        _set_rlimits(order.rlimits)
         joined = [group.join() for group in groups]
         problem = "" if all(joined) or account is None else "A control group of it can't be used."
     if account is not None and site.rules is not None:
@@ -67,7 +79,7 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
 
 
 def _make_groups(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]:
-    """Make the control groups of a start, with the rules for its devices.
+    """Make the control groups of a start, and keep this process and all that it starts to its devices.
 
     Raises:
         OSError: a group or a rule can't be made, where users are held apart.
@@ -77,14 +89,33 @@ def _make_groups(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]
     if strict and len(groups) < len(planned):
         raise OSError(1, "a control group of it can't be made")
     denied = site.devices.denied(order.devices) if strict else []
-    if denied:
-        _deny(order.name, groups, site.groups, denied)
+    if denied and not site.means:
+        raise OSError(1, "nothing can keep it from GPUs of others")
+    if denied and site.means == MOUNTS:
+        close_devices(site.devices.files(denied))
+    elif denied:
+        base = site.groups.devices or site.groups.unified
+        deny(site.groups.path(base, order.name), denied, unified=not site.groups.devices)
+    if order.limits.gpu_memory:  # in a child, so that this process never has the driver open
+        wait_for(fork(lambda: limit_gpu_memory(site, order.name, order.devices, order.limits.gpu_memory)))
     return groups
 
 
-def _deny(name: str, groups: list[Cgroup], places: Cgroups, denied: list[tuple[int, int]]) -> None:
-    base = places.devices or places.unified
-    group = next((group for group in groups if base and group.path.startswith(f"{base}/")), None)
-    if group is None:
-        raise OSError(1, f"no control group can keep {name} from GPUs of others")
-    deny(group.path, denied, unified=base == places.unified)
+def limit_gpu_memory(site: Site, name: str, devices: Sequence[int], memory: int) -> str:
+    """Limit the memory of a start's GPUs; return why it isn't. A driver that hangs ends this process."""
+    signal.alarm(_DRIVER_S)
+    try:
+        gpus = [site.gpus[at] if at < len(site.gpus) else "" for at in devices]
+        group = site.groups.path(site.groups.unified, name) if site.groups.unified else ""
+        limit_memory(driver_library(), group, gpus, memory)
+    except NotLimited as refusal:
+        return str(refusal)
+    return ""
+
+
+def _set_rlimits(rlimits: Sequence[Rlimit]) -> None:
+    """Set resource limits of this process, none above the hard limit that it has."""
+    for number, *limits in rlimits:
+        most = resource.getrlimit(number)[1]
+        soft, hard = (min(limit, most, key=_unsigned) for limit in limits)
+        resource.setrlimit(number, (min(soft, hard, key=_unsigned), hard))

@@ -11,16 +11,26 @@ from weir.model.workloads import WHOLE_MILLI, Workload
 
 
 class GpuIsolation(NamedTuple):
-    """Isolation of the devices and of their memory; None where a workload has no GPU."""
+    """Isolation of the devices and of their memory; None where a workload has no GPU.
+
+    `access_by`: the means of the kernel that holds the devices apart; empty if there is none. `memory_by`:
+    what limits the memory of shares. `memory_why`: why nothing does; empty if something does, or needn't.
+    """
 
     access: Isolation | None
     memory: Isolation | None
+    access_by: str = ""
+    memory_by: str = ""
+    memory_why: str = ""
 
 
-def gpu_isolation(workload: Workload, device_rules: str, *, virtual: bool) -> GpuIsolation:
+def gpu_isolation(
+    workload: Workload, device_rules: str, *, virtual: bool, memory_not_limited: str
+) -> GpuIsolation:
     """Return how the GPUs of a workload are kept for it.
 
     `device_rules`: the means of the kernel that holds devices apart on this machine; empty if there is none.
+    `memory_not_limited`: why the driver doesn't limit memory of shares; empty if each limit was read back.
     """
     requests = [group.request for group in workload.groups]
     if not any(request.devices for request in requests):
@@ -29,7 +39,11 @@ def gpu_isolation(workload: Workload, device_rules: str, *, virtual: bool) -> Gp
         access: Isolation = "enforced"
     else:
         access = "none" if virtual else "cooperative"
-    shares = any(request.gpu_memory or request.share_milli < WHOLE_MILLI for request in requests)
-    if shares:
-        return GpuIsolation(access, "none" if virtual else "cooperative")
-    return GpuIsolation(access, access)
+    if not any(request.gpu_memory or request.share_milli < WHOLE_MILLI for request in requests):
+        return GpuIsolation(access, access, device_rules)
+    if virtual:
+        return GpuIsolation(access, "none", device_rules)
+    why = memory_not_limited if access == "enforced" else "other jobs can open its GPUs"
+    if why:
+        return GpuIsolation(access, "cooperative", device_rules, memory_why=why)
+    return GpuIsolation(access, "enforced", device_rules, memory_by="driver")

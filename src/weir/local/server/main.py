@@ -205,6 +205,7 @@ def _open_pool(
         log_most=settings.log_most,
         shared_node=node,
     )
+    pool.gpu_memory = backend.gpu_memory
     begun_again = store.has_leftovers
     _end_leftovers(store, backend, clock())
     return pool, backend, claim, begun_again

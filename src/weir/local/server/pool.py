@@ -19,6 +19,7 @@ from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested
 from weir.local import persistent_clock
+from weir.local.gpu_memory_limits import GpuMemoryLimits
 from weir.local.pod_records import JobMessage
 from weir.local.server import submissions
 from weir.local.server.account_mode import AccountMode, PoolAccounts
@@ -94,6 +95,7 @@ class PoolService(PoolState):
         self.workers = Workers()
         self.containers = ContainerChecks()
         self.prices = GpuPrices()
+        self.gpu_memory: GpuMemoryLimits | None = None  # None: the driver is never asked for limits
         self.device_rules = ""  # means of the kernel that holds GPUs apart; empty: there is none
         self.hides_others = False  # hide names of others' work, and usage by person, from members
         stream.on_wall_clock = self.on_wall_clock

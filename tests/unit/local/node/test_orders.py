@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.local.node.orders import (
+    GpuMemoryOrder,
     InvalidOrder,
     JoinOrder,
     KillOrder,
@@ -16,11 +17,12 @@ from weir.local.node.orders import (
     SignalOrder,
     StartOrder,
     decode,
-    encode,
 )
+from weir.local.node_client import encode
 
 ORDERS = [
-    StartOrder("1/2-0-0", "ann", (0, 3), Limits(1 << 30, 1500, True, 400)),
+    StartOrder("1/2-0-0", "ann", (0, 3), Limits(1 << 30, 1500, True, 400, 1 << 30), ((7, 1024, -1),)),
+    GpuMemoryOrder("1/2-0-0", (0, 3), 1 << 30),
     StartOrder("999/1-2-3", "", (), Limits()),
     SignalOrder(15),
     SignalOrder(9),
@@ -28,13 +30,13 @@ ORDERS = [
     JoinOrder("1/2-0-0"),
     RemoveOrder(7, True),
 ]
-START = ["start", "1/2-0-0", "ann", [0], [0, 0, False, 0]]
+START = ["StartOrder", "1/2-0-0", "ann", [0], [0, 0, False, 0, 0], [[7, 1024, -1]]]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-KINDS = st.sampled_from(["start", "signal", "kill", "join", "remove", "run", ""])
+KINDS = st.sampled_from([*(type(order).__name__ for order in ORDERS), "run", ""])
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
@@ -61,10 +63,20 @@ def test_an_order_arrives_as_it_was_sent(order) -> None:
         (3, ["0"]),
         (3, {"0": 1}),
         (3, [0] * 5000),
-        (4, [0, 0, False]),
-        (4, [-1, 0, False, 0]),
-        (4, [0, 0, 1, 0]),
-        (4, [1 << 70, 0, False, 0]),
+        (4, [0, 0, False, 0]),
+        (4, [-1, 0, False, 0, 0]),
+        (4, [0, 0, 1, 0, 0]),
+        (4, [1 << 70, 0, False, 0, 0]),
+        (4, [0, 0, False, 0, -1]),
+        (5, [[16, 0, 0]]),
+        (5, [[-1, 0, 0]]),
+        (5, [[7, -2, 0]]),
+        (5, [[7, 0, 1 << 70]]),
+        (5, [[7, 0]]),
+        (5, [[7, True, 0]]),
+        (5, [[7, 0, 0]] * 17),
+        (5, {"7": [0, 0]}),
+        (5, None),
     ],
 )
 def test_a_start_with_a_wrong_value_is_refused(at: int, value: object) -> None:
@@ -74,10 +86,16 @@ def test_a_start_with_a_wrong_value_is_refused(at: int, value: object) -> None:
         decode(json.dumps(message).encode())
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 19, -15, 15.5, True, "15", None])
+@pytest.mark.parametrize("number", [0, 1, 2, 19, -15, 15.5, 15.0, True, "15", None, [15], {"15": 9}])
 def test_only_two_signals_are_sent(number: object) -> None:
     with pytest.raises(InvalidOrder):
-        decode(json.dumps(["signal", number]).encode())
+        decode(json.dumps(["SignalOrder", number]).encode())
+
+
+@pytest.mark.parametrize("values", [[[0], 0], [[0], -5], [[0], 1.5], [[], None], ["0", 7], [[-1], 7], [[0]]])
+def test_a_limit_of_memory_with_a_wrong_value_is_refused(values: list[object]) -> None:
+    with pytest.raises(InvalidOrder):
+        decode(json.dumps(["GpuMemoryOrder", "1/2-0-0", *values]).encode())
 
 
 @given(st.binary(max_size=200))

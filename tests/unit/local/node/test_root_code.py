@@ -10,8 +10,8 @@ import weir.local
 from weir.local.node import __main__ as node_process
 
 NODE = Path(node_process.__file__).parent
-AS_USERS = {"leader.py", "start_files.py"}
-"""Files of the package that run once the rights of root are given up, or in the server."""
+AS_USERS = {"gpu_files.py", "leader.py", "personal.py", "start_files.py"}
+"""Files of the package that run once the rights of root are given up, in the server, or in a personal pool alone."""
 LINES_MAX = 1000
 LOADS = (
     "import json, sys; before = set(sys.modules); sys.path.append(sys.argv[1]); "

@@ -22,7 +22,7 @@ from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
-from weir.local.server.gpu_isolation import gpu_isolation
+from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
 from weir.local.server.metric_series import REPORTED, UNITS
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
 from weir.local.server.pool import PoolService
@@ -44,6 +44,7 @@ from weir.local.server.routes.common import (
 from weir.local.server.workload_logs import WorkloadLog
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows
+from weir.model.workloads import Workload
 from weir.service.queue_rows import VIRTUAL_LABEL
 from weir.store import WorkloadFilter
 
@@ -173,9 +174,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         reported = None
     events: list[EventRow] = [event_row(each) for each in page.items]
     cpu, memory = _stated(found.record)
-    isolation = gpu_isolation(
-        found.record.workload, pool.device_rules, virtual=VIRTUAL_LABEL in pool.node.labels
-    )
+    isolation = _isolation(pool, found.record.workload)
     detail = WorkloadDetail.model_construct(
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
@@ -189,7 +188,10 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         pod_memory=memory,
         max_runtime_s=found.record.workload.max_runtime_s,
         gpu_access=isolation.access,
+        gpu_access_by=isolation.access_by or None,
         gpu_memory=isolation.memory,
+        gpu_memory_by=isolation.memory_by or None,
+        gpu_memory_why=isolation.memory_why or None,
         checkpoints=str(pool.home / "checkpoints" / str(row.uid)),
         checkpointed_s=line.saved_s if line is not None else found.record.saved_s,
         step=reported.step if reported else None,
@@ -197,6 +199,21 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         events=events,
     )
     return json_response(pool.on_wall_clock(detail))
+
+
+def _isolation(pool: PoolService, workload: Workload) -> GpuIsolation:
+    """Return how the GPUs of a workload are kept for it now."""
+    foreign = [index for (_, index), use in pool.device_use.items() if use.foreign]
+    return gpu_isolation(
+        workload,
+        pool.device_rules,
+        virtual=VIRTUAL_LABEL in pool.node.labels,
+        memory_not_limited=(
+            "this pool doesn't ask the driver"
+            if pool.gpu_memory is None
+            else pool.gpu_memory.why_not(workload.name, foreign)
+        ),
+    )
 
 
 def _shown(launch: LaunchSpec, project: str, user: str, who: Person) -> dict[str, str] | None:
