@@ -80,7 +80,6 @@ CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
     (lambda: checks.service_manager(HostFacts()), "warning", "weir node"),
     (lambda: checks.service_manager(replace(HOST, systemd=219)), "failure", "240"),
     (lambda: checks.service_manager(replace(HOST, systemd=252)), "ok", "252"),
-    (lambda: checks.service_manager(replace(HOST, systemd=252), replace(GROUPS, kind="v1")), "ok", "252"),
     (lambda: checks.clock(replace(HOST, clock_synchronised=False), HOME), "warning", "chrony"),
     (lambda: checks.clock(HOST, replace(HOME, written_s=9000.0)), "failure", "8,000 s"),
     (lambda: checks.clock(replace(HOST, clock_synchronised=None), HOME), "ok", "unknown"),
