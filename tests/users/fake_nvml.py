@@ -7,8 +7,11 @@ It keeps limits in the file of `STATE`, which only root can write, for groups of
 import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 STATE = Path(__file__).with_name("driver.json")
 UUID, MEMORY = "GPU-0f", 16 << 30
@@ -23,6 +26,19 @@ class NVMLError(Exception):
     def __init__(self, value: int) -> None:
         super().__init__({3: "Not Supported", 4: "Insufficient Permissions", 6: "Not Found"}[value])
         self.value = value
+
+
+@contextmanager
+def changed(file: Path) -> Iterator[dict[str, Any]]:
+    """Change the state in a file, one process at a time, so that a reader sees it before or after."""
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        state = json.loads(file.read_text())
+        yield state
+        beside = file.with_suffix(".new")
+        beside.write_text(json.dumps(state))
+        beside.chmod(0o644)
+        beside.rename(file)
 
 
 class c_nvmlSetMemoryLimits_v1_t:
@@ -91,24 +107,17 @@ def nvmlDeviceSetMemoryLimits_v1(_: int, limits: c_nvmlSetMemoryLimits_v1_t) -> 
     """Set a limit."""
     if os.geteuid() != 0:
         raise NVMLError(4)
-    with STATE.open("r+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        state = json.loads(file.read())
+    with changed(STATE) as state:
         if not Path(limits.nameSpace, "cgroup.controllers").exists():
             raise NVMLError(6)
         if state["refuses"]:
             raise NVMLError(3)
         state["limits"][limits.nameSpace] = limits.hardLimit
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps(state))
 
 
 def nvmlDeviceGetMemoryLimits_v1(_: int, limits: c_nvmlSetMemoryLimits_v1_t) -> None:
     """Return a limit in the structure."""
-    with STATE.open() as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
-        state = json.loads(file.read())
+    state = json.loads(STATE.read_text())
     if not Path(limits.nameSpace).exists():
         raise NVMLError(6)
     limits.hardLimit = state["limits"].get(limits.nameSpace, _UNLIMITED)

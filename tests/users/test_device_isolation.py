@@ -127,9 +127,8 @@ def driver_pool(place: Path, unix_users: People) -> Iterator[tuple[SharedPool, P
 
 def change(state: Path, **values: Any) -> None:
     """Change the state of the driver."""
-    beside = state.with_suffix(".new")
-    beside.write_text(json.dumps({**json.loads(state.read_text()), **values}))
-    beside.rename(state)
+    with fake_nvml.changed(state) as found:
+        found.update(values)
 
 
 def test_the_driver_limits_shares_before_they_begin_and_again_after_a_restart(
