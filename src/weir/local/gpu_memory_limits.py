@@ -1,7 +1,7 @@
 """Limits of the driver for GPU memory of pods that share GPUs: set at their start, and read at intervals.
 
 Anyone with the rights of root can change a limit, and a driver that is loaded again forgets it. So the node
-process sets and reads every limit again at short intervals. A limit counts as long as the last answer says so.
+process sets and reads every limit again at short intervals. A limit counts if the last answer says so.
 """
 
 import threading
