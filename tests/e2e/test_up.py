@@ -56,7 +56,7 @@ def test_what_is_asked_wrongly_is_refused(tmp_path: Path) -> None:
         assert (answer.returncode, answer.stdout) == (2, ""), host
         assert len(answer.stderr.splitlines()) == 1
         assert host in answer.stderr
-        assert "no authentication" in answer.stderr
+        assert "--host has no TLS" in answer.stderr
     assert unread.returncode == 2
     assert "policy.yaml:1" in unread.stderr
     assert not home.exists()

@@ -21,6 +21,28 @@ class MemberRow(Answer):
     scope: str
 
 
+class SignInWays(Answer):
+    """Sign-in to a pool from elsewhere. Its fields are empty where the pool has no OpenID Connect.
+
+    `client_id` is the client of `weir login`; `dashboard` is the path where a browser begins.
+    """
+
+    issuer: str = ""
+    client_id: str | None = None
+    scopes: str = ""
+    dashboard: str = ""
+
+
+class WhoAmI(Answer):
+    """The person of a request: how they signed in, and their role in each department and project."""
+
+    user: str
+    signed_in_by: str
+    is_admin: bool
+    roles: dict[str, ScopeRole] = Field(default={})
+    groups: list[str] = Field(default=[])
+
+
 class MemberPage(Page):
     """Page of the members of a department or project."""
 

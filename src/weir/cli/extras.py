@@ -5,8 +5,10 @@ from collections.abc import Sequence
 DOMAINS = {
     "server": (
         "alembic",
+        "authlib",
         "fastapi",
         "httptools",
+        "joserfc",
         "numpy",
         "prometheus_client",
         "pynvml",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from weir.cli.remote_options import RemoteOptions, remote_access
 from weir.cli.up_options import (
     ClusterOptions,
     NoProjectOptions,
@@ -29,6 +30,7 @@ def up(
     policy: Path | None = None,
     state: StateOptions = StateOptions(),
     pool: PoolOptions = PoolOptions(),
+    remote: RemoteOptions = RemoteOptions(),
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     log_format: Literal["text", "json"] | None = None,
 ) -> int:
@@ -62,7 +64,7 @@ def up(
         else:
             from weir.local.server.main import run as run_server
 
-            settings = server_settings(state, pool, host, port)
+            settings = replace(server_settings(state, pool, host, port), remote=remote_access(remote))
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2

@@ -10,6 +10,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
 
 if TYPE_CHECKING:
     from weir.api import answers as model
+    from weir.api.access import WhoAmI
     from weir.client.submissions import Amount
 
 Kind = Literal["projects", "departments"]
@@ -18,6 +19,13 @@ _ALL = {"limit": "1000"}
 
 class AccessEndpoints:
     """Calls about members and tokens."""
+
+    @endpoint
+    def whoami(self) -> Call[WhoAmI]:
+        """Return the person of this client's requests: how they signed in, and their roles."""
+        from weir.api.access import WhoAmI
+
+        return Call("GET", "/whoami", form(WhoAmI))
 
     @row_list
     def members(self, name: str, *, kind: Kind = "projects") -> Call[RowPage[model.MemberRow]]:

@@ -4,6 +4,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
+from os import environ
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -13,6 +14,7 @@ import httpx
 from weir.client.address import MACHINE, TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
 from weir.client.listener import check as check_listener
+from weir.client.logins import login_of
 from weir.client.ssh_tunnel import hold
 from weir.version import __version__
 
@@ -38,14 +40,31 @@ def settings(address: Address, timeout_s: float) -> dict[str, Any]:
     if address.token:
         headers["Authorization"] = f"Bearer {address.token}"
     is_plain = address.url.startswith("http:")
+    verify: ssl.SSLContext | bool = True
+    if is_plain and (address.is_loopback or address.home):
+        verify = _no_authorities()
+    elif environ.get("SSL_CERT_FILE"):  # httpx reads it only where it may use a proxy, too
+        verify = ssl.create_default_context(cafile=environ["SSL_CERT_FILE"])
     return {
         "base_url": f"{'http://cluster' if address.is_cluster else address.url}/api/v1",
         "headers": headers,
         "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         "trust_env": not (address.is_loopback or address.home),
-        "verify": _no_authorities() if is_plain and (address.is_loopback or address.home) else True,
+        "verify": verify,
+        "auth": _login_auth(address),
         "follow_redirects": False,  # a token goes nowhere else
     }
+
+
+def _login_auth(address: Address) -> httpx.Auth | None:
+    """Return the login at a pool with OpenID Connect; None if there is none, or a token is named."""
+    if address.token or address.home or not address.url.startswith("https:"):
+        return None
+    if login_of(address.url) is None:
+        return None
+    from weir.client.device_login import LoginAuth
+
+    return LoginAuth(address.url)
 
 
 def _no_authorities() -> ssl.SSLContext:

@@ -13,6 +13,12 @@ from weir.local.server.unix_accounts import UnixAccount, UnixAccounts, own_user
 
 ADMIN_GROUP = "weir-admin"
 INSTALL = "`sudo weir install` serves everyone of this machine, and runs each job as its own user"
+OIDC_PREFIX = "oidc:"
+"""Begin of the names of people and groups of an provider. No Unix account has a colon in its name."""
+_SAME_NAME = (
+    "Submit with your Unix account, over ssh or on the machine. An administrator can let people act as the "
+    "accounts with their names: `weir up --oidc-unix-accounts same-name`."
+)
 _ROOT = 0
 
 
@@ -34,6 +40,7 @@ class PoolAccounts:
         owner_uid: the user id of the server.
         admin_group: members of this Unix group are administrators of an installed pool.
         unix: the accounts of the machine.
+        oidc: True if people of an identity provider can sign in.
     """
 
     mode: AccountMode = AccountMode.PERSONAL
@@ -41,6 +48,7 @@ class PoolAccounts:
     owner_uid: int = field(default_factory=os.getuid)
     admin_group: str = ADMIN_GROUP
     unix: UnixAccounts = field(default_factory=UnixAccounts)
+    oidc: bool = False
 
     def check_token_user(self, user: str) -> None:
         """Refuse a token that this pool can't honour.
@@ -65,6 +73,8 @@ class PoolAccounts:
         """
         if self.mode is not AccountMode.UNIX_ACCOUNTS:
             return None
+        if user.startswith(OIDC_PREFIX):
+            raise RequestRefused(403, f"{user} has no account on this machine to run jobs as. {_SAME_NAME}")
         account = await self.unix.get(user)
         if account is None:
             raise RequestRefused(

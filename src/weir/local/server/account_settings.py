@@ -17,15 +17,22 @@ def account_refused(named: str | None) -> str | None:
 
 def accounts_of(settings: ServerSettings) -> PoolAccounts:
     """Return the account mode that the settings ask for."""
+    oidc = settings.remote is not None
     if settings.installed:
-        return PoolAccounts(mode=AccountMode.UNIX_ACCOUNTS, admin_group=settings.admin_group)
+        return PoolAccounts(mode=AccountMode.UNIX_ACCOUNTS, admin_group=settings.admin_group, oidc=oidc)
     if settings.shared_account is not None:
-        return PoolAccounts(mode=AccountMode.SHARED_ACCOUNT)
+        return PoolAccounts(mode=AccountMode.SHARED_ACCOUNT, oidc=oidc)
     return PoolAccounts()
 
 
 def whom_it_serves(settings: ServerSettings, accounts: PoolAccounts) -> str:
     """Return the sentence that says who may use the pool."""
+    remote = settings.remote
+    elsewhere = "" if remote is None else f" From elsewhere: WEIR_URL={remote.listen.public_url} weir login"
+    return _on_this_machine(settings, accounts) + elsewhere
+
+
+def _on_this_machine(settings: ServerSettings, accounts: PoolAccounts) -> str:
     match accounts.mode:
         case AccountMode.UNIX_ACCOUNTS:
             return f"It serves everyone of this machine at {settings.socket_path}, without tokens."

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,7 +11,7 @@ from weir import __version__
 from weir.local.server import problem_details
 from weir.local.server.audit import AuditLog
 from weir.local.server.audit_middleware import AuditMiddleware
-from weir.local.server.auth import Authenticator, hash_of_header
+from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person
 from weir.local.server.connections import keep
 from weir.local.server.dashboard import browser_requests, page_files
@@ -18,6 +19,8 @@ from weir.local.server.dashboard import routes as dashboard
 from weir.local.server.dashboard.browser_requests import header, session_cookie
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
+from weir.local.server.oidc import routes as oidc_routes
+from weir.local.server.oidc.settings import CALLBACK, START, WAYS
 from weir.local.server.peers import peer_of
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
@@ -37,13 +40,24 @@ from weir.local.server.routes import (
     submission_previews,
     tokens,
     what_if,
+    whoami,
     why,
     workloads,
 )
 from weir.local.server.routes.common import BODIES
 
 OPENAPI = "/api/v1/openapi.json"
-OPEN = frozenset({"/healthz", "/readyz", OPENAPI, dashboard.SIGN_IN})
+OPEN = frozenset(
+    {
+        "/healthz",
+        "/readyz",
+        OPENAPI,
+        dashboard.SIGN_IN,
+        WAYS,
+        START,
+        CALLBACK,
+    }
+)
 """Paths that anyone may read."""
 GUARDED = ("/api/", "/metrics")
 _ABOUT = "One pool of GPUs for many teams, with guaranteed quotas and honest answers."
@@ -63,7 +77,7 @@ class _AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
             try:
-                credential = self._credential_of(scope)
+                credential = await self._credential_of(scope)
                 await self._authenticator.refresh(credential)
                 person = self._authenticator.person_with(credential)
                 admitted = self._limiter.admitted(
@@ -75,28 +89,30 @@ class _AuthMiddleware:
                     keep(state)
                     await self._app(scope, receive, self._while_it_holds(send, scope, person))
             except RequestRefused as refused:
+                scope.setdefault("state", {}).setdefault("audit", {})["why"] = refused.detail
                 if _has_body(scope):
                     await problem_details.discard_body(receive)
                 await problem_details.answer(refused)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _credential_of(self, scope: Scope) -> str:
-        """Return the hash of the token in the header, that of the session in the cookie, or the peer's user.
+    async def _credential_of(self, scope: Scope) -> str:
+        """Return what the token in the header stands for, the session in the cookie, or the peer's user.
 
         A token comes first: its rights may be fewer than the peer's.
         """
         authorization = header(scope, b"authorization")
         if authorization:
-            return hash_of_header(authorization)
+            return await self._authenticator.bearer_credential(authorization)
         if session_cookie(scope):
             return browser_requests.credential_of(scope, self._sessions)
-        return self._authenticator.peer_credential(peer_of(scope)) or hash_of_header("")
+        peer = self._authenticator.peer_credential(peer_of(scope))
+        return peer or await self._authenticator.bearer_credential("")
 
     async def _holds(self, scope: Scope, person: Person) -> bool:
         """Return True if a request still means this person, with the same rights."""
         try:
-            credential = self._credential_of(scope)
+            credential = await self._credential_of(scope)
             await self._authenticator.refresh(credential)
             return self._authenticator.person_with(credential) == person
         except RequestRefused:
@@ -125,8 +141,21 @@ class _TokenExpired(Exception):
     """The token of a request doesn't hold any more."""
 
 
-def create_app(pool: PoolService, authenticator: Authenticator, audit: AuditLog | None = None) -> FastAPI:
-    """Create the application of a pool. `audit` receives its requests; by default a file in the home."""
+def create_app(
+    pool: PoolService,
+    authenticator: Authenticator,
+    audit: AuditLog | None = None,
+    *,
+    public_url: str | None = None,
+) -> FastAPI:
+    """Create the application of a pool.
+
+    Args:
+        pool: the pool.
+        authenticator: knows its people.
+        audit: receives the requests; by default a file in the home.
+        public_url: the address for other machines.
+    """
     app = create_schema_app()
     app.state.pool = pool
     app.state.limits = pool.limits
@@ -135,6 +164,9 @@ def create_app(pool: PoolService, authenticator: Authenticator, audit: AuditLog 
     pool.checks["audit"] = lambda: audit.trouble
     app.state.sessions = sessions = DashboardSessions(pool.home, authenticator, pool.clock)
     app.state.authenticator = authenticator
+    app.state.oidc = authenticator.oidc
+    app.state.sign_ins = oidc_routes.SignInLimiter()
+    app.state.public_host = None if public_url is None else urlsplit(public_url).netloc
     app.state.live = LiveHub(pool)
     app.add_middleware(
         _AuthMiddleware, authenticator=authenticator, limiter=RequestLimiter(pool.limits), sessions=sessions
@@ -165,6 +197,7 @@ def create_schema_app() -> FastAPI:
         queues,
         quota_previews,
         members,
+        whoami,
         secrets,
         history,
         nodes,
@@ -175,6 +208,7 @@ def create_schema_app() -> FastAPI:
         stream,
     ):
         app.include_router(routes.routes)
+    app.include_router(oidc_routes.routes)
     app.include_router(dashboard.routes)
     app.include_router(page_files.routes)
     problem_details.install(app)

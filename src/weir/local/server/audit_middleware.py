@@ -59,6 +59,8 @@ class AuditMiddleware:
             return
         state = scope["state"]
         person: Person | None = state.get("person")
+        if person is not None and person.subject:
+            state["audit"].update(signed_in_by=person.signed_in_by, subject=person.subject)
         self._audit.write(
             request=state["request_id"],
             user=None if person is None else person.user,

@@ -1,8 +1,8 @@
 """Authentication: by the peer of a Unix socket, by the token in the home, or by a token that this pool made.
 
-A credential is the hash of a token, or `uid:` with the user id that the kernel gave for the peer. Tokens are
-compared by their hashes, in constant time. No token is logged or stored as text, except the administrator's
-own, in a file that only its owner can read.
+A credential is the hash of a token, `uid:` with the user id that the kernel gave for the peer, or `oidc:` for
+a person of an identity provider. Tokens are compared by their hashes, in constant time. No token is logged or
+stored as text, except the administrator's own, in a file that only its owner can read.
 """
 
 import os
@@ -14,15 +14,18 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fastapi import Request
 
-from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
 from weir.local.server.authorization import Person, Role
 from weir.local.server.peers import PeerCredentials
 from weir.local.server.problem_details import RequestRefused
 from weir.store.records import TokenRecord
+
+if TYPE_CHECKING:
+    from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
@@ -57,6 +60,7 @@ class Authenticator:
         *,
         accounts: PoolAccounts,
         roles: RoleLookup,
+        oidc: "OidcSignIn | None" = None,
     ) -> None:
         self._clock = clock
         self._admin = token_hash(admin_token)
@@ -64,6 +68,7 @@ class Authenticator:
         self._roles = roles
         self._admin_person = Person(accounts.owner, is_admin=True)
         self._tokens = tokens
+        self.oidc = oidc
 
     def peer_credential(self, peer: PeerCredentials | None) -> str | None:
         """Return the credential of a peer; None if this pool asks everyone for a token."""
@@ -71,13 +76,29 @@ class Authenticator:
             return None
         return f"{_UID}{peer.uid}"
 
-    async def refresh(self, credential: str) -> None:
-        """Look up the account of a peer, if that was long ago.
+    async def bearer_credential(self, authorization: str) -> str:
+        """Return the credential of an Authorization header.
 
         Raises:
-            RequestRefused: the account database doesn't answer.
+            RequestRefused: there is no token in it, or one of the identity provider that isn't valid.
         """
-        if credential.startswith(_UID) and self._accounts.mode is AccountMode.UNIX_ACCOUNTS:
+        text = bearer_token(authorization)
+        if not text:
+            login = "Log in with `weir login`. " if self.oidc is not None else ""
+            raise RequestRefused(401, f"Missing token. {login}{_SAY_WHO}")
+        if self.oidc is not None and _is_signed(text):
+            return await self.oidc.admit(text)
+        return token_hash(text)
+
+    async def refresh(self, credential: str) -> None:
+        """Look up the account of a peer, or the identity of a session, if that was long ago.
+
+        Raises:
+            RequestRefused: the account database or the identity provider doesn't answer.
+        """
+        if credential.startswith(OIDC_PREFIX) and self.oidc is not None:
+            await self.oidc.refresh(credential)
+        elif credential.startswith(_UID) and self._accounts.mode is AccountMode.UNIX_ACCOUNTS:
             await self._accounts.unix.get(int(credential.removeprefix(_UID)))
 
     def person_with(self, credential: str) -> Person:
@@ -88,6 +109,12 @@ class Authenticator:
         """
         if credential.startswith(_UID):
             return self._peer(int(credential.removeprefix(_UID)))
+        if credential.startswith(OIDC_PREFIX):
+            if self.oidc is None:
+                raise RequestRefused(
+                    401, f"This pool has no sign-in with OpenID Connect any more. {_SAY_WHO}"
+                )
+            return self.oidc.person(credential)
         if compare_digest(credential, self._admin):
             return self._admin_person
         row = self._tokens.token_with(credential)
@@ -125,17 +152,15 @@ class Authenticator:
         return Person(account.name, is_admin, roles, uid=uid, groups=account.groups)
 
 
-def hash_of_header(authorization: str) -> str:
-    """Return the hash of the token in an Authorization header.
-
-    Raises:
-        RequestRefused: there is none.
-    """
+def bearer_token(authorization: str) -> str:
+    """Return the token in an Authorization header; an empty text if there is none."""
     scheme, _, text = authorization.partition(" ")
-    text = text.strip()
-    if scheme.lower() != "bearer" or not text:
-        raise RequestRefused(401, f"Missing token. {_SAY_WHO}")
-    return token_hash(text)
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_signed(token: str) -> bool:
+    """Return True for the form of a token of an identity provider; tokens of the pool have no dots."""
+    return token.count(".") == 2
 
 
 def token_hash(text: str) -> str:

@@ -7,8 +7,11 @@ below it, and `weir.local.server.memberships` spells it out by scope. Administra
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from typing import Literal
 
 from weir.local.server.problem_details import RequestRefused
+
+SignedInBy = Literal["OpenID Connect", "token", "administrator's token", "Unix account"]
 
 
 class Role(IntEnum):
@@ -57,7 +60,8 @@ class Person:
     """A requester, and their role in each scope where they have one.
 
     `token`: the number of their token, with its label; None for a peer of a socket and the token in the home.
-    `uid`, `groups`: of their Unix account, for a peer of a socket.
+    `uid`, `groups`: of their Unix account, for a peer of a socket. `subject`: of a person who signed in with
+    OpenID Connect; `groups` are those of the provider then.
     """
 
     user: str
@@ -67,6 +71,16 @@ class Person:
     label: str = ""
     uid: int | None = None
     groups: frozenset[str] = frozenset()
+    subject: str = ""
+
+    @property
+    def signed_in_by(self) -> SignedInBy:
+        """Return how the person signed in."""
+        if self.subject:
+            return "OpenID Connect"
+        if self.token is not None:
+            return "token"
+        return "administrator's token" if self.uid is None else "Unix account"
 
     @property
     def scopes(self) -> frozenset[str]:

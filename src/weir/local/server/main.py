@@ -1,7 +1,6 @@
 """`weir up`: the pool on this machine, until it gets a signal to stop. Its jobs run on without it."""
 
 import asyncio
-import ipaddress
 import json
 import os
 import secrets
@@ -31,14 +30,17 @@ from weir.local.server.account_settings import account_refused, accounts_of, who
 from weir.local.server.app import create_app
 from weir.local.server.audit import AuditLog
 from weir.local.server.auth import Authenticator, admin_token
-from weir.local.server.connections import BoundedConfig, Connections, reserve_descriptors
+from weir.local.server.connections import BoundedConfig, BoundedProtocol, Connections, reserve_descriptors
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.event_stream import EventStream
+from weir.local.server.listening import WAITING_MAX, PortUnavailable, address_refused, listen, reason
 from weir.local.server.machine_socket import SocketNotAvailable
 from weir.local.server.pool import PoolService
+from weir.local.server.remote_access import RemoteAccessRefused
 from weir.local.server.retention import RetentionTask
 from weir.local.server.server_limits import ServerLimits, read_limits
-from weir.local.server.settings import DEFAULT_HOST, ServerSettings
+from weir.local.server.settings import ServerSettings
+from weir.local.server.tls_listener import TlsListener
 from weir.local.server.utilization import UtilizationTask
 from weir.local.state_dir import StateDirInUse
 from weir.local.stray_processes import end_stray_processes
@@ -54,8 +56,6 @@ SWITCH_S = 0.0005
 """Switch interval of the interpreter: a thread that returns from a read waits this long for others."""
 FAILED, WRONG_REQUEST = 1, 2
 _GRACE_S = 3
-_WAITING_MOST = 4096
-"""Connections that wait to be accepted; beyond, the kernel has a client try again a second later."""
 _EPOCH_BITS = 48
 _LOG = get_logger(__name__)
 
@@ -76,7 +76,7 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
         return _refuse(str(error), WRONG_REQUEST)
     logging_setup.set_up(settings.log_level, repeats_max=limits.log_repeats_max, form=settings.log_format)
     sys.setswitchinterval(SWITCH_S)
-    refusal = _address_refused(settings.host) or account_refused(settings.shared_account)
+    refusal = address_refused(settings.host) or account_refused(settings.shared_account)
     if refusal is not None:
         return _refuse(refusal, WRONG_REQUEST)
     home = settings.home
@@ -95,23 +95,31 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
             groups=None if node is None else node.groups,
             umask=jobs_umask if node is None else UMASK,
         )
+        if settings.remote is not None:
+            settings.remote.check(accounts_of(settings))
         with ExitStack() as listening:
-            sockets = [listening.enter_context(closing(_listening(settings.host, settings.port)))]
+            sockets = [listening.enter_context(closing(listen(settings.host, settings.port)))]
+            remote = None
+            if settings.remote is not None:
+                at = settings.remote.listen
+                opened = listening.enter_context(closing(listen(at.host, at.port, "--listen")))
+                remote = TlsListener(at, opened)
             if settings.installed:
                 sockets.append(listening.enter_context(machine_socket.listen(settings.socket_path)))
-            return _serve(settings, sockets, policy, limits, machine, node, tell)
-    except FileRefused as error:
+            return _serve(settings, sockets, remote, policy, limits, machine, node, tell)
+    except (FileRefused, RemoteAccessRefused) as error:
         return _refuse(str(error), WRONG_REQUEST)
-    except (_CannotListen, SocketNotAvailable, StateDirInUse, StoreFailed) as error:
+    except (PortUnavailable, SocketNotAvailable, StateDirInUse, StoreFailed) as error:
         return _refuse(f"Can't start: {str(error).rstrip('.')}.", FAILED)
     except OSError as error:
-        problem = f"Can't keep state in {error.filename or home}: {_words(error)}"
+        problem = f"Can't keep state in {error.filename or home}: {reason(error)}"
         return _refuse(f"{problem}. Name another home with WEIR_HOME.", FAILED)
 
 
 def _serve(
     settings: ServerSettings,
     sockets: list[socket.socket],
+    remote: TlsListener | None,
     policy: Policy,
     limits: ServerLimits,
     machine: Machine,
@@ -141,9 +149,7 @@ def _serve(
     )
     pool.checks["use"] = lambda: uses.trouble
     pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
-    roles = pool.memberships.roles_of
-    authenticator = Authenticator(token, store, pool.clock, accounts=pool.accounts, roles=roles)
-    server = PoolServer(pool, authenticator, stream, audit)
+    server = PoolServer(pool, _authenticator(settings, token, pool), stream, audit, remote)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
     places = [home, settings.socket_path.parent] if settings.installed else [home]
     try:
@@ -169,6 +175,12 @@ def _serve(
         pool.close()
         claim.release()
     return 0
+
+
+def _authenticator(settings: ServerSettings, token: str, pool: PoolService) -> Authenticator:
+    roles = pool.memberships.roles_of
+    oidc = None if settings.remote is None else settings.remote.sign_in(pool.accounts, roles)
+    return Authenticator(token, pool.store, pool.clock, accounts=pool.accounts, roles=roles, oidc=oidc)
 
 
 def _open_pool(
@@ -235,10 +247,6 @@ def _end_leftovers(store: Store, backend: LocalBackend, now_s: float) -> None:
     store.leftovers_ended()
 
 
-class _CannotListen(Exception):
-    """The address is in use, or not local."""
-
-
 class PoolServer(uvicorn.Server):
     """uvicorn, ending streams before it waits for connections to end."""
 
@@ -248,12 +256,19 @@ class PoolServer(uvicorn.Server):
         authenticator: Authenticator,
         stream: EventStream,
         audit: AuditLog | None = None,
+        remote: TlsListener | None = None,
     ) -> None:
         self._pool = pool
+        self._oidc = authenticator.oidc
+        self._remote = remote
+        if remote is not None:
+            pool.checks["certificate"] = lambda: remote.certificate.trouble
         self._stream = stream
         self._connections = Connections(pool.limits)
         config = BoundedConfig(
-            create_app(pool, authenticator, audit),
+            create_app(
+                pool, authenticator, audit, public_url=None if remote is None else remote.settings.public_url
+            ),
             self._connections,
             access_log=False,
             log_config=None,
@@ -269,8 +284,16 @@ class PoolServer(uvicorn.Server):
         self._stream.open(asyncio.get_running_loop())
         await super().startup(sockets)
         for each in sockets or ():
-            each.listen(_WAITING_MOST)  # uvicorn set it to the number that is accepted at once
+            each.listen(WAITING_MAX)  # uvicorn set it to the number that is accepted at once
+        if self._remote is not None:
+            self.servers.append(await self._remote.open(self._protocol, WAITING_MAX))
         self._sweeping = asyncio.create_task(self._connections.sweep())
+
+    def _protocol(self) -> BoundedProtocol:
+        """Return the protocol of a new connection."""
+        config = self.config
+        assert isinstance(config, BoundedConfig)
+        return BoundedProtocol(config, self.server_state, self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and answering requests."""
@@ -278,6 +301,10 @@ class PoolServer(uvicorn.Server):
         self._stream.close()
         self._sweeping.cancel()
         await self._pool.what_if.close()
+        if self._remote is not None:
+            self._remote.close()
+        if self._oidc is not None:
+            await self._oidc.close()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -300,37 +327,6 @@ class PoolServer(uvicorn.Server):
         _LOG.info("stopping", signal=sig)
         self._pool.closing = True
         super().handle_exit(sig, frame)
-
-
-def _address_refused(host: str) -> str | None:
-    """Return why the server doesn't listen on an address; None if the address is local to this machine."""
-    with suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return None
-    if host == "localhost":
-        return None
-    return (
-        f"{host} can be reached from other machines, and Weir has no authentication for them yet: "
-        f"listen on {DEFAULT_HOST} and connect through a tunnel (ssh -L) or an authenticating proxy."
-    )
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit it. asyncio sets it only if the socket names its protocol, and an answer of two
-        # segments over a kept connection then waits 40 ms for the acknowledgement of the first.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listening.bind((host, port))
-        listening.listen(_WAITING_MOST)  # requests before the first answer wait for it
-    except OSError as error:
-        listening.close()
-        problem = f"{host} port {port} isn't available ({_words(error)}): choose another with --port"
-        raise _CannotListen(problem) from None
-    listening.set_inheritable(False)
-    return listening
 
 
 def _jumped(jump_s: float) -> None:
@@ -376,11 +372,6 @@ def _greet(
         return
     project = "default" if "default" in projects else projects[0]
     tell(f"Try: weir submit -p {project}{gpus} -- python train.py")
-
-
-def _words(error: OSError) -> str:
-    problem = error.strerror or str(error)
-    return problem[:1].lower() + problem[1:]
 
 
 def _refuse(sentence: str, code: int) -> int:

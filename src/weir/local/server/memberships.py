@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from weir.control.clock import Clock
-from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
 from weir.local.server.authorization import Action, Person, Role, require
 from weir.local.server.pool_inventory import PoolInventory
 from weir.local.server.problem_details import RequestRefused
@@ -23,7 +23,7 @@ EVERYONE = "@everyone"
 """Subject that stands for every account of the machine."""
 PERSONS_MAX = 4096
 """Persons whose roles are remembered."""
-_SUBJECT = re.compile(r"@?[^\s@/:-][^\s/:]{0,254}")
+_SUBJECT = re.compile(r"@?(oidc:)?[^\s@/:-][^\s/:]{0,254}")
 Subject = tuple[str, str]
 """Kind and name of a subject."""
 
@@ -47,9 +47,10 @@ def effective_roles(
     `queues` has parents before children.
     """
     direct: dict[str, Role] = {}
+    has_account = not user.startswith(OIDC_PREFIX)
     for each in memberships:
         is_theirs = (
-            each.kind == "everyone"
+            (each.kind == "everyone" and has_account)
             or (each.kind == "user" and each.name == user)
             or (each.kind == "group" and each.name in groups)
         )
@@ -168,6 +169,10 @@ class Memberships:
         accounts = self._pool.accounts
         if accounts.mode is AccountMode.PERSONAL:
             raise RequestRefused(409, f"This pool is personal: it serves {accounts.owner} alone. {INSTALL}.")
+        if name.startswith(OIDC_PREFIX):
+            if not accounts.oidc:
+                raise RequestRefused(422, f"{name[:80]}: this pool has no sign-in with OpenID Connect.")
+            return
         if accounts.mode is AccountMode.SHARED_ACCOUNT:
             raise RequestRefused(
                 409, "People of this pool have tokens: `weir token create USER -p PROJECT --role ROLE`."

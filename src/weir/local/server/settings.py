@@ -8,6 +8,7 @@ from weir.local.backend import LOG_MOST
 from weir.local.machine import PIDS_MOST
 from weir.local.server.account_mode import ADMIN_GROUP
 from weir.local.server.gpu_prices import GpuPrices
+from weir.local.server.remote_access import RemoteAccess
 from weir.local.server.retention import RetentionSettings
 
 DEFAULT_HOST = "127.0.0.1"
@@ -37,6 +38,7 @@ class ServerSettings:
         installed: serve everyone of this machine by their Unix account, and run each job as its person.
         socket_path: the socket of an installed pool, for everyone of this machine.
         admin_group: members of this Unix group administer an installed pool.
+        remote: the listener for other machines, and the sign-in that guards it.
         log_level: of the server's own log, on standard error.
         log_format: of its lines.
     """
@@ -59,5 +61,6 @@ class ServerSettings:
     installed: bool = False
     socket_path: Path = Path("/run/weir/weir.sock")
     admin_group: str = ADMIN_GROUP
+    remote: RemoteAccess | None = None
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"

@@ -10,6 +10,8 @@ from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.problem_details import RequestRefused
 
 COOKIE = "weir_session"
+SECURE_COOKIE = "__Host-weir_session"
+"""Name of the cookie over HTTPS. Browsers take it from this very host alone, and send it over HTTPS alone."""
 PROOF_HEADER = b"x-weir-proof"
 _READS = frozenset({"GET", "HEAD"})
 
@@ -20,10 +22,15 @@ def header(scope: Scope, name: bytes) -> str:
     return str(value.decode("latin-1"))
 
 
+def cookie_name(scope: Scope) -> str:
+    """Return the name of the session cookie of a connection."""
+    return SECURE_COOKIE if scope.get("scheme") == "https" else COOKIE
+
+
 def session_cookie(scope: Scope) -> str:
     """Return the session cookie of a request, or an empty text."""
     try:
-        morsel = SimpleCookie(header(scope, b"cookie")).get(COOKIE)
+        morsel = SimpleCookie(header(scope, b"cookie")).get(cookie_name(scope))
     except CookieError:
         return ""
     return "" if morsel is None else morsel.value
@@ -40,7 +47,7 @@ def credential_of(scope: Scope, sessions: DashboardSessions) -> str:
 
 
 def check_origin(scope: Scope) -> None:
-    """Refuse a request that names another host than this machine, or comes from another site.
+    """Refuse a request that names another host than this pool, or comes from another site.
 
     Raises:
         RequestRefused: it does.
@@ -54,12 +61,19 @@ def check_origin(scope: Scope) -> None:
 
 
 def check_host(scope: Scope) -> None:
-    """Refuse a request for a host that isn't this machine: a name that an attacker points here.
+    """Refuse a request for a host that isn't this pool: a name that an attacker points here.
 
     Raises:
         RequestRefused: it is.
     """
-    if not is_this_machine(header(scope, b"host")):
+    host = header(scope, b"host")
+    if scope.get("scheme") == "https":
+        public = scope["app"].state.public_host
+        if host.lower() != public:
+            raise RequestRefused(
+                403, f"The dashboard answers to https://{public} alone: open it by that name."
+            )
+    elif not is_this_machine(host):
         raise RequestRefused(
             403,
             "The dashboard answers to localhost and 127.0.0.1 alone: open it by one of these, "

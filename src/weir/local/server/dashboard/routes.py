@@ -1,6 +1,6 @@
 """Routes of the dashboard: sign-in, one-time links, and the live stream."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -10,12 +10,20 @@ from weir.api.answers import Answer, DashboardLink
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Authenticator, token_hash
 from weir.local.server.authorization import Action, Person, may
-from weir.local.server.dashboard.browser_requests import COOKIE, check_origin, session_cookie
+from weir.local.server.dashboard.browser_requests import (
+    SECURE_COOKIE,
+    check_origin,
+    cookie_name,
+    session_cookie,
+)
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import SESSION_S, DashboardSessions
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.scenario_io.specs import Entry
+
+if TYPE_CHECKING:
+    from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
 
 SIGN_IN = "/api/v1/dashboard/sign-in"
 _SESSION = "/api/v1/dashboard/session"
@@ -66,10 +74,14 @@ async def sign_in(request: Request) -> Response:
     person = authenticator.person_with(credential)
     request.state.person = person
     cookie, proof = sessions.begin(credential)
-    note(request, user=person.user)
+    note(request, user=person.user, signed_in_by=person.signed_in_by)
     answer = json_response(_person(person, proof), 201)
     answer.headers["Cache-Control"] = "no-store"
-    answer.set_cookie(COOKIE, cookie, max_age=int(SESSION_S), path="/", httponly=True, samesite="strict")
+    name = cookie_name(request.scope)
+    secure = name == SECURE_COOKIE
+    answer.set_cookie(
+        name, cookie, max_age=int(SESSION_S), path="/", secure=secure, httponly=True, samesite="strict"
+    )
     return answer
 
 
@@ -86,15 +98,23 @@ async def sign_out(request: Request, _who: Who) -> Response:
     """End the session."""
     sessions: DashboardSessions = request.app.state.sessions
     sessions.end(session_cookie(request.scope))
+    oidc: OidcSignIn | None = request.app.state.oidc
+    if oidc is not None:
+        oidc.end_session(request.state.credential)
     answer = Response(status_code=204)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    name = cookie_name(request.scope)
+    answer.delete_cookie(name, path="/", secure=name == SECURE_COOKIE, httponly=True, samesite="strict")
     return answer
 
 
-@routes.post("/api/v1/dashboard/links", status_code=201, response_model=DashboardLink, responses=problems())
-async def make_link(request: Request, pool: ThePool, _who: Who) -> Response:
+@routes.post(
+    "/api/v1/dashboard/links", status_code=201, response_model=DashboardLink, responses=problems(409)
+)
+async def make_link(request: Request, pool: ThePool, who: Who) -> Response:
     """Make a link that signs in to the dashboard once, within a minute, with the rights of this token."""
     sessions: DashboardSessions = request.app.state.sessions
+    if who.subject:
+        raise RequestRefused(409, "Open the pool's address in a browser, and sign in there.")
     code, until_s = sessions.make_code(request.state.credential)
     answer = json_response(pool.on_wall_clock(DashboardLink(path=f"/#code={code}", expires_s=until_s)), 201)
     answer.headers.update(_NO_STORE)

@@ -30,7 +30,7 @@ SESSIONS_MAX = 1000
 CODES_MAX = 256
 _FILE_BYTES_MAX = 1 << 20
 _Hash = Field(pattern="^[0-9a-f]{64}$")
-_Credential = Field(pattern="^([0-9a-f]{64}|uid:[0-9]{1,10})$")
+_Credential = Field(pattern="^((oidc:)?[0-9a-f]{64}|uid:[0-9]{1,10})$")
 _LOG = get_logger(__name__)
 SIGNED_OUT = "You aren't signed in here any more: run `weir dashboard`, or type your token."
 

@@ -1,0 +1,310 @@
+"""Requests to the identity provider: its description, its keys and its token endpoint, all bounded.
+
+A provider that is slow, away or hostile costs one request at most: answers are limited in size and time, and
+redirects aren't followed. Its keys are kept, so that tokens are verified while it is away.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from authlib.oauth2.auth import ClientAuth
+from authlib.oauth2.rfc6749.parameters import prepare_token_request
+from joserfc.jwk import KeySet
+from structlog import get_logger
+
+from weir.local.server.oidc.errors import GrantRefused, ProviderUnavailable
+from weir.local.server.oidc.settings import OidcSettings, is_loopback
+from weir.local.server.request_limiter import TokenBucket
+
+ANSWER_BYTES_MAX = 256 << 10
+ANSWER_S_MAX = 10.0
+CONNECT_S_MAX = 5.0
+KEYS_MAX = 64
+KEYS_FRESH_S = 600.0
+"""Age at which keys are fetched again: a key that the provider withdrew is trusted no longer than that."""
+KEYS_OLD_S = 86_400.0
+"""Age after which keys aren't trusted any more while the provider is away."""
+FETCHES_AT_ONCE, FETCH_EVERY_S = 3, 10.0
+"""Fetches of the keys: a burst, then a rate, whatever keys tokens name."""
+REQUESTS_OPEN_MAX = 8
+ASYMMETRIC = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
+)
+"""Algorithms of signatures that are accepted. A token can't choose none, or one with a shared secret."""
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_LOG = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderDescription:
+    """The endpoints of a provider, from its discovery document."""
+
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    algorithms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Keys of a provider. `generation` grows when they change."""
+
+    keys: KeySet
+    raw: bytes
+    generation: int
+    at_s: float
+
+
+class IdentityProvider:
+    """The provider of a pool. Belongs to the event loop."""
+
+    def __init__(self, settings: OidcSettings, clock: Callable[[], float] = monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._http: httpx.AsyncClient | None = None
+        self._described: ProviderDescription | None = None
+        self._described_s = 0.0
+        self._keys: _Keys | None = None
+        self._fetching: asyncio.Task[str | None] | None = None
+        self._fetches = TokenBucket(FETCHES_AT_ONCE, clock())
+        self._open = asyncio.Semaphore(REQUESTS_OPEN_MAX)
+
+    async def close(self) -> None:
+        """End all requests."""
+        if self._fetching is not None:
+            self._fetching.cancel()
+        if self._http is not None:
+            await self._http.aclose()
+
+    @property
+    def generation(self) -> int:
+        """Return a number that changes with the keys; 0 before the first keys."""
+        return 0 if self._keys is None else self._keys.generation
+
+    async def keys(self, kid: str | None) -> KeySet:
+        """Return the provider's keys; fetch them again if they are old, or lack a key that a token names.
+
+        A token that names a known key never waits for the provider.
+
+        Raises:
+            ProviderUnavailable: there are none, and the provider doesn't answer.
+        """
+        known, now_s = self._keys, self._clock()
+        if known is None or now_s - known.at_s > KEYS_OLD_S:
+            await self._fetch_once()
+        elif not _has(known.keys, kid):
+            with suppress(ProviderUnavailable):
+                await self._fetch_once()
+        elif now_s - known.at_s > KEYS_FRESH_S:
+            self._begin_fetch()
+        if self._keys is None:
+            raise ProviderUnavailable("The identity provider doesn't answer, and no key of it is known.")
+        return self._keys.keys
+
+    async def description(self) -> ProviderDescription:
+        """Return the provider's endpoints, looked up lately.
+
+        Raises:
+            ProviderUnavailable: the provider doesn't answer, or describes another issuer.
+        """
+        if self._described is None or self._clock() - self._described_s > KEYS_FRESH_S:
+            url = self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
+            try:
+                self._described = described(_parsed(await self._request("GET", url)), self._settings.issuer)
+                self._described_s = self._clock()
+            except ProviderUnavailable:
+                if self._described is None:
+                    raise
+        return self._described
+
+    async def grant(self, grant_type: str, **fields: str) -> Mapping[str, Any]:
+        """Return the answer of the token endpoint to a grant.
+
+        Raises:
+            GrantRefused: the provider refuses it.
+            ProviderUnavailable: the provider doesn't answer.
+        """
+        described = await self.description()
+        settings = self._settings
+        method = "none" if settings.client_secret is None else "client_secret_basic"
+        client = ClientAuth(settings.client_id, settings.client_secret, method)
+        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        body = prepare_token_request(grant_type, **fields)
+        url, headers, body = client.prepare("POST", described.token_endpoint, headers, body)
+        answer = _parsed(await self._request("POST", url, headers, body.encode(), refusals=(400, 401, 403)))
+        if "error" in answer:
+            raise GrantRefused(str(answer["error"])[:80])
+        return answer
+
+    def _begin_fetch(self) -> asyncio.Task[str | None] | None:
+        """Return the fetch that runs, else a new one; None above the rate."""
+        if self._fetching is None or self._fetching.done():
+            if self._fetches.take(1.0, 1.0 / FETCH_EVERY_S, FETCHES_AT_ONCE, self._clock()):
+                return None
+            self._fetching = asyncio.create_task(self._fetch())
+        return self._fetching
+
+    async def _fetch_once(self) -> None:
+        """Fetch the keys, together with everyone who waits for them.
+
+        Raises:
+            ProviderUnavailable: the provider doesn't answer, or was asked too often.
+        """
+        running = self._begin_fetch()
+        if running is None:
+            raise ProviderUnavailable("The identity provider was asked for its keys too often lately.")
+        problem = await asyncio.shield(running)
+        if problem is not None:
+            raise ProviderUnavailable(problem)
+
+    async def _fetch(self) -> str | None:
+        """Fetch the keys; return why that failed."""
+        try:
+            raw = await self._request("GET", (await self.description()).jwks_uri)
+            before = self._keys
+            if before is not None and before.raw == raw:
+                self._keys = _Keys(before.keys, raw, before.generation, self._clock())
+                return None
+            self._keys = _Keys(key_set(_parsed(raw)), raw, self.generation + 1, self._clock())
+        except ProviderUnavailable as error:
+            _LOG.warning("identity_provider_unavailable", why=str(error))
+            return str(error)
+        _LOG.info("identity_provider_keys_changed", keys=len(self._keys.keys.keys))
+        return None
+
+    async def _request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        *,
+        refusals: tuple[int, ...] = (),
+    ) -> bytes:
+        """Return the body of an answer, bounded in size and time."""
+        _check_endpoint(url, self._settings.issuer)
+        sent = {"Accept": "application/json", "Accept-Encoding": "identity", **(headers or {})}
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX), self._open:
+                http = await self._client()
+                async with http.stream(method, url, headers=sent, content=body) as answer:
+                    if not answer.is_success and answer.status_code not in refusals:
+                        raise ProviderUnavailable(f"The identity provider answers {answer.status_code}.")
+                    return await _bounded(answer)
+        except TimeoutError:
+            raise ProviderUnavailable("The identity provider doesn't answer in time.") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ProviderUnavailable(
+                f"The identity provider can't be reached ({type(error).__name__})."
+            ) from None
+
+    async def _client(self) -> httpx.AsyncClient:
+        """Return the client. Certificates are read beside the event loop, which takes a while."""
+        if self._http is None:
+            local = is_loopback(urlsplit(self._settings.issuer).hostname or "")
+            made = await asyncio.to_thread(
+                httpx.AsyncClient,
+                timeout=httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX),
+                limits=httpx.Limits(max_connections=REQUESTS_OPEN_MAX),
+                follow_redirects=False,
+                trust_env=not local,
+            )
+            http = self._http = self._http or made  # another request may have made one meanwhile
+            return http
+        return self._http
+
+
+async def _bounded(answer: httpx.Response) -> bytes:
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise ProviderUnavailable("The identity provider compresses its answer, which wasn't asked for.")
+    found = bytearray()
+    async for piece in answer.aiter_raw():
+        found += piece
+        if len(found) > ANSWER_BYTES_MAX:
+            raise ProviderUnavailable("The identity provider's answer is too large.")
+    return bytes(found)
+
+
+def _parsed(raw: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise ProviderUnavailable("The identity provider's answer isn't JSON.") from None
+    if not isinstance(found, dict):
+        raise ProviderUnavailable("The identity provider's answer isn't an object.")
+    return found
+
+
+def described(document: Mapping[str, Any], issuer: str) -> ProviderDescription:
+    """Return the endpoints of a discovery document.
+
+    Raises:
+        ProviderUnavailable: it is of another issuer, or lacks an endpoint.
+    """
+    if document.get("issuer") != issuer:
+        raise ProviderUnavailable(
+            f"The identity provider calls itself {str(document.get('issuer'))[:200]!r}, not {issuer!r}: "
+            "write --oidc-issuer exactly as it does."
+        )
+    found = {}
+    for name in _ENDPOINTS:
+        url = document.get(name)
+        if not isinstance(url, str):
+            raise ProviderUnavailable(f"The identity provider names no {name}.")
+        _check_endpoint(url, issuer)
+        found[name] = url
+    named = document.get("id_token_signing_alg_values_supported")
+    named = named if isinstance(named, list) else ["RS256"]
+    return ProviderDescription(**found, algorithms=tuple(each for each in ASYMMETRIC if each in named))
+
+
+def _check_endpoint(url: str, issuer: str) -> None:
+    """Refuse an endpoint where secrets would travel in clear, unless the issuer itself is local and plain."""
+    try:
+        scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
+    except ValueError:
+        scheme, host = "", ""
+    if scheme == "https" and host:
+        return
+    if scheme == "http" and is_loopback(host) and issuer.startswith("http:"):
+        return
+    raise ProviderUnavailable("The identity provider names an endpoint without HTTPS.")
+
+
+def key_set(document: Mapping[str, Any]) -> KeySet:
+    """Return the public keys for signatures in a document. Keys that can't be used are left out."""
+    listed = document.get("keys")
+    if not isinstance(listed, list):
+        raise ProviderUnavailable("The identity provider's keys can't be read.")
+    found = KeySet([])
+    for each in listed[:KEYS_MAX]:
+        if not isinstance(each, dict) or each.get("kty") not in ("RSA", "EC", "OKP"):
+            continue
+        if each.get("use", "sig") != "sig":
+            continue
+        try:
+            found.keys += KeySet.import_key_set({"keys": [each]}).keys
+        except Exception as error:  # noqa: BLE001 - keys of a kind that the library doesn't know
+            _LOG.debug("identity_provider_key_left_out", why=type(error).__name__)
+    return found
+
+
+def _has(keys: KeySet, kid: str | None) -> bool:
+    return kid is None or any(key.kid == kid for key in keys.keys)

@@ -1,0 +1,124 @@
+"""Routes of the sign-in with OpenID Connect: how to sign in, and a browser's way to the provider and back."""
+
+from collections import OrderedDict
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import PlainTextResponse, RedirectResponse
+
+from weir.api.access import SignInWays
+from weir.local.server.audit_middleware import note, source_of
+from weir.local.server.dashboard.browser_requests import check_host
+from weir.local.server.oidc.errors import ProviderUnavailable
+from weir.local.server.oidc.settings import (
+    CALLBACK,
+    CODE_LENGTH_MAX,
+    FLOW_S,
+    RETRY_S,
+    SCOPES,
+    START,
+    WAYS,
+)
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.request_limiter import TokenBucket
+from weir.local.server.routes.common import json_response
+
+COOKIE = "__Host-weir_oidc"
+SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 60, 0.5
+"""Sign-ins from one address: a burst, then a rate."""
+ADDRESSES_MAX = 4096
+if TYPE_CHECKING:
+    from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
+
+routes = APIRouter(tags=["dashboard"])
+_NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+
+
+class SignInLimiter:
+    """Limits sign-ins that begin or end, by address: each may ask the provider."""
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def take(self, source: str) -> None:
+        """Count a request of an address.
+
+        Raises:
+            RequestRefused: there were too many.
+        """
+        now_s = monotonic()
+        bucket = self._buckets.setdefault(source, TokenBucket(SIGN_INS_AT_ONCE, now_s))
+        self._buckets.move_to_end(source)
+        while len(self._buckets) > ADDRESSES_MAX:
+            self._buckets.popitem(last=False)
+        wait_s = bucket.take(1.0, SIGN_INS_PER_S, SIGN_INS_AT_ONCE, now_s)
+        if wait_s:
+            raise RequestRefused(429, "Too many sign-ins from this address: try again.", retry_after_s=wait_s)
+
+
+@routes.get(WAYS, response_model=SignInWays)
+async def ways(request: Request) -> Response:
+    """Return how people sign in to this pool. Anyone may read it."""
+    oidc: OidcSignIn | None = request.app.state.oidc
+    if oidc is None:
+        return json_response(SignInWays())
+    settings = oidc.settings
+    found = SignInWays(
+        issuer=settings.issuer, client_id=settings.login_client, scopes=SCOPES, dashboard=START
+    )
+    return json_response(found)
+
+
+@routes.get(START, include_in_schema=False)
+async def start(request: Request) -> Response:
+    """Send a browser to the provider."""
+    oidc = _opened(request)
+    try:
+        address, cookie = await oidc.flow.begin()
+    except ProviderUnavailable as error:
+        raise RequestRefused(503, str(error), retry_after_s=RETRY_S) from None
+    answer = RedirectResponse(address, 303, headers=_NO_STORE)
+    # Lax: the browser comes back by a link of another site.
+    answer.set_cookie(
+        COOKIE, cookie, max_age=int(FLOW_S), path="/", secure=True, httponly=True, samesite="lax"
+    )
+    return answer
+
+
+@routes.get(CALLBACK, include_in_schema=False)
+async def callback(
+    request: Request,
+    code: Annotated[str, Query(max_length=CODE_LENGTH_MAX)] = "",
+    state: Annotated[str, Query(max_length=200)] = "",
+    error: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Begin the session of a browser that comes back from the provider, by a link that works once."""
+    oidc = _opened(request)
+    try:
+        cookie = request.cookies.get(COOKIE, "")
+        credential = await oidc.begin_session(cookie, state, "" if error else code)
+        await oidc.refresh(credential)
+        person = oidc.person(credential)
+    except RequestRefused as refused:
+        note(request, why=refused.detail)
+        return _forgetting(PlainTextResponse(f"{refused.detail}\n", refused.status, _NO_STORE))
+    request.state.person = person
+    text, _ = request.app.state.sessions.make_code(credential)
+    return _forgetting(RedirectResponse(f"/#code={text}", 303, headers=_NO_STORE))
+
+
+def _opened(request: Request) -> "OidcSignIn":
+    """Return the sign-in of the pool, for a browser that asks over HTTPS."""
+    oidc: OidcSignIn | None = request.app.state.oidc
+    if oidc is None or request.scope["scheme"] != "https":
+        raise RequestRefused(404, "This address has no sign-in with OpenID Connect.")
+    check_host(request.scope)
+    limiter: SignInLimiter = request.app.state.sign_ins
+    limiter.take(source_of(request.scope).rpartition(":")[0])
+    return oidc
+
+
+def _forgetting(answer: Response) -> Response:
+    answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
+    return answer

@@ -1,0 +1,77 @@
+"""Access from other machines: a listener with TLS, together with the sign-in that guards it."""
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.oidc.settings import OidcSettings
+from weir.local.server.tls_listener import CertificateUnusable, ListenSettings, tls_context
+
+if TYPE_CHECKING:
+    from weir.local.server.oidc.sign_in import OidcSignIn, RoleLookup
+
+
+class RemoteAccessRefused(Exception):
+    """The settings of the access from other machines can't be used; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteAccess:
+    """Settings of the access from other machines."""
+
+    listen: ListenSettings
+    oidc: OidcSettings
+
+    def check(self, accounts: PoolAccounts) -> None:
+        """Refuse to open a pool to other machines that isn't ready for them.
+
+        Raises:
+            RemoteAccessRefused: it isn't; the sentence says what to change.
+        """
+        if accounts.mode is AccountMode.PERSONAL:
+            raise RemoteAccessRefused(
+                f"--listen: this pool is personal and serves {accounts.owner} alone. {INSTALL}."
+            )
+        if self.oidc.unix_accounts == "same-name" and accounts.mode is not AccountMode.UNIX_ACCOUNTS:
+            raise RemoteAccessRefused(
+                "--oidc-unix-accounts: people have Unix accounts only in a pool of `sudo weir install`."
+            )
+        try:
+            tls_context(self.listen)
+        except CertificateUnusable as error:
+            raise RemoteAccessRefused(f"{error}.") from None
+
+    def sign_in(self, accounts: PoolAccounts, roles: "RoleLookup") -> "OidcSignIn":
+        """Return the sign-in of people of the provider."""
+        from weir.local.server.oidc.sign_in import (
+            OidcSignIn,
+        )  # it takes a while, and other pools don't need it
+
+        return OidcSignIn(self.oidc, accounts, roles, public_url=self.listen.public_url)
+
+
+def read_listen(text: str) -> tuple[str, int]:
+    """Return host and port of `ADDRESS:PORT`.
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or not port or parts.path or parts.username is not None:
+        raise ValueError(
+            f"--listen: {text[:200]!r} is no address; write one such as 192.0.2.7:8443 or [2001:db8::7]:8443"
+        )
+    return host, port
+
+
+def default_public_url(host: str, port: int) -> str:
+    """Return the address that people use if none is named: the name of this machine for all its addresses."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - recognized, not listened on
+        host = socket.getfqdn().lower()
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

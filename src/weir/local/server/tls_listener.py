@@ -1,0 +1,213 @@
+"""Listener for other machines: HTTPS alone, with a certificate that is read again when it is replaced.
+
+A connection is counted from its first moment. Until its handshake is done it may be closed to make way for
+a new one, so that half-open connections, however many, don't use up the files of the server.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from structlog import get_logger
+
+HANDSHAKE_S_MAX = 5.0
+HANDSHAKES_MAX = 128
+CERTIFICATE_LOOK_S = 2.0
+"""Interval at which the files of the certificate are looked at."""
+_ALPN = "http/1.1"
+_EARLY_BYTES_MAX = 64 << 10
+_LOG = get_logger(__name__)
+
+
+class CertificateUnusable(Exception):
+    """Certificate and key can't be served; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenSettings:
+    """The address for other machines.
+
+    Attributes:
+        host: the address to listen on.
+        port: the port; 0 takes any that is free.
+        certificate: PEM file with the certificate, and those between it and its authority.
+        key: PEM file with its key, without a password.
+        public_url: the address that people use, such as https://gpu1.example.org:8443.
+    """
+
+    host: str
+    port: int
+    certificate: Path
+    key: Path
+    public_url: str
+
+
+def tls_context(settings: ListenSettings) -> ssl.SSLContext:
+    """Return the context of new connections.
+
+    Raises:
+        CertificateUnusable: the files can't be read, don't belong together, or everyone can read the key.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_alpn_protocols([_ALPN])
+    try:
+        if settings.key.stat().st_mode & 0o007:
+            raise CertificateUnusable(
+                f"--tls-key: {settings.key} is open to everyone: run chmod 640 {settings.key}"
+            )
+        context.load_cert_chain(settings.certificate, settings.key, password=_no_password)
+    except ssl.SSLError as error:
+        reason = (error.reason or "it isn't PEM").lower().replace("_", " ")
+        raise CertificateUnusable(
+            f"--tls-certificate: {settings.certificate} and {settings.key} can't be used: {reason}"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise CertificateUnusable(
+            f"--tls-certificate: {settings.certificate} or {settings.key} can't be read: {reason}"
+        ) from None
+    return context
+
+
+def _no_password() -> str:
+    """Refuse a key with a password: OpenSSL would ask for it on the terminal."""
+    raise ValueError("the key has a password; write one without")
+
+
+class ReloadedCertificate:
+    """The certificate as it lies on disk. A pair that can't be used leaves the last good one in service."""
+
+    def __init__(self, settings: ListenSettings) -> None:
+        self._settings = settings
+        self._seen = self._signature()
+        self.context = tls_context(settings)
+        self.trouble: str | None = None
+
+    async def watch(self) -> None:
+        """Read the files again whenever they change, until cancelled."""
+        while True:
+            await asyncio.sleep(CERTIFICATE_LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Read the files again if they have changed."""
+        found = await asyncio.to_thread(self._signature)
+        if found == self._seen and self.trouble is None:
+            return
+        self._seen = found
+        try:
+            self.context = await asyncio.to_thread(tls_context, self._settings)
+        except CertificateUnusable as error:
+            if self.trouble is None:
+                _LOG.error("certificate_unusable", why=str(error), served="the one before")
+            self.trouble = f"{error}. The server goes on with the certificate before."
+            return
+        self.trouble = None
+        _LOG.info("certificate_replaced", file=str(self._settings.certificate))
+
+    def _signature(self) -> tuple[object, ...]:
+        found: list[object] = []
+        for path in (self._settings.certificate, self._settings.key):
+            try:
+                status = path.stat()
+            except OSError as error:
+                found.append(error.errno)
+            else:
+                found.append((status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode))
+        return tuple(found)
+
+
+class _Handshakes:
+    """Connections whose handshake isn't done."""
+
+    def __init__(self, certificate: ReloadedCertificate, make: Callable[[], asyncio.Protocol]) -> None:
+        self.certificate = certificate
+        self.make = make
+        self.pending: dict[_TlsGate, None] = {}  # oldest first
+        self.tasks: set[asyncio.Task[None]] = set()
+
+
+class _TlsGate(asyncio.Protocol):
+    """A new connection: it becomes one of HTTP when its handshake is done."""
+
+    def __init__(self, handshakes: _Handshakes) -> None:
+        self._handshakes = handshakes
+        self._transport: asyncio.Transport | None = None
+        self._early = bytearray()
+        self._is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake; the oldest that isn't done makes way if there are too many."""
+        handshakes = self._handshakes
+        self._transport = cast("asyncio.Transport", transport)
+        if len(handshakes.pending) >= HANDSHAKES_MAX:
+            oldest = next(iter(handshakes.pending))
+            del handshakes.pending[oldest]
+            if oldest._transport is not None:  # noqa: SLF001 - of the same class
+                oldest._transport.abort()  # noqa: SLF001
+        handshakes.pending[self] = None
+        task = asyncio.get_running_loop().create_task(self._shake_hands(self._transport))
+        handshakes.tasks.add(task)
+        task.add_done_callback(handshakes.tasks.discard)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what arrives between the end of the handshake and the first line of HTTP's own protocol."""
+        self._early += data
+        if len(self._early) > _EARLY_BYTES_MAX and self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Forget it."""
+        self._is_lost = True
+        self._handshakes.pending.pop(self, None)
+
+    async def _shake_hands(self, plain: asyncio.Transport) -> None:
+        handshakes = self._handshakes
+        try:
+            transport = await asyncio.get_running_loop().start_tls(
+                plain,
+                self,
+                handshakes.certificate.context,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_S_MAX,
+                ssl_shutdown_timeout=HANDSHAKE_S_MAX,
+            )
+        except (OSError, EOFError):  # refused, too slow, or gone; ssl.SSLError is an OSError
+            plain.abort()
+            return
+        finally:
+            handshakes.pending.pop(self, None)
+        if transport is None or self._is_lost or plain.is_closing():
+            plain.abort()
+            return
+        protocol = handshakes.make()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if self._early:
+            protocol.data_received(bytes(self._early))
+
+
+class TlsListener:
+    """The listener for other machines."""
+
+    def __init__(self, settings: ListenSettings, listening: socket.socket) -> None:
+        self.settings = settings
+        self.certificate = ReloadedCertificate(settings)
+        self._socket = listening
+
+    async def open(self, make: Callable[[], asyncio.Protocol], backlog: int) -> asyncio.Server:
+        """Begin to accept connections, each of which gets a protocol of its own."""
+        loop = asyncio.get_running_loop()
+        handshakes = _Handshakes(self.certificate, make)
+        self._watching = loop.create_task(self.certificate.watch())
+        return await loop.create_server(lambda: _TlsGate(handshakes), sock=self._socket, backlog=backlog)
+
+    def close(self) -> None:
+        """Stop looking at the certificate."""
+        self._watching.cancel()
