@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -210,6 +211,25 @@ def test_whatever_is_killed_jobs_go_on_once_and_as_their_user(pool: SharedPool, 
         assert len(Path(user.pw_dir, f"runs-{name}").read_text().splitlines()) == 1
         assert pool.log(name).split() == [user.pw_name, "done"]
         assert {path.stat().st_uid for path in pool.logs(name)} == {user.pw_uid}
+    for name, user in (names | started).items():
+        assert owners_of(pool, name) == {user.pw_uid}, name
+    for user in people:
+        made = [*Path(user.pw_dir).glob("runs-*"), Path(user.pw_dir, "shorts")]
+        assert {path.stat().st_uid for path in made if path.exists()} == {user.pw_uid}
+        until(lambda user=user: not processes_of(user), lambda user=user: processes_of(user))  # type: ignore[misc]
+
+
+def processes_of(user: pwd.struct_passwd) -> str:
+    """Return the processes of a user."""
+    shows = ["ps", "-o", "pid,ppid,stat,args", "--no-headers", "-u", str(user.pw_uid)]
+    return subprocess.run(shows, check=False, capture_output=True, text=True).stdout
+
+
+def owners_of(pool: SharedPool, name: str) -> set[int]:
+    """Return the owners of the directories of a workload, and of everything in them."""
+    uid = str(pool.row(name)["uid"])
+    roots = [*(pool.home / "jobs" / uid).iterdir(), pool.home / "checkpoints" / uid]
+    return {path.lstat().st_uid for root in roots for path in (root, *root.rglob("*"))}
 
 
 def test_a_pool_that_stops_lets_jobs_run(pool: SharedPool, unix_users: People) -> None:

@@ -33,14 +33,12 @@ class MembershipTable:
             NoSuchQueue: the department or project is gone.
             QueueUnsound: it has as many as one may have.
         """
-        assert membership.role in _ROLES
 
         def work(connection: Connection) -> tuple[MembershipRecord, ...]:
             scope = membership.scope
             if connection.execute(select(queues.c.name).where(queues.c.name == scope)).first() is None:
                 raise NoSuchQueue(f"There is no department or project {scope}.")
-            row = {"scope": scope, "kind": membership.kind, "name": membership.name, "role": membership.role}
-            put(connection, memberships, row)
+            add_membership(connection, membership)
             in_scope = select(func.count()).where(memberships.c.scope == scope)
             if connection.execute(in_scope).scalar_one() > MEMBERS_MAX:
                 raise QueueUnsound(f"{scope} has {MEMBERS_MAX:,} members: make a Unix group a member.")
@@ -60,9 +58,25 @@ class MembershipTable:
         is_deleted, self.all = self._database.write(work).result()
         return is_deleted
 
+    def read(self) -> None:
+        """Read all of them into memory."""
+        self.all = self._database.read(_read)
+
     def queue_deleted(self, name: str) -> None:
         """Remove the memberships of a deleted department or project from memory."""
         self.all = tuple(each for each in self.all if each.scope != name)
+
+
+def add_membership(connection: Connection, membership: MembershipRecord) -> None:
+    """Create a membership or change its role, in the transaction of a caller who knows its scope."""
+    assert membership.role in _ROLES
+    row = {
+        "scope": membership.scope,
+        "kind": membership.kind,
+        "name": membership.name,
+        "role": membership.role,
+    }
+    put(connection, memberships, row)
 
 
 def without_scope(connection: Connection, name: str) -> None:

@@ -9,7 +9,8 @@ from weir.store.codec import QUEUE, packed
 from weir.store.database import Database
 from weir.store.dialects import put
 from weir.store.errors import NoSuchQueue, QueueInUse, QueueUnsound
-from weir.store.memberships import without_scope
+from weir.store.memberships import add_membership, without_scope
+from weir.store.records import MembershipRecord
 from weir.store.tables import LIVE, queues, workloads
 from weir.store.tokens import without_project
 
@@ -43,8 +44,8 @@ class QueueTable:
         """Return the whole tree."""
         return self._database.read(queues_of)
 
-    def set(self, queue: Queue) -> tuple[Queue, ...]:
-        """Make one, or change it."""
+    def set(self, queue: Queue, member: MembershipRecord | None = None) -> tuple[Queue, ...]:
+        """Make one, or change it. `member` is added to it in the same transaction."""
 
         def work(connection: Connection) -> tuple[Queue, ...]:
             _check(connection, queue, {each.name: each for each in _written(connection)})
@@ -55,6 +56,8 @@ class QueueTable:
                 "spec": packed(QUEUE, queue),
             }
             put(connection, queues, row)
+            if member is not None:
+                add_membership(connection, member)
             return queues_of(connection)
 
         return self._database.write(work).result()

@@ -199,9 +199,17 @@ class Store:
         """Return the whole quota tree, parents before children, as `QueuesSet` takes it."""
         return self._queues.all()
 
-    def set_queue(self, queue: Queue) -> tuple[Queue, ...]:
-        """Make a department or project, or change it; the tree after it. Raises QueueUnsound, QueueInUse."""
-        return self._queues.set(queue)
+    def set_queue(self, queue: Queue, member: MembershipRecord | None = None) -> tuple[Queue, ...]:
+        """Make a department or project, or change it; the tree after it. Raises QueueUnsound, QueueInUse.
+
+        `member`: a first membership of it; a pool that is killed has both or neither.
+        """
+        if member is None:
+            return self._queues.set(queue)
+        with self._tokens.changing:
+            tree = self._queues.set(queue, member)
+            self._memberships.read()
+        return tree
 
     def delete_queue(self, name: str) -> tuple[Queue, ...]:
         """Take one out, and its name out of all tokens; the tree after it. Raises NoSuchQueue, QueueInUse."""

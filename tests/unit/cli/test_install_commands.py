@@ -6,6 +6,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.cli.fake_host import FakeHost, files_of
@@ -66,6 +67,16 @@ class TestProgram:
 
     def test_fingerprint_is_the_same_for_the_same_program(self) -> None:
         assert program.fingerprint() == program.fingerprint()
+
+    def test_fingerprint_changes_with_a_package_of_the_same_version(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def other(digest: str) -> str:
+            package = SimpleNamespace(name="pkg", version="1", read_text=lambda _: f"pkg/a.py,{digest},12\n")
+            monkeypatch.setattr(program, "distributions", lambda: [package])
+            return program.fingerprint()
+
+        assert other("sha256=a") == other("sha256=a") != other("sha256=b")
 
 
 class TestCommands:

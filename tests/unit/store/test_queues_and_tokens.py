@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from weir.model.queues import Queue, QueueTimeLimits
-from weir.store import NoSuchQueue, NoSuchToken, QueueInUse, QueueUnsound, Store
+from weir.store import MembershipRecord, NoSuchQueue, NoSuchToken, QueueInUse, QueueUnsound, Store
 
 from .fixtures import end, opened, submitted
 
@@ -81,3 +81,12 @@ def test_token_of_a_file_is_made_again_without_harm(store: Store) -> None:
     assert store.tokens() == (again,)
     with pytest.raises(ValueError, match="20 characters"):
         store.make_token("ann", "admin", text="short")
+
+
+def test_a_project_and_its_first_member_are_made_together_or_not_at_all(store: Store) -> None:
+    member = MembershipRecord("team", "everyone", "", "member")
+    with pytest.raises(QueueUnsound):
+        store.set_queue(Queue("team", parent="no-such-department"), member)
+    assert not store.memberships
+    store.set_queue(Queue("team"), member)
+    assert store.memberships == (member,)

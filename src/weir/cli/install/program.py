@@ -31,13 +31,13 @@ def program_link() -> Path | None:
 
 
 def fingerprint() -> str:
-    """Return a digest of the package, of all packages beside it, and of the interpreter."""
+    """Return a digest of the package, of all packages beside it with their files, and of the interpreter."""
     digest = hashlib.sha256(sys.version.encode())
     package = Path(weir.__file__).parent
     for file in sorted(package.rglob("*.py")):
         digest.update(f"\n{file.relative_to(package)}\n".encode())
         digest.update(file.read_bytes())
-    named = sorted({f"{each.name} {each.version}" for each in distributions()})
+    named = sorted({f"{each.name} {each.version} {each.read_text('RECORD')}" for each in distributions()})
     digest.update("\n".join(named).encode())
     return digest.hexdigest()[:_DIGITS]
 

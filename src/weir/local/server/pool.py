@@ -86,9 +86,9 @@ class PoolService(PoolState):
     ) -> None:
         accounts = PoolAccounts() if accounts is None else accounts
         if not store.queues():
-            _create_default_project(store, node, clock or Clock())
-            if accounts.mode is AccountMode.UNIX_ACCOUNTS:
-                store.set_membership(MembershipRecord(DEFAULT_PROJECT, "everyone", "", "member"))
+            everyone = MembershipRecord(DEFAULT_PROJECT, "everyone", "", "member")
+            member = everyone if accounts.mode is AccountMode.UNIX_ACCOUNTS else None
+            _create_default_project(store, node, clock or Clock(), member)
         super().__init__(store, node, policy, stream, home=home, clock=clock)
         self.limits = ServerLimits() if limits is None else limits
         self.accounts = accounts
@@ -391,7 +391,7 @@ class PoolService(PoolState):
             self.stream.send([("event", event_row(each), each.project) for each in recollected])
 
 
-def _create_default_project(store: Store, node: Node, clock: Clock) -> None:
+def _create_default_project(store: Store, node: Node, clock: Clock, member: MembershipRecord | None) -> None:
     """Create a project in a new pool, so that people can submit to it at once."""
     quota = {GPU: node.gpus * WHOLE_MILLI}
-    store.set_queue(Queue(DEFAULT_PROJECT, quota=quota, created_s=clock()))
+    store.set_queue(Queue(DEFAULT_PROJECT, quota=quota, created_s=clock()), member)
