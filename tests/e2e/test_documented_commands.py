@@ -25,6 +25,7 @@ PAGES = (
     "docs/how-to/dashboard-administrators.md",
     "docs/how-to/secrets.md",
     "docs/how-to/install.md",
+    "docs/how-to/out-of-service.md",
     "docs/how-to/from-nvidia-smi.md",
     "docs/how-to/backup.md",
     "docs/how-to/grafana.md",

@@ -77,19 +77,6 @@ class PriorityAsked(Entry):
     priority: WorkloadPriority
 
 
-class DrainAsked(Entry):
-    """Request to drain a node. `keep_running` lets its workloads run on until they end."""
-
-    reason: Annotated[str, Field(max_length=200)] = ""
-    keep_running: bool = False
-
-
-class GpuDrainAsked(Entry):
-    """Request to drain a GPU of a node. The work that it runs goes on."""
-
-    reason: Annotated[str, Field(max_length=200)] = ""
-
-
 class SecretAsked(Entry):
     """Value of a secret."""
 

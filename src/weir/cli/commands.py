@@ -82,6 +82,11 @@ TOPICS = (
             Command("dashboard", "weir.cli.dashboard:dashboard", "Open the pool in a browser."),
             Command("top", "weir.cli.nodes:top", "Show the usage of projects and GPUs."),
             Command("nodes", "weir.cli.nodes:app", "List the nodes, drain and undrain one."),
+            Command(
+                "drain", "weir.cli.drain:drain", "Take a node or a GPU out of service, now or at a time."
+            ),
+            Command("undrain", "weir.cli.drain:undrain", "Let workloads start on a node or GPU again."),
+            Command("maintenance", "weir.cli.drain:app", "Announce and list maintenance windows."),
             Command("checkpoints", "weir.cli.checkpoints:checkpoints", "List checkpoint directories."),
             Command("events", "weir.cli.events:events", "Show events and their causes.", "workloads"),
             Command("report", "weir.cli.report:app", "Report the usage by project, person or node."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cyclopts import App
 
 from weir.cli.columns import Column, pairs, table
+from weir.cli.drain import drain, undrain
 from weir.cli.formatting import NOTHING, counted, number, percent, since, size
 from weir.cli.outputs import OutputOption, WatchOption, print_plain, show
 from weir.cli.terminal import Screen, Tone, screen
@@ -117,73 +118,8 @@ def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
     return 0
 
 
-@app.command
-def drain(
-    name: str,
-    /,
-    *,
-    gpu: int | None = None,
-    reason: str = "",
-    keep_running: bool = False,
-    yes: bool = False,
-) -> int:
-    """Start nothing on a node, and stop its workloads: they wait, with the run they saved.
-
-    With --gpu, start nothing on one of its GPUs; the work that this GPU runs goes on.
-
-    Parameters
-    ----------
-    name
-        The node.
-    gpu
-        Index of one GPU of it, as `weir top` shows it.
-    reason
-        Why, for people whose workloads wait.
-    keep_running
-        Let its workloads run on until they end.
-    yes
-        Stop them; without it, their names are printed and nothing changes.
-    """
-    from weir.cli.connect import connect
-
-    with connect() as pool:
-        if gpu is not None:
-            pool.drain_gpu(name, gpu, reason=reason)
-            print(f"GPU {gpu} of {name} is drained; `weir nodes undrain {name} --gpu {gpu}` undoes it.")
-            return 0
-        stopped = [] if keep_running else pool.node_workloads(name)
-        if stopped and not yes:
-            for row in stopped:
-                print(f"{row.name} of {row.project} ({row.user}) would stop: {number(row.devices)} GPUs")
-            print(
-                f"Nothing has changed. --yes stops {counted(len(stopped), 'workload')}; --keep-running waits."
-            )
-            return 1
-        pool.drain(name, reason=reason, keep_running=keep_running)
-    print(f"{name} is drained; `weir nodes undrain {name}` lets workloads start on it again.")
-    return 0
-
-
-@app.command
-def undrain(name: str, /, *, gpu: int | None = None) -> int:
-    """Let workloads start on a drained node again.
-
-    Parameters
-    ----------
-    name
-        The node.
-    gpu
-        Index of one drained GPU of it.
-    """
-    from weir.cli.connect import connect
-
-    with connect() as pool:
-        if gpu is None:
-            pool.undrain(name)
-        else:
-            pool.undrain_gpu(name, gpu)
-    print(f"Workloads start on {name if gpu is None else f'GPU {gpu} of {name}'} again.")
-    return 0
+app.command(drain)
+app.command(undrain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir.client.calls import Call, RowPage, endpoint, form, row_list
+from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
 from weir.client.path_parts import path_part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weir.api import answers as model
+    from weir.api.maintenance import MaintenanceRow
 
 
 class NodeEndpoints:
@@ -22,18 +25,31 @@ class NodeEndpoints:
         return Call("GET", "/nodes", form(NodePage), {"limit": "1000"})
 
     @row_list
-    def node_workloads(self, name: str) -> Call[RowPage[model.WorkloadRow]]:
-        """Return the workloads that hold something on a node."""
+    def node_workloads(self, name: str, *, gpu: int | None = None) -> Call[RowPage[model.WorkloadRow]]:
+        """Return the workloads that hold something on a node, or on one GPU of it."""
         from weir.api.workload_list import WorkloadPage
 
-        return Call("GET", f"/nodes/{path_part(name)}/workloads", form(WorkloadPage))
+        query = {} if gpu is None else {"gpu": str(gpu)}
+        return Call("GET", f"/nodes/{path_part(name)}/workloads", form(WorkloadPage), query)
 
     @endpoint
-    def drain(self, name: str, *, reason: str = "", keep_running: bool = False) -> Call[model.NodeRow]:
-        """Start nothing on a node, and stop its workloads unless they may run on until they end."""
+    def drain(
+        self,
+        name: str,
+        *,
+        reason: str = "",
+        running: str | None = None,
+        at_s: float | None = None,
+        after: float | str | None = None,
+    ) -> Call[model.NodeRow]:
+        """Start nothing on a node, now, at a time or after one.
+
+        Its running work goes back to its queues (`running="evict"`, the default), runs on until it ends
+        ("finish"), or is ended for good ("stop").
+        """
         from weir.api.answers import NodeRow
 
-        body = {"reason": reason, "keep_running": keep_running}
+        body = _drain_body(reason, running, at_s, after)
         return Call("POST", f"/nodes/{path_part(name)}/drain", form(NodeRow), body=body)
 
     @endpoint
@@ -44,12 +60,21 @@ class NodeEndpoints:
         return Call("POST", f"/nodes/{path_part(name)}/undrain", form(NodeRow), body={})
 
     @endpoint
-    def drain_gpu(self, name: str, gpu: int, *, reason: str = "") -> Call[model.NodeRow]:
-        """Start nothing on one GPU of a node; the work that it runs goes on."""
+    def drain_gpu(
+        self,
+        name: str,
+        gpu: int,
+        *,
+        reason: str = "",
+        running: str | None = None,
+        at_s: float | None = None,
+        after: float | str | None = None,
+    ) -> Call[model.NodeRow]:
+        """Start nothing on one GPU of a node, now, at a time or after one; by default its work goes on."""
         from weir.api.answers import NodeRow
 
         path = f"/nodes/{path_part(name)}/gpus/{gpu}/drain"
-        return Call("POST", path, form(NodeRow), body={"reason": reason})
+        return Call("POST", path, form(NodeRow), body=_drain_body(reason, running, at_s, after))
 
     @endpoint
     def undrain_gpu(self, name: str, gpu: int) -> Call[model.NodeRow]:
@@ -57,3 +82,43 @@ class NodeEndpoints:
         from weir.api.answers import NodeRow
 
         return Call("POST", f"/nodes/{path_part(name)}/gpus/{gpu}/undrain", form(NodeRow), body={})
+
+    @row_list
+    def maintenance(self) -> Call[RowPage[MaintenanceRow]]:
+        """Return the maintenance windows and drains at a time, soonest first."""
+        from weir.api.maintenance import MaintenancePage
+
+        return Call("GET", "/maintenance", form(MaintenancePage))
+
+    @endpoint
+    def add_maintenance(
+        self,
+        from_s: float,
+        until_s: float,
+        *,
+        gpus: Sequence[int] | None = None,
+        reason: str = "",
+        running: str = "evict",
+        name: str | None = None,
+    ) -> Call[MaintenanceRow]:
+        """Announce a maintenance window of the node, or of some of its GPUs."""
+        from weir.api.maintenance import MaintenanceRow
+
+        body: dict[str, object] = {"from_s": from_s, "until_s": until_s, "reason": reason, "running": running}
+        if gpus is not None:
+            body["gpus"] = list(gpus)
+        if name is not None:
+            body["name"] = name
+        return Call("POST", "/maintenance", form(MaintenanceRow), body=body)
+
+    @endpoint
+    def remove_maintenance(self, name: str) -> Call[None]:
+        """Withdraw a maintenance window, or end one that has begun."""
+        return Call("DELETE", f"/maintenance/{path_part(name)}", nothing)
+
+
+def _drain_body(
+    reason: str, running: str | None, at_s: float | None, after: float | str | None
+) -> dict[str, object]:
+    body: dict[str, object] = {"reason": reason, "running": running, "at_s": at_s, "after": after}
+    return {key: value for key, value in body.items() if value is not None}

@@ -17,7 +17,6 @@ from weir.control.port import (
     Effect,
     EndWorkload,
     Fact,
-    NodeDrained,
     PodExit,
     PodExited,
     ReleaseNomination,
@@ -31,11 +30,12 @@ from weir.local.fd_watcher import FdWatcher
 from weir.local.gpu_memory_limits import GpuMemoryLimits
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
-from weir.local.local_node import Devices, LocalNode
+from weir.local.local_node import LocalNode
 from weir.local.machine import Machine
 from weir.local.node.orders import RemoveOrder
 from weir.local.node.start_files import write_stop
 from weir.local.node_client import NodeLink, OwnNode
+from weir.local.node_service import NodeService
 from weir.local.own_processes import OwnProcesses
 from weir.local.pod_processes import PodProcesses, UsersProcesses
 from weir.local.pod_records import JobMessage
@@ -55,7 +55,7 @@ LOG_MOST = 1 << 30
 def _nothing(*_: object) -> None: ...
 
 
-class LocalBackend:
+class LocalBackend(NodeService):
     """The pods of one pool on this machine.
 
     `wake` is called, from any thread, when there are facts for control; `noted`, from the
@@ -198,15 +198,6 @@ class LocalBackend:
             self._inbox.append(fact)
         self._wake()
 
-    def close_devices(self, devices: Devices, *, drained: bool) -> None:
-        """Start nothing on the devices that are drained, or else that processes outside the pool use."""
-        self.tell(self.node.close_devices(devices, drained=drained))
-
-    def drain(self, drained: NodeDrained | None) -> None:
-        """Start nothing on the node, and stop its workloads unless they may run on; None undoes it."""
-        for fact in self.node.set_drained(drained):
-            self.tell(fact)
-
     def pods(self) -> list[RunningPod]:
         """Return copies of all starts of pods that aren't over: another thread reads them."""
         with self._lock:
@@ -247,7 +238,7 @@ class LocalBackend:
         if self.node.drained is not None:
             facts.append(self.node.drained)
         self.gpu_memory.on_recovered()
-        return facts
+        return [*facts, *self.node.drained_gpus]
 
     def _watch_recovered(self, run: RunningPod) -> None:
         """Watch a running pod that recovery found. The caller holds the lock."""

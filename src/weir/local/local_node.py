@@ -7,7 +7,7 @@ from typing import Any
 
 from weir.control.port import Fact, NodeDrained
 from weir.local.machine import Machine
-from weir.model.nodes import DRAINED, Taint
+from weir.model.nodes import DRAINED, Outage, Taint
 from weir.state.events import NodeSet
 
 Devices = tuple[int, ...]
@@ -19,6 +19,7 @@ class LocalNode:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.drained: NodeDrained | None = None
+        self.drained_gpus: tuple[NodeDrained, ...] = ()  # those whose work is stopped
         self._lock = threading.Lock()
         self._foreign: Devices = ()
         self._drained_devices: Devices = ()
@@ -30,6 +31,10 @@ class LocalNode:
         else:
             self._foreign = devices
         return self._changed(foreign_devices=tuple(sorted({*self._foreign, *self._drained_devices})))
+
+    def set_outages(self, outages: tuple[Outage, ...]) -> Fact:
+        """Set the present and future times out of service."""
+        return self._changed(outages=outages)
 
     def set_drained(self, drained: NodeDrained | None) -> Sequence[Fact]:
         """Drain the node; None undoes it."""

@@ -8,7 +8,7 @@ from typing import Any
 from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow
 from weir.engine.never_runs import Excess
 from weir.engine.quota_overlay import QuotaOverlay, usage_of
-from weir.model.nodes import DRAINED
+from weir.model.nodes import DRAINED, Outage
 from weir.model.policy import Policy
 from weir.model.queues import PersonLimits, Queue
 from weir.model.resources import GPU, UNLIMITED, plain_amount
@@ -215,10 +215,21 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                 labels=dict(node.labels),
                 pods=sum(pod.phase in _HOLDING for pod in cluster.pods_on[at]),
                 virtual=node.labels.get(VIRTUAL_LABEL) == "true",
-                state=[taint.value for taint in node.taints if taint.key == DRAINED],
+                state=[
+                    *[taint.value for taint in node.taints if taint.key == DRAINED],
+                    *[outage_phrase(outage) for outage in node.outages],
+                ],
             )
         )
     return rows
+
+
+def outage_phrase(outage: Outage) -> str:
+    """Return a time out of service in words: `GPUs 0, 1: maintenance from ...`."""
+    if outage.devices is None:
+        return outage.sentence
+    indices = ", ".join([str(device) for device in outage.devices])
+    return f"GPU{'' if len(outage.devices) == 1 else 's'} {indices}: {outage.sentence}"
 
 
 def _allocated(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, int]:

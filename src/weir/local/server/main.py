@@ -287,7 +287,10 @@ class PoolServer(uvicorn.Server):
             each.listen(WAITING_MAX)  # uvicorn set it to the number that is accepted at once
         if self._remote is not None:
             self.servers.append(await self._remote.open(self._protocol, WAITING_MAX))
-        self._sweeping = asyncio.create_task(self._connections.sweep())
+        self._tasks = [
+            asyncio.create_task(self._connections.sweep()),
+            asyncio.create_task(self._pool.node_changes.maintenance.watch()),
+        ]
 
     def _protocol(self) -> BoundedProtocol:
         """Return the protocol of a new connection."""
@@ -299,7 +302,8 @@ class PoolServer(uvicorn.Server):
         """Stop accepting and answering requests."""
         self._pool.closing = True
         self._stream.close()
-        self._sweeping.cancel()
+        for task in self._tasks:
+            task.cancel()
         await self._pool.what_if.close()
         if self._remote is not None:
             self._remote.close()

@@ -111,7 +111,7 @@ class PoolService(PoolState):
         self.pending_limits = PendingLimits(self.limits, lambda: list(self.view.rows.values()))
         self.memberships = Memberships(self)
         self.queue_changes = QueueChanges(self)
-        self.node_changes = NodeChanges(self, self.control_thread)
+        self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)
         self._stop_listening = store.listen(self._on_stored_events)
 
     def start(self, backend: PoolBackend) -> None:
@@ -119,6 +119,7 @@ class PoolService(PoolState):
         self.backend = backend
         self.node_changes.begin()
         self.cancellations.reserve.restore()
+        self.checks["maintenance"] = lambda: self.node_changes.maintenance.trouble
         self.checks["watch"] = lambda: backend.trouble
         self.control_thread.start()
 

@@ -7,6 +7,7 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import Effect, Fact, NodeDrained
 from weir.local.pod_processes import PodProcesses
 from weir.local.running_pods import RunningPod
+from weir.model.nodes import Outage
 
 
 class PoolBackend(Protocol):
@@ -42,6 +43,14 @@ class PoolBackend(Protocol):
 
     def close_devices(self, devices: tuple[int, ...], *, drained: bool) -> None:
         """Start nothing on the devices that are drained, or else that processes outside the pool use."""
+        ...
+
+    def evict_from_gpus(self, drained: tuple[NodeDrained, ...]) -> None:
+        """Stop the workloads on drained GPUs; it replaces the GPUs of an earlier call."""
+        ...
+
+    def set_outages(self, outages: tuple[Outage, ...]) -> None:
+        """Set the present and future times in which the node, or devices of it, are out of service."""
         ...
 
     def drain(self, drained: NodeDrained | None) -> None:

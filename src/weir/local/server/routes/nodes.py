@@ -1,9 +1,17 @@
 """Nodes: their devices and users, drained and back."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
 
 from weir.api.answers import NodePage, NodeRow, WorkloadPage
-from weir.api.submissions import DrainAsked, GpuDrainAsked
+from weir.api.maintenance import (
+    DrainAsked,
+    GpuDrainAsked,
+    MaintenanceAsked,
+    MaintenancePage,
+    MaintenanceRow,
+)
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, require
 from weir.local.server.pool import PoolService
@@ -21,6 +29,7 @@ from weir.local.server.routes.common import (
 )
 from weir.service.queue_rows import node_rows
 
+OneGpu = Annotated[int | None, Query(ge=0, le=1023, description="Index of one GPU of the node.")]
 routes = APIRouter(prefix="/api/v1", tags=["nodes"])
 
 
@@ -34,10 +43,15 @@ async def nodes(pool: ThePool, _who: Who, limit: Limit = 100, after: After = Non
 
 
 @routes.get("/nodes/{name}/workloads", response_model=WorkloadPage, responses=problems(404))
-async def node_workloads(name: str, pool: ThePool, _who: Who) -> Response:
-    """Return the workloads that hold something on a node: those that a drain would stop."""
-    pool.node_changes.require(name)
-    rows = [pool.view.with_reason(row) for row in pool.view.all() if name in row.nodes]
+async def node_workloads(name: str, pool: ThePool, _who: Who, gpu: OneGpu = None) -> Response:
+    """Return the workloads that hold something on a node, or one GPU of it: a drain would stop those."""
+    pool.node_changes.require(name, gpu)
+    names = None if gpu is None else set(await pool.node_changes.workloads_on(gpu))
+    rows = [
+        pool.view.with_reason(row)
+        for row in pool.view.all()
+        if name in row.nodes and (names is None or row.name in names)
+    ]
     return json_response(
         pool.on_wall_clock(WorkloadPage.model_construct(total=len(rows), next=None, items=rows, trouble=None))
     )
@@ -47,14 +61,14 @@ async def node_workloads(name: str, pool: ThePool, _who: Who) -> Response:
     "/nodes/{name}/drain",
     response_model=NodeRow,
     responses=problems(403, 404, *BODY_REFUSALS),
-    openapi_extra=takes(DrainAsked, "Why, and whether its workloads may run on."),
+    openapi_extra=takes(DrainAsked, "Why, when, and what becomes of its workloads."),
 )
 async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Start nothing on a node from now on, and stop its workloads: they wait, with the run they saved."""
+    """Start nothing on a node, now or from a time on. Its workloads wait, with the run they saved."""
     require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
-    note(request, node=name, reason=body.reason, keep_running=body.keep_running)
-    await pool.node_changes.drain(name, body.reason, body.keep_running, who)
+    note(request, node=name, **body.model_dump(exclude_none=True))
+    await pool.node_changes.drain(name, body, who)
     return json_response(await _row(pool, name))
 
 
@@ -70,14 +84,14 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
     "/nodes/{name}/gpus/{gpu}/drain",
     response_model=NodeRow,
     responses=problems(403, 404, *BODY_REFUSALS),
-    openapi_extra=takes(GpuDrainAsked, "Why."),
+    openapi_extra=takes(GpuDrainAsked, "Why, when, and what becomes of its workloads."),
 )
 async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: Who) -> Response:
-    """Start nothing on one GPU of a node from now on; the work that it runs goes on."""
+    """Start nothing on one GPU of a node, now or from a time on. By default its work goes on."""
     require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
-    note(request, node=name, gpu=gpu, reason=body.reason)
-    await pool.node_changes.drain_gpu(name, gpu, body.reason, who)
+    note(request, node=name, gpu=gpu, **body.model_dump(exclude_none=True))
+    await pool.node_changes.drain_gpu(name, gpu, body, who)
     return json_response(await _row(pool, name))
 
 
@@ -87,6 +101,38 @@ async def undrain_gpu(name: str, gpu: int, pool: ThePool, who: Who) -> Response:
     require(who, Action.ADMINISTER)
     await pool.node_changes.undrain_gpu(name, gpu, who)
     return json_response(await _row(pool, name))
+
+
+@routes.get("/maintenance", response_model=MaintenancePage)
+async def maintenance(pool: ThePool, _who: Who) -> Response:
+    """Return the maintenance windows and drains at a time, soonest first."""
+    rows = pool.node_changes.maintenance.rows()
+    return json_response(MaintenancePage(total=len(rows), next=None, items=rows))
+
+
+@routes.post(
+    "/maintenance",
+    response_model=MaintenanceRow,
+    status_code=201,
+    responses=problems(403, *BODY_REFUSALS),
+    openapi_extra=takes(MaintenanceAsked, "The window."),
+)
+async def add_maintenance(request: Request, pool: ThePool, who: Who) -> Response:
+    """Announce a maintenance window: long work doesn't run into it."""
+    require(who, Action.ADMINISTER)
+    body = await read_body(request, lambda body: read_as(MaintenanceAsked, body, "The maintenance window"))
+    row = await pool.node_changes.maintenance.add(body, who)
+    note(request, node=row.node, maintenance=row.name, from_s=row.from_s, until_s=row.until_s)
+    return json_response(row, 201)
+
+
+@routes.delete("/maintenance/{window}", status_code=204, responses=problems(403, 404))
+async def remove_maintenance(window: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Withdraw a maintenance window, or end one that has begun."""
+    require(who, Action.ADMINISTER)
+    note(request, maintenance=window)
+    await pool.node_changes.maintenance.remove(window, who)
+    return Response(status_code=204)
 
 
 async def _row(pool: PoolService, name: str) -> NodeRow:

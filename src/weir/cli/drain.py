@@ -1,0 +1,232 @@
+"""`weir drain`, `weir undrain` and `weir maintenance`: nodes and GPUs taken out of service, and back."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from weir.cli.columns import Column
+from weir.cli.formatting import NOTHING, counted, number
+from weir.cli.outputs import OutputOption, show
+
+if TYPE_CHECKING:
+    from weir.api.maintenance import MaintenanceRow
+    from weir.client import Pool
+
+app = App(name="maintenance", help="List, announce and withdraw maintenance windows.")
+Running = Literal["evict", "finish", "stop"]
+Gpus = Annotated[Sequence[int], Parameter(name="--gpu", negative=())]
+
+
+def drain(
+    name: str | None = None,
+    /,
+    *,
+    gpu: int | None = None,
+    at: str | None = None,
+    in_: Annotated[str | None, Parameter(name="--in")] = None,
+    running: Running | None = None,
+    reason: str = "",
+    yes: bool = False,
+) -> int:
+    """Take a node, or one GPU of it, out of service, now or at a time: nothing starts there.
+
+    With a time, work that would still run then isn't started there from now on.
+
+    Parameters
+    ----------
+    name
+        The node; it can be left out in a pool of one.
+    gpu
+        Index of one GPU of it, as `weir top` shows it.
+    at
+        Time at which it goes out of service, such as 2026-12-01T18:00.
+    in_
+        Time until it goes out of service, such as 2h.
+    running
+        Running work goes back to its queues (evict), runs on (finish) or is ended for good (stop). By default
+        evict for a node and finish for a GPU.
+    reason
+        Why, for people whose workloads wait.
+    yes
+        Evict or stop work at once; without it, its names are printed and nothing changes.
+    """
+    from weir.cli.connect import connect
+
+    at_s = None if at is None else _time_of("--at", at)
+    if at is not None and in_ is not None:
+        raise ValueError("--at and --in exclude each other: write one of them")
+    with connect() as pool:
+        node = _only_node(pool) if name is None else name
+        which = node if gpu is None else f"GPU {gpu} of {node}"
+        fate = running or ("evict" if gpu is None else "finish")
+        timed = at is not None or in_ is not None
+        if fate != "finish" and not timed and not yes and _asks_first(pool, node, gpu, fate):
+            return 1
+        if gpu is None:
+            pool.drain(node, reason=reason, running=fate, at_s=at_s, after=in_)
+        else:
+            pool.drain_gpu(node, gpu, reason=reason, running=fate, at_s=at_s, after=in_)
+    undo = f"weir undrain {node}" + ("" if gpu is None else f" --gpu {gpu}")
+    if timed:
+        print(f"{which} will be drained; `weir maintenance` shows when, `{undo}` withdraws it.")
+    else:
+        print(f"{which} is drained; `{undo}` lets workloads start on it again.")
+    return 0
+
+
+def undrain(name: str | None = None, /, *, gpu: int | None = None) -> int:
+    """Let workloads start on a drained node or GPU again, and withdraw an announced drain.
+
+    Parameters
+    ----------
+    name
+        The node; it can be left out in a pool of one.
+    gpu
+        Index of one drained GPU of it.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        node = _only_node(pool) if name is None else name
+        if gpu is None:
+            pool.undrain(node)
+        else:
+            pool.undrain_gpu(node, gpu)
+    print(f"Workloads start on {node if gpu is None else f'GPU {gpu} of {node}'} again.")
+    return 0
+
+
+def _only_node(pool: "Pool") -> str:
+    """Return the node of a pool of one.
+
+    Raises:
+        ValueError: the pool has several nodes, or none.
+    """
+    names = [row.name for row in pool.nodes()]
+    if len(names) != 1:
+        raise ValueError(f"write the name of a node: {', '.join(names) or 'the pool has none'}")
+    return names[0]
+
+
+def _asks_first(pool: "Pool", node: str, gpu: int | None, fate: Running) -> bool:
+    """Print the workloads that a drain would stop; return True if there are any."""
+    rows = pool.node_workloads(node, gpu=gpu)
+    for row in rows:
+        print(f"{row.name} of {row.project} ({row.user}) would stop: {number(row.devices)} GPUs")
+    if rows:
+        what = "evicts" if fate == "evict" else "ends"
+        workloads = counted(len(rows), "workload")
+        print(f"Nothing has changed. --yes {what} {workloads}; --running finish lets them end by themselves.")
+    return bool(rows)
+
+
+def _time_of(option: str, written: str) -> float:
+    """Return the seconds since 1970 of a time; without an offset it is local.
+
+    Raises:
+        ValueError: the text is no time; the message says what to write.
+    """
+    try:
+        return datetime.fromisoformat(written).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        right = "a time such as 2026-12-01T18:00"
+        raise ValueError(f"{option} {written!r} is no time: write {right}") from None
+
+
+def _shown_time(at_s: float | None) -> str:
+    if at_s is None:
+        return NOTHING
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_s))
+
+
+def _gpus(row: "MaintenanceRow") -> str:
+    return "all" if row.gpus is None else ",".join(str(gpu) for gpu in row.gpus)
+
+
+COLUMNS: "tuple[Column[MaintenanceRow], ...]" = (
+    Column("NAME", lambda row: row.name, least=8),
+    Column("NODE", lambda row: row.node, least=8, drop=2),
+    Column("GPUS", _gpus),
+    Column("FROM", lambda row: _shown_time(row.from_s)),
+    Column("UNTIL", lambda row: _shown_time(row.until_s)),
+    Column("STATE", lambda row: "now" if row.begun else "announced", drop=1),
+    Column("RUNNING WORK", lambda row: row.running, drop=1),
+    Column("BY", lambda row: row.user, drop=3),
+    Column("REASON", lambda row: row.reason or NOTHING, least=8),
+)
+
+
+@app.default
+def list_(*, output: OutputOption = "table") -> int:
+    """List the maintenance windows, and drains at a time.
+
+    Parameters
+    ----------
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        rows = list(pool.maintenance())
+    show(rows, list(COLUMNS), output, none="No maintenance is announced.")
+    return 0
+
+
+@app.command
+def add(
+    *,
+    from_: Annotated[str, Parameter(name="--from")],
+    until: str,
+    gpu: Gpus = (),
+    reason: str = "",
+    running: Literal["evict", "finish"] = "evict",
+    name: str | None = None,
+) -> int:
+    """Announce a maintenance window. Long work doesn't run into it, and the node comes back by itself.
+
+    Parameters
+    ----------
+    from_
+        Beginning, such as 2026-12-01T18:00.
+    until
+        End, such as 2026-12-01T22:00.
+    gpu
+        Index of a GPU, where not the whole node is out of service; repeat it for each.
+    reason
+        Why, for people whose workloads wait.
+    running
+        Work that still runs at the beginning goes back to its queues (evict), or runs on (finish).
+    name
+        Name of the window; by default maintenance-1 and so on.
+    """
+    from weir.cli.connect import connect
+
+    begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
+    with connect() as pool:
+        row = pool.add_maintenance(
+            begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
+        )
+    times = f"from {_shown_time(row.from_s)} until {_shown_time(row.until_s)}"
+    print(f"{row.name} is announced, {times}; `weir maintenance remove {row.name}` withdraws it.")
+    return 0
+
+
+@app.command
+def remove(name: str, /) -> int:
+    """Withdraw a maintenance window, or end one that has begun.
+
+    Parameters
+    ----------
+    name
+        The window, as `weir maintenance` lists it.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        pool.remove_maintenance(name)
+    print(f"{name} is withdrawn.")
+    return 0

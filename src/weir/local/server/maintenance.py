@@ -1,0 +1,229 @@
+"""Maintenance windows of the pool's node, and drains at a time: announced, begun and over.
+
+The engine and control heed announced times by themselves. This looks every few seconds for what time alone
+brings: a drain that is due, a window that is over, and a wall clock that was set.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from structlog import get_logger
+
+from weir.api.maintenance import MaintenanceAsked, MaintenanceRow
+from weir.local.server.authorization import Person
+from weir.local.server.maintenance_windows import (
+    FILE,
+    WINDOWS_MAX,
+    MaintenanceWindow,
+    MaintenanceWindows,
+    in_words,
+    read_windows,
+    write_windows,
+)
+from weir.local.server.pool_inventory import check_name
+from weir.local.server.pool_state import PoolState
+from weir.local.server.problem_details import FieldErrors, RequestRefused
+from weir.model.nodes import Outage
+from weir.store import HistoryEvent
+
+AHEAD_S_MAX = 10 * 366 * 86400.0
+LOOKS_EVERY_S = 5.0
+_MOVED_S = 1.0
+"""Least difference of times that is passed on after the wall clock was set."""
+_DRAIN = "drain"
+_LOG = get_logger(__name__)
+Due = Callable[[MaintenanceWindow], Awaitable[None]]
+
+
+class Maintenance:
+    """Windows and drains at a time of a pool. Belongs to the event loop."""
+
+    def __init__(self, pool: PoolState, drain_now: Due) -> None:
+        """`drain_now` carries out a drain that is due."""
+        self._pool = pool
+        self._drain_now = drain_now
+        self._lock = asyncio.Lock()
+        self._windows = MaintenanceWindows()
+        self._told: tuple[Outage, ...] = ()
+        self.trouble: str | None = None
+
+    def begin(self) -> None:
+        """Tell the backend the windows that an earlier server kept."""
+        found = read_windows(self._pool.home)
+        if found is None:
+            self.trouble = f"The maintenance windows in {FILE} can't be read: announce them again."
+        self._windows = found or MaintenanceWindows()
+        self._tell()
+
+    async def watch(self) -> None:
+        """Look every few seconds, for ever."""
+        while True:
+            await asyncio.sleep(LOOKS_EVERY_S)
+            try:
+                await self.look()
+            except (OSError, RuntimeError, RequestRefused) as error:
+                _LOG.warning("maintenance_look_failed", kind=type(error).__name__, why=str(error))
+
+    async def look(self) -> None:
+        """Begin the drains that are due, and remove windows that are over."""
+        async with self._lock:
+            now_s = self._wall_s()
+            for window in self._windows.windows:
+                if window.is_drain and window.from_s <= now_s:
+                    await self._drain_now(window)
+                    await self._keep(self._windows.without(window.name))
+                elif window.until_s is not None and window.until_s <= now_s:
+                    await self._keep(self._windows.without(window.name))
+                    self._add_event(f"Maintenance window {window.name} is over: {window.sentence}.", None)
+            if self._have_moved():
+                self._tell()
+
+    async def add(self, asked: MaintenanceAsked, person: Person) -> MaintenanceRow:
+        """Announce a window.
+
+        Raises:
+            RequestRefused: a time, a GPU or the name can't be.
+        """
+        async with self._lock:
+            window = MaintenanceWindow(
+                name=asked.name or self._new_name(),
+                from_s=asked.from_s,
+                until_s=asked.until_s,
+                gpus=None if asked.gpus is None else tuple(sorted(set(asked.gpus))),
+                reason=asked.reason,
+                user=person.user,
+                running="finish" if asked.running == "finish" else "evict",
+            )
+            self._check(window)
+            await self._keep(self._windows.with_(window))
+        self._add_event(f"{person.user} announces {window.sentence}.", person)
+        return self.row(window)
+
+    async def remove(self, name: str, person: Person) -> None:
+        """Withdraw a window, or end it if it has begun.
+
+        Raises:
+            RequestRefused: there is none of that name.
+        """
+        async with self._lock:
+            window = self._windows.get(name)
+            if window is None:
+                raise RequestRefused(
+                    404,
+                    f"There is no maintenance window {name[:80]}; `weir maintenance` shows which there are.",
+                )
+            await self._keep(self._windows.without(name))
+        self._add_event(f"{person.user} withdraws {window.sentence}.", person)
+
+    async def drain_at(
+        self, at_s: float, gpu: int | None, reason: str, running: str, person: Person
+    ) -> MaintenanceWindow:
+        """Announce a drain of the node, or of one GPU, in place of an earlier one."""
+        window = MaintenanceWindow.model_validate(
+            {
+                "name": drain_name(gpu),
+                "from_s": at_s,
+                "gpus": None if gpu is None else (gpu,),
+                "reason": reason,
+                "user": person.user,
+                "running": running,
+            }
+        )
+        async with self._lock:
+            if window.from_s > self._wall_s() + AHEAD_S_MAX:
+                raise RequestRefused(422, "at_s: is more than ten years ahead; write an earlier time")
+            await self._keep(self._windows.with_(window))
+        self._add_event(f"{person.user} announces {window.sentence}.", person)
+        return window
+
+    async def cancel_drain(self, gpu: int | None) -> None:
+        """Withdraw the announced drain of the node or of one GPU, if there is one."""
+        async with self._lock:
+            if self._windows.get(drain_name(gpu)) is not None:
+                await self._keep(self._windows.without(drain_name(gpu)))
+
+    def rows(self) -> list[MaintenanceRow]:
+        """Return the windows and drains at a time, soonest first."""
+        return [self.row(window) for window in self._windows.windows]
+
+    def row(self, window: MaintenanceWindow) -> MaintenanceRow:
+        """Return a window as people see it."""
+        return MaintenanceRow(
+            name=window.name,
+            node=self._pool.node.name,
+            gpus=None if window.gpus is None else list(window.gpus),
+            from_s=window.from_s,
+            until_s=window.until_s,
+            reason=window.reason,
+            user=window.user,
+            running=window.running,
+            begun=window.from_s <= self._wall_s(),
+        )
+
+    def _check(self, window: MaintenanceWindow) -> None:
+        fields, now_s, gpus = FieldErrors("The maintenance window"), self._wall_s(), self._pool.node.gpus
+        check_name(window.name, ("name",), fields)
+        if window.name == _DRAIN or window.name.startswith(f"{_DRAIN}-gpu-"):
+            fields.at(("name",), "name: this name is for drains at a time; write another")
+        elif self._windows.get(window.name) is not None:
+            fields.at(("name",), f"name: there is a window {window.name}; write another, or remove that one")
+        if window.until_s is not None and window.until_s <= max(window.from_s, now_s):
+            wrong = "is over" if window.until_s <= now_s else "ends before it begins"
+            text = f"until_s: the window {wrong}; it is {in_words(now_s)} now"
+            fields.at(("until_s",), text)
+        if max(window.from_s, window.until_s or 0.0) > now_s + AHEAD_S_MAX:
+            fields.at(("from_s",), "from_s: is more than ten years ahead; write an earlier time")
+        for gpu in window.gpus or ():
+            if gpu >= gpus:
+                fields.at(("gpus",), f"gpus: {self._pool.node.name} has no GPU {gpu}; it has {gpus}")
+        if len(self._windows.windows) >= WINDOWS_MAX:
+            fields.at(("name",), f"name: there are {WINDOWS_MAX} windows, and no more are kept; remove one")
+        fields.refuse_if_any()
+
+    def _new_name(self) -> str:
+        number = 1
+        while self._windows.get(f"maintenance-{number}") is not None:
+            number += 1
+        return f"maintenance-{number}"
+
+    async def _keep(self, windows: MaintenanceWindows) -> None:
+        """Write the windows down, and tell the backend.
+
+        Raises:
+            RequestRefused: they can't be written.
+        """
+        try:
+            await asyncio.to_thread(write_windows, self._pool.home, windows)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise RequestRefused(503, f"The maintenance windows can't be written: {why}.") from None
+        self._windows, self.trouble = windows, None
+        self._tell()
+
+    def _outages(self) -> tuple[Outage, ...]:
+        return tuple([window.outage(self._pool.clock) for window in self._windows.windows])
+
+    def _have_moved(self) -> bool:
+        """Return True if the wall clock was set since the backend was told the times."""
+        now = self._outages()
+        return len(now) != len(self._told) or any(
+            abs(one.from_s - other.from_s) > _MOVED_S for one, other in zip(now, self._told, strict=True)
+        )
+
+    def _tell(self) -> None:
+        self._told = self._outages()
+        self._pool.backend.set_outages(self._told)
+
+    def _wall_s(self) -> float:
+        return self._pool.clock.on_wall(self._pool.clock())
+
+    def _add_event(self, sentence: str, person: Person | None) -> None:
+        numbers: dict[str, object] = {"node": self._pool.node.name}
+        if person is not None:
+            numbers["user"] = person.user
+        self._pool.user_events.append(HistoryEvent(self._pool.clock(), "node", sentence, numbers=numbers))
+
+
+def drain_name(gpu: int | None) -> str:
+    """Return the name of the drain at a time of the node or of one GPU."""
+    return _DRAIN if gpu is None else f"{_DRAIN}-gpu-{gpu}"

@@ -1,0 +1,106 @@
+"""Maintenance windows and drains at a time, kept in a file of the home: they survive restarts.
+
+Times are those of the wall clock, since people agreed on them. Whoever needs them on the timeline converts
+them with the present difference of both, so a wrong clock moves a window by its own error and no more.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from structlog import get_logger
+
+from weir.control.clock import Clock
+from weir.local.server.node_drain import REASON_MAX, read_file, write_file
+from weir.model.nodes import Outage
+
+FILE = "maintenance.json"
+WINDOWS_MAX: Final = 100
+GPUS_MAX: Final = 1024
+Running = Literal["evict", "finish", "stop"]
+"""Fate of running work: back to its queue, on until it ends, or ended for good."""
+_LOG = get_logger(__name__)
+
+
+class MaintenanceWindow(BaseModel):
+    """A time in which the node, or GPUs of it, are out of service; a drain at a time if it has no end."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    name: Annotated[str, Field(max_length=63)]
+    from_s: float
+    until_s: float | None = None
+    gpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=GPUS_MAX)] | None = None
+    reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
+    user: Annotated[str, Field(max_length=500)] = ""
+    running: Running = "evict"
+
+    @property
+    def is_drain(self) -> bool:
+        """Return True if it is a drain at a time."""
+        return self.until_s is None
+
+    @property
+    def sentence(self) -> str:
+        """Return the times and the reason in words."""
+        reason = f" ({self.reason})" if self.reason else ""
+        if self.until_s is None:
+            return f"a drain by {self.user} at {in_words(self.from_s)}{reason}"
+        return f"maintenance from {in_words(self.from_s)} until {in_words(self.until_s)}{reason}"
+
+    def outage(self, clock: Clock) -> Outage:
+        """Return the outage on the timeline."""
+        return Outage(
+            clock.from_wall(self.from_s),
+            None if self.until_s is None else clock.from_wall(self.until_s),
+            self.gpus,
+            self.sentence,
+            keeps_running=self.running != "evict",
+        )
+
+
+class MaintenanceWindows(BaseModel):
+    """Windows and drains at a time, soonest first."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    windows: Annotated[tuple[MaintenanceWindow, ...], Field(max_length=WINDOWS_MAX)] = ()
+
+    def get(self, name: str) -> MaintenanceWindow | None:
+        """Return a window by its name."""
+        return next((window for window in self.windows if window.name == name), None)
+
+    def with_(self, window: MaintenanceWindow) -> "MaintenanceWindows":
+        """Return the windows with one more, in place of that of the same name."""
+        others = [each for each in self.windows if each.name != window.name]
+        ordered = sorted([*others, window], key=lambda each: (each.from_s, each.name))
+        return MaintenanceWindows(windows=tuple(ordered))
+
+    def without(self, *names: str) -> "MaintenanceWindows":
+        """Return the windows without these."""
+        return MaintenanceWindows(windows=tuple(each for each in self.windows if each.name not in names))
+
+
+def in_words(wall_s: float) -> str:
+    """Return a time of the wall clock in words, in UTC."""
+    return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def read_windows(home: Path) -> MaintenanceWindows | None:
+    """Return the windows of a home; None if the file can't be read."""
+    try:
+        text = read_file(home / FILE)
+        return MaintenanceWindows() if text is None else MaintenanceWindows.model_validate_json(text)
+    except (OSError, ValidationError) as error:
+        _LOG.warning("maintenance_unreadable", why=type(error).__name__)
+        return None
+
+
+def write_windows(home: Path, windows: MaintenanceWindows) -> None:
+    """Write the windows durably.
+
+    Raises:
+        OSError: they can't be written; the old state stays.
+    """
+    write_file(home / FILE, windows.model_dump_json() if windows.windows else None)
