@@ -86,7 +86,12 @@ def test_two_teams_with_exactly_the_rights_of_the_manifests(
     """Two nodes of two GPUs, two teams with two each: what A borrowed goes back to B, and A's comes back later."""
     cluster.add_nodes(2, gpus=2)
     a, b = cluster.namespace(), cluster.namespace()
-    weir.create_queues(project("team-a", 2, [a]), project("team-b", 2, [b]))
+    lab = {**project("", 0), "kind": "Department", "metadata": {"name": "lab"}, "spec": {}}
+    teams = project("team-a", 2, [a], department="lab"), project("team-b", 2, [b], department="lab")
+    written = "---\n".join(yaml.safe_dump(each) for each in (lab, *teams))
+    plane.kubectl(
+        "apply", "-f", "-", stdin=written
+    )  # each needs the one before, which a watch tells of later
     for within, name, gpus in ((a, "two", 2), (a, "lent", 1), (b, "first", 1)):
         cluster.api.create(one(within, name, gpus))
         cluster.until(

@@ -97,6 +97,16 @@ def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> li
     return []
 
 
+def lacks_project(request: Object, known: QuotaTree, reading: PodRules) -> bool:
+    """Return True if a new pod or Job would be Weir's, but for a project that lists its namespace."""
+    kind, new, namespace = request["kind"]["kind"], request.get("object") or {}, request.get("namespace", "")
+    if kind not in ("Pod", "Job") or known.of(namespace):
+        return False
+    listed = QuotaTree(projects={"any": QueueObject("any", {"namespaces": [namespace]}, 0.0)})
+    is_ours = _is_ours if kind == "Pod" else _template_is_ours
+    return is_ours(new, namespace, listed, reading) and not is_ours(new, namespace, known, reading)
+
+
 def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
     if not _is_ours(new, namespace, known, reading):
         return []

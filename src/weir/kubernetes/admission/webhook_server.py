@@ -14,9 +14,11 @@ import base64
 import hmac
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -26,7 +28,14 @@ from weir.kubernetes.admission.connection_limit import HANDSHAKE_S, ConnectionLi
 from weir.kubernetes.admission.gang_members import MemberCandidate, candidate
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
-from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_patch, review_errors
+from weir.kubernetes.admission.reviews import (
+    PodRules,
+    QuotaTree,
+    defaulting_patch,
+    lacks_project,
+    review_errors,
+)
+from weir.kubernetes.admission.second_look import SecondLook
 from weir.kubernetes.admission.token_review import TokenReviewer
 
 CONNECTIONS = web.AppKey("connections", ConnectionLimit)
@@ -57,6 +66,7 @@ class WebhookServices:
     trouble: Callable[[], str] = lambda: ""  # what makes no progress, in a sentence
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None  # None: pods don't become Weir's by their owners
+    second_look: SecondLook | None = None  # None: what the watches reported is all there is
 
 
 def application(served: WebhookServices, *, client_authorities: bool = False) -> web.Application:
@@ -160,7 +170,17 @@ def _health_response(*, well: bool) -> web.Response:
 
 _NAME_MAX, _DENIAL_MAX = 253, 1_000
 """Characters of what the log repeats of a review."""
-Answer = Callable[[Mapping[str, Any], QuotaTree, PodRules], dict[str, Any]]
+
+
+class ReviewAnswer(NamedTuple):
+    """Response to a review, and True if it depends on objects that a watch may be about to report."""
+
+    response: Mapping[str, Any]
+    is_doubtful: bool
+    denial: Mapping[str, str] | None = None  # for the log
+
+
+Answer = Callable[[Mapping[str, Any], QuotaTree, PodRules], ReviewAnswer]
 
 
 async def _review(
@@ -178,13 +198,22 @@ async def _review(
     if refused is not None:
         return refused
     try:
-        body = await worker.answer(request.read, lambda read: _answered(read, answer, known, served.reading))
+        found = await worker.answer(request.read, lambda read: _answered(read, answer, known, served.reading))
     except ReviewsBusy as error:
         _LOG.warning("review_not_answered", why=str(error))
         return _refused(503, f"Not now: {error}.")
-    if body is None:
+    if found is not None and found[1].is_doubtful and served.second_look is not None:
+        now = await served.second_look.tree()
+        if now is not None:
+            with suppress(ReviewsBusy):  # then the first answer counts
+                again = partial(_answered, answer=answer, known=now, reading=served.reading)
+                found = await worker.answer(request.read, again)
+    if found is None:
         return _refused(400, "This is no AdmissionReview that can be read.")
-    return web.Response(body=body, content_type="application/json")
+    uid, answered = found
+    if answered.denial is not None:
+        _LOG.info("denied", **answered.denial)
+    return web.Response(body=_as_review(uid, answered.response), content_type="application/json")
 
 
 async def _review_member(
@@ -239,16 +268,16 @@ def _refused(status: int, sentence: str) -> web.Response:
     return web.Response(status=status, text=f"{sentence}\n")
 
 
-def _answered(body: bytes, answer: Answer, known: QuotaTree, reading: PodRules) -> bytes | None:
-    """Return the answer to a review, in the worker's thread; None if the review can't be read."""
+def _answered(
+    body: bytes, answer: Answer, known: QuotaTree, reading: PodRules
+) -> tuple[Any, ReviewAnswer] | None:
+    """Return uid and answer of a review, in the worker's thread; None if the review can't be read."""
     try:
         request = msgspec.json.decode(body)["request"]
-        uid = request["uid"]
-        response = answer(request, known, reading)
+        return request["uid"], answer(request, known, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
-    return _as_review(uid, response)
 
 
 def _as_review(uid: Any, response: Mapping[str, Any]) -> bytes:
@@ -258,8 +287,9 @@ def _as_review(uid: Any, response: Mapping[str, Any]) -> bytes:
     )
 
 
-def _patched(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
-    return _with_patch(defaulting_patch(request, known, reading))
+def _patched(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> ReviewAnswer:
+    patch = defaulting_patch(request, known, reading)
+    return ReviewAnswer(_with_patch(patch), not patch and lacks_project(request, known, reading))
 
 
 def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -269,21 +299,25 @@ def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
 
-def _judged(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
+def _judged(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> ReviewAnswer:
     wrong: Sequence[str] = review_errors(request, known, reading)
     if not wrong:
-        return {"allowed": True}
+        return ReviewAnswer({"allowed": True}, is_doubtful=False)
     message = summary(wrong)
-    if not request.get("dryRun"):
-        kind, metadata = request.get("kind") or {}, (request.get("object") or {}).get("metadata") or {}
-        _LOG.info(
-            "denied",
-            kind=str(kind.get("kind", ""))[:_NAME_MAX],
-            namespace=str(request.get("namespace", ""))[:_NAME_MAX],
-            name=str(request.get("name") or metadata.get("generateName", ""))[:_NAME_MAX],
-            why=message[:_DENIAL_MAX],
-        )
-    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": message}}
+    status = {"code": 422, "reason": "Invalid", "message": message}
+    denial = None if request.get("dryRun") else _denial(request, message)
+    return ReviewAnswer({"allowed": False, "status": status}, is_doubtful=True, denial=denial)
+
+
+def _denial(request: Mapping[str, Any], message: str) -> dict[str, str]:
+    """Return what the log repeats of a refused object."""
+    kind, metadata = request.get("kind") or {}, (request.get("object") or {}).get("metadata") or {}
+    return {
+        "kind": str(kind.get("kind", ""))[:_NAME_MAX],
+        "namespace": str(request.get("namespace", ""))[:_NAME_MAX],
+        "name": str(request.get("name") or metadata.get("generateName", ""))[:_NAME_MAX],
+        "why": message[:_DENIAL_MAX],
+    }
 
 
 def summary(sentences: Sequence[str]) -> str:

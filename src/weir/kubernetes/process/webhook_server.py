@@ -18,6 +18,7 @@ from structlog import get_logger
 from weir.kubernetes.admission.certificate_rotation import CertificateRotation
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
+from weir.kubernetes.admission.second_look import SecondLook
 from weir.kubernetes.admission.token_review import TokenReviewer
 from weir.kubernetes.admission.webhook_server import WebhookServices, application, serve, tls_context
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
@@ -116,6 +117,7 @@ class WebhookServer:
             trouble=self.trouble,
             metrics=self.metrics,
             owners=self.owners,
+            second_look=SecondLook(self._read_now),
         )
         app = application(served, client_authorities=opening.client_authorities is not None)
         try:
@@ -157,6 +159,16 @@ class WebhookServer:
                 self._labels.pop(change.key, None)
         if self._known is not None:
             self._know()
+
+    async def _read_now(self) -> QuotaTree:
+        """Return the quota objects as the API server has them now; their watches may lag behind."""
+        lists = await asyncio.gather(
+            *(self.api.list_all(path_of(API_VERSION, resource), QuotaObject) for resource in _QUEUES)
+        )
+        departments, projects, topologies = (
+            {each.metadata.name: _object(each) for each in found} for found in lists
+        )
+        return QuotaTree(departments, projects, topologies, self.without_project, dict(self._labels))
 
     def _know(self) -> None:
         departments, projects, topologies = (dict(self._objects[resource]) for resource in _QUEUES)
