@@ -24,6 +24,7 @@ PAGES = (
     "docs/how-to/dashboard-team-leads.md",
     "docs/how-to/dashboard-administrators.md",
     "docs/how-to/secrets.md",
+    "docs/how-to/containers.md",
     "docs/how-to/install.md",
     "docs/how-to/out-of-service.md",
     "docs/how-to/from-nvidia-smi.md",

@@ -36,6 +36,32 @@ def test_container_runs_the_command_and_its_exit_code_counts(
     assert row["image"] == image
 
 
+def test_command_line_submits_a_container_without_the_variables_of_its_shell(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    words = ("submit", "-p", "default", "--name", "by-cli", "--gpus", "0.5", "--wait", "--image", image)
+    done = pool.weir(unix_users[0], *words, "--", "sh", "-c", "echo PATH is $PATH; exit 5")
+    assert done.returncode == 5, done.stderr
+    assert "PATH is /bin\n" in pool.log("by-cli")
+    assert image in pool.weir(unix_users[0], "describe", "by-cli").stdout
+
+
+def test_image_that_is_missing_and_a_program_that_is_missing_say_so(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[0]
+    pool.submit(user, "no-image", "true", image="localhost/none:1", pull="never", gpus=0, retries=0)
+    row = pool.wait("no-image", "failed")
+    assert "the image localhost/none:1 isn't here" in str(row), row
+    pool.submit(user, "no-program", "no-such-program", image=image, gpus=0, retries=0)
+    pool.wait("no-program", "failed")
+    assert "no-such-program" in pool.log("no-program")
+    submission = {"project": "default", "command": ["true"], "image": "--privileged"}
+    status, answer = pool.ask(user, "POST", "/api/v1/workloads", submission)
+    assert status == 422, answer
+    assert "is no image" in answer["detail"]
+
+
 def test_exec_enters_the_container(pool: SharedPool, unix_users: People, image: str) -> None:
     user = unix_users[0]
     pool.submit(user, "entered", "sh", "-c", "echo ready; exec sleep 1000", image=image, gpus=0)

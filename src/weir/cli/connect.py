@@ -6,8 +6,8 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 
-def connect(*, namespace: str | None = None, image: str | None = None) -> "Pool":
-    """Return the pool of `$WEIR_URL`, else the one on this machine; `namespace` and `image` are for clusters.
+def connect(*, namespace: str | None = None) -> "Pool":
+    """Return the pool of `$WEIR_URL`, else the one on this machine; `namespace` is for clusters.
 
     Raises:
         Unreachable: no pool is known, or its address is invalid.
@@ -18,11 +18,10 @@ def connect(*, namespace: str | None = None, image: str | None = None) -> "Pool"
 
     address = find()
     if not address.is_cluster:
-        for option, value in (("--namespace", namespace), ("--image", image)):
-            if value is not None:
-                raise ValueError(f"{option} is for clusters: leave it out, or set WEIR_URL=kube:")
+        if namespace is not None:
+            raise ValueError("--namespace is for clusters: leave it out, or set WEIR_URL=kube:")
         return Pool()
     from weir.cli.cluster.transport import ClusterTransport
 
     context = address.url.partition(":")[2] or None
-    return Pool(address.url, transport=ClusterTransport(context, namespace=namespace, image=image))
+    return Pool(address.url, transport=ClusterTransport(context, namespace=namespace))

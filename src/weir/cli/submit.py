@@ -79,7 +79,7 @@ def submit(
         words |= read_options(request, rules, environment, placement)
         body = {} if file is None else read_submission(file)
         _check(words, body)
-        with connect(namespace=placement.namespace, image=placement.image) as pool:
+        with connect(namespace=placement.namespace) as pool:
             return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)
     except ValueError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)

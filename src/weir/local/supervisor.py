@@ -182,6 +182,8 @@ class Supervisor:
 
     def _leader_gone(self, status: int) -> None:
         self._status = status
+        if problem := leftovers.problem(self._own):
+            self._problem = pod_records.printable(problem, pod_records.SENTENCE_MOST)
         self._usage.read()
         if self._usage.ran_out:
             self._say(_out_of_memory(self._usage))

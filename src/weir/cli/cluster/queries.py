@@ -54,13 +54,10 @@ _SYSTEM_CLASSES = "system-"
 class ClusterQueries:
     """Answers about one cluster: `within` is the default namespace, `home` Weir's own."""
 
-    def __init__(
-        self, api: ApiClient, within: str, home: str, *, namespace: str | None, image: str | None
-    ) -> None:
+    def __init__(self, api: ApiClient, within: str, home: str, *, namespace: str | None) -> None:
         self._api = api
         self._lookup = Lookup(api, within, namespace)
         self._home = home
-        self._image = image
 
     # Workloads
 
@@ -187,14 +184,13 @@ class ClusterQueries:
             submission = Submission.model_validate(words)
         except ValidationError as error:
             raise wrong(str(error)) from None
-        image = self._image or submission.image
-        if not image:
+        if not submission.image:
             raise wrong("no image is named: write --image IMAGE, what the pods run")
         namespace = await self._lookup.namespace_of(submission.project)
         classes = await self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
         names = {each.value: each.metadata.name for each in classes}
         installed = await read_installation(self._api, self._home)
-        job = job_of(submission, words, image, names, installed)
+        job = job_of(submission, words, submission.image, names, installed)
         created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
         return _queued(submission, namespace, created)
 

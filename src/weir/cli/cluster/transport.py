@@ -36,9 +36,7 @@ _ROOT = "/api/v1/"
 class ClusterTransport(httpx.BaseTransport):
     """Transport that answers requests for one cluster."""
 
-    def __init__(
-        self, context: str | None, *, namespace: str | None = None, image: str | None = None
-    ) -> None:
+    def __init__(self, context: str | None, *, namespace: str | None = None) -> None:
         try:
             access = Kubeconfig(None, context)
         except NoCredentials as error:
@@ -50,7 +48,7 @@ class ClusterTransport(httpx.BaseTransport):
         self._api = ApiClient(access)
         self._loop.run_until_complete(self._api.__aenter__())
         home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
-        self._queries = ClusterQueries(self._api, access.namespace, home, namespace=namespace, image=image)
+        self._queries = ClusterQueries(self._api, access.namespace, home, namespace=namespace)
 
     def close(self) -> None:
         """Close all connections."""

@@ -9,13 +9,13 @@ import os
 import sys
 from typing import NoReturn
 
-from weir.local.containers import podman, user_namespace
+from weir.local.containers import leftovers, podman, user_namespace
 from weir.local.containers.images import ImageNotAvailable
 from weir.local.containers.launch import SPEC
 from weir.local.containers.podman import ContainerRefused, ContainerStart
 
-NOT_STARTED = 125
-"""Exit code of a container that couldn't be started, as the runtimes have it."""
+AGAIN, NEVER = 125, 126
+"""Exit codes of a container that can't be started: now, or at all. Runtimes have the same ones."""
 
 
 def main() -> int:
@@ -24,16 +24,20 @@ def main() -> int:
     spec = json.loads(os.environ.pop(SPEC))
     try:
         _begin(ContainerStart.of(spec, command))
-    except (ContainerRefused, ImageNotAvailable) as refusal:
-        print(
-            f"weir: the container can't be started: {str(refusal).rstrip('.')}.", file=sys.stderr, flush=True
-        )
+    except ImageNotAvailable as refusal:  # a registry may answer the next time
+        return _refuse(str(refusal), AGAIN)
+    except ContainerRefused as refusal:
+        return _refuse(str(refusal), NEVER)
     except OSError as failure:
-        place = f"{failure.filename}: " if failure.filename else ""
-        print(
-            f"weir: the container can't be started: {place}{failure.strerror}.", file=sys.stderr, flush=True
-        )
-    return NOT_STARTED
+        return _refuse(f"{f'{failure.filename}: ' if failure.filename else ''}{failure.strerror}", AGAIN)
+
+
+def _refuse(why: str, code: int) -> int:
+    """Say why the container can't be started, in the output and to the supervisor; return the exit code."""
+    sentence = f"Its container can't be started: {why.rstrip('.')}."
+    print(f"weir: {sentence[0].lower()}{sentence[1:]}", file=sys.stderr, flush=True)
+    leftovers.write_problem(os.environ["WEIR_POD_DIRECTORY"], sentence)
+    return code
 
 
 def _begin(container: ContainerStart) -> NoReturn:

@@ -35,8 +35,8 @@ def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
         if pull != "always" and not archive and _is_there(podman, image):
             return image
         if pull == "never" and not archive:
-            raise ImageNotAvailable(f"{image} isn't in the store {store}, and --pull never leaves it there")
-        print(f"weir: getting the image {image}", file=sys.stderr, flush=True)
+            raise ImageNotAvailable(f"the image {image} isn't here, and --pull never fetches none")
+        print(f"weir: fetching the image {image}", file=sys.stderr, flush=True)
         done = subprocess.run(  # noqa: S603 - the name was checked, and stands behind --
             [*podman, "pull", "--quiet", "--", image],
             stdin=subprocess.DEVNULL,
@@ -45,7 +45,7 @@ def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
         )
         made = done.stdout.decode(errors="replace").split()
         if done.returncode or not made:
-            raise ImageNotAvailable(f"{image} can't be got")
+            raise ImageNotAvailable(f"the image {image} can't be fetched; the job's output says why")
         return made[-1][:_ID_MOST] if archive else image
     finally:
         os.close(lock)

@@ -4,11 +4,44 @@ Standard library only, and little of it: supervisors delete them.
 """
 
 import os
+import stat
 from contextlib import suppress
 
 DIRECTORY = "container"
 PID = "pid"
+PROBLEM = "problem"
+_PROBLEM_BYTES_MOST = 2000
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def write_problem(own: str, sentence: str) -> None:
+    """Say in the directory of a pod why its container couldn't be started."""
+    with suppress(OSError):
+        os.makedirs(f"{own}/{DIRECTORY}", 0o700, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(f"{own}/{DIRECTORY}/{PROBLEM}", flags, 0o600)
+        try:
+            os.write(fd, sentence.encode(errors="replace")[:_PROBLEM_BYTES_MOST])
+        finally:
+            os.close(fd)
+
+
+def problem(own: int) -> str:
+    """Return why the container of a pod couldn't be started; empty if it was, or never was one."""
+    with suppress(OSError):
+        directory = os.open(DIRECTORY, _OPEN, dir_fd=own)
+        try:
+            fd = os.open(
+                PROBLEM, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
+            )
+            try:
+                if stat.S_ISREG(os.fstat(fd).st_mode):
+                    return os.read(fd, _PROBLEM_BYTES_MOST).decode(errors="replace")
+            finally:
+                os.close(fd)
+        finally:
+            os.close(directory)
+    return ""
 
 
 def remove(own: int) -> None:

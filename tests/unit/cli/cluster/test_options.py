@@ -20,8 +20,8 @@ def test_words_of_clusters_mean_nothing_to_a_pool(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WEIR_URL", "http://127.0.0.1:1")
-    assert main(["submit", "-p", "a", "--image", "x", "--", "x"]) == 2
-    assert "--image is for clusters: leave it out, or set WEIR_URL=kube:" in capsys.readouterr().err
+    assert main(["submit", "-p", "a", "--namespace", "x", "--", "x"]) == 2
+    assert "--namespace is for clusters: leave it out, or set WEIR_URL=kube:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("skips", [True, False])
