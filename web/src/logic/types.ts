@@ -174,6 +174,7 @@ export interface Detail extends RestRow {
   env: Record<string, string> | null
   secrets: Record<string, string> | null
   directory: string | null
+  image: string | null
   max_runtime_s: number | null
   checkpoints: string | null
   checkpointed_s: number | null
