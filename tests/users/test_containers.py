@@ -55,7 +55,7 @@ def test_image_that_is_missing_and_a_program_that_is_missing_say_so(
     assert "the image localhost/none:1 isn't here" in str(row), row
     pool.submit(user, "no-program", "no-such-program", image=image, gpus=0, retries=0)
     pool.wait("no-program", "failed")
-    assert "no-such-program" in pool.log("no-program")
+    assert "No such file" in pool.log("no-program")
     submission = {"project": "default", "command": ["true"], "image": "--privileged"}
     status, answer = pool.ask(user, "POST", "/api/v1/workloads", submission)
     assert status == 422, answer
