@@ -172,14 +172,11 @@ class Release:
         self.namespace = cluster.namespace()
 
     def install_kinds(self) -> None:
-        """The kinds are there since other tests, so Helm takes them over."""
         install_kinds(self._cluster.api)
-        words = ("--install", "--take-ownership", "--force-conflicts", "--namespace", self.namespace)
-        self._helm.do("upgrade", "weir-crds", str(self._charts / "weir-crds"), *words)
+        self._upgrade("weir-crds", {})
 
     def apply(self, values: dict[str, Any]) -> None:
-        words = ("--install", "--namespace", self.namespace)
-        self._helm.do("upgrade", "weir", str(self._charts / "weir"), *words, values=values)
+        self._upgrade("weir", values)
 
     def roll_back(self) -> None:
         self._helm.do("rollback", "weir", "1", "--namespace", self.namespace)
@@ -191,6 +188,11 @@ class Release:
     def replicas(self) -> int:
         path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/weir"
         return int(self._cluster.api.get(path)["spec"]["replicas"])
+
+    def _upgrade(self, name: str, values: dict[str, Any]) -> None:
+        """Other tests may have left kinds and cluster roles, so Helm takes them over."""
+        words = ("--install", "--take-ownership", "--force-conflicts", "--namespace", self.namespace)
+        self._helm.do("upgrade", name, str(self._charts / name), *words, values=values)
 
     def remove_webhooks(self) -> None:
         """Remove what would call the Service, and wait until the rest is in force."""

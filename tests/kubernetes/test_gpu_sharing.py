@@ -14,6 +14,8 @@ from tools.controlplane.work import pod
 from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES
 
 SHARING = "weir.dev/gpu-sharing"
+LIMITS = "weir.dev/gpu-memory-limits"
+LIMIT_KEY = "weir.dev/gpu-memory-limit"
 HALF = {"weir.dev/gpu-fraction": "0.5"}
 PLAIN: dict[str, Any] = {"scheduler": "default-scheduler"}
 EVERYTHING = [{"operator": "Exists"}]
@@ -24,6 +26,14 @@ ELSEWHERE = {
         }
     }
 }
+
+
+VARIABLES = {
+    "NVIDIA_VISIBLE_DEVICES": "weir.dev/gpus",
+    "NVIDIA_GPU_MEMORY_REQUEST": "weir.dev/gpu-memory-limit",
+    "NVIDIA_GPU_MEMORY_LIMIT": "weir.dev/gpu-memory-limit",
+}
+"""Variables of a share, each with its annotation."""
 
 
 @pytest.fixture
@@ -59,6 +69,68 @@ def sentence(cluster: Cluster, within: str, name: str) -> str:
     return str((cluster.api.maybe(path) or {}).get("status", {}).get("reason") or "")
 
 
+def variables(of: Object) -> dict[str, str]:
+    """Return the variables of a pod's container that read an annotation, each with the annotation."""
+    entries = of["spec"]["containers"][0]["env"]
+    paths = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in entries}
+    return {
+        name: path.removeprefix("metadata.annotations['").removesuffix("']") for name, path in paths.items()
+    }
+
+
+def isolation(cluster: Cluster, within: str, name: str) -> str | None:
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/pod-{name}"
+    stated: str | None = (cluster.api.maybe(path) or {}).get("status", {}).get("gpuMemoryIsolation")
+    return stated
+
+
+def test_share_is_enforced_where_the_node_limits_memory(weir: Installed, cluster: Cluster) -> None:
+    (node,) = cluster.add_nodes(1, gpus=2)
+    labels = {SHARING: "true", "nvidia.com/gpu.memory": "81920", LIMITS: "true"}
+    cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+    team = cluster.namespace()
+    weir.create_queues(project("vision", 4, [team]))
+    cluster.api.create(
+        pod(team, "half", 0, annotations=HALF, **PLAIN),
+        pod(team, "bytes", 0, annotations={"weir.dev/gpu-memory": "8Gi"}, **PLAIN),
+    )
+    cluster.until(lambda: len(cluster.running(team)) == 2, 120, "the shares to run")
+    placed = {each["metadata"]["name"]: each for each in cluster.pods(team)}
+    limits = {name: each["metadata"]["annotations"][LIMIT_KEY] for name, each in placed.items()}
+    assert limits == {"half": str(40 << 30), "bytes": str(8 << 30)}
+    cluster.until(lambda: isolation(cluster, team, "half") == "enforced", 120, "the share to be enforced")
+    cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {LIMITS: None}}})
+    cluster.until(
+        lambda: isolation(cluster, team, "half") == "none", 120, "the share to be enforced no longer"
+    )
+    for wrong in ({LIMIT_KEY: "1"}, {LIMIT_KEY: None}):
+        with pytest.raises(ApiError, match="written by Weir alone"):
+            cluster.api.patch(f"/api/v1/namespaces/{team}/pods/half", {"metadata": {"annotations": wrong}})
+
+
+def test_pod_that_only_says_that_it_has_the_variables_is_refused(weir: Installed, cluster: Cluster) -> None:
+    team = cluster.namespace()
+    weir.create_queues(project("vision", 4, [team]))
+    says = {"weir.dev/share-variables": "true"}
+    refused = "written by Weir's webhook"
+    cluster.until(lambda: refused in refusal(cluster, pod(team, "a", 0, annotations=says, **PLAIN)), 120)
+    own = pod(team, "own", 0, annotations=says, **PLAIN)
+    own["spec"]["containers"][0]["env"] = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}}
+        for name, key in VARIABLES.items()
+    ]
+    assert refusal(cluster, own) == ""
+    own["spec"]["containers"][0]["env"].append({"name": "NVIDIA_GPU_MEMORY_LIMIT", "value": "99"})
+    assert refused in refusal(cluster, own)
+    own["spec"]["containers"][0]["env"].pop()
+    own["spec"]["initContainers"] = [{"name": "init", "image": "busybox"}]
+    assert refused in refusal(cluster, own)
+    plain = pod(team, "plain", 0, **PLAIN)
+    cluster.api.create(plain)
+    with pytest.raises(ApiError, match=refused):
+        cluster.api.patch(f"/api/v1/namespaces/{team}/pods/plain", {"metadata": {"annotations": says}})
+
+
 def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster: Cluster) -> None:
     shared, whole = cluster.add_nodes(2, gpus=2)
     team, other = cluster.namespace(), cluster.namespace()
@@ -75,10 +147,7 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     assert SHARING in taints(cluster, shared)
     placed = cluster.pods(team)[0]
     assert placed["metadata"]["annotations"]["weir.dev/gpus"] == "0"
-    reference = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['weir.dev/gpus']"}}
-    assert placed["spec"]["containers"][0]["env"] == [
-        {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": reference}
-    ]
+    assert variables(placed) == VARIABLES
     assert any(each.get("key") == SHARING for each in placed["spec"]["tolerations"])
 
     cluster.api.create(pod(other, "fits", 2, **PLAIN), pod(other, "waits", 2, **PLAIN))

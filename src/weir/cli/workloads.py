@@ -295,23 +295,25 @@ _ACCESS = {
 _MEMORY = {
     "enforced": "enforced: no other job shares its GPUs",
     "cooperative": "cooperative: frameworks heed its share, as far as they read its variables",
-    "none": "none: its GPUs are virtual",
+    "none": "none: nothing limits the memory of its share",
 }
 _LIMITED = "enforced: the driver limits every job on its GPUs to its share"
 
 
-def _isolation(detail: "WorkloadDetail") -> list[tuple[str, str]]:
+def isolation_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:
     """Return who keeps other jobs off its GPUs; nothing where GPUs are virtual, so that nothing could."""
-    if detail.gpu_access in (None, "none") or detail.gpu_memory is None:
+    if detail.gpu_access == "none" or detail.gpu_memory is None:
         return []
-    access, memory = _ACCESS[detail.gpu_access], _MEMORY[detail.gpu_memory]
-    if detail.gpu_access_by is not None:
-        access = f"{access} ({detail.gpu_access_by})"
+    lines = []
+    if detail.gpu_access is not None:
+        means = f" ({detail.gpu_access_by})" if detail.gpu_access_by is not None else ""
+        lines.append(("GPU access", f"{_ACCESS[detail.gpu_access]}{means}"))
+    memory = _MEMORY[detail.gpu_memory]
     if detail.gpu_memory_by is not None:
         memory = _LIMITED
     elif detail.gpu_memory_why is not None:
         memory = f"{memory} ({detail.gpu_memory_why})"
-    return [("GPU access", access), ("GPU memory", memory)]
+    return [*lines, ("GPU memory", memory)]
 
 
 def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
@@ -339,7 +341,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         facts.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
         if detail.checkpoints:
             facts.append(("Saved in", detail.checkpoints))
-    facts += _isolation(detail)
+    facts += isolation_lines(detail)
     if detail.reported:
         facts.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
     if detail.command is not None:

@@ -17,7 +17,8 @@ from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_facts import forget_facts
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
-from weir.kubernetes.state.pod_allocation import GPUS_KEY, START_KEY
+from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
+from weir.kubernetes.translate.gpu_sharing import is_share
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
 from weir.kubernetes.writes.final_conditions import ended
 from weir.kubernetes.writes.operations import (
@@ -107,6 +108,7 @@ class EffectWrites:
         words = {START_KEY: str(effect.start)}
         if place.devices:
             words[GPUS_KEY] = ",".join(map(str, place.devices))
+            words |= self._memory_limit(tracked, place.node)
         about = (tracked, effect.start, ours)
         before = _too_few(tracked, place) or self._before(tracked, place.node)
         if isinstance(before, str):
@@ -115,6 +117,14 @@ class EffectWrites:
         else:
             self.binding += 1
             yield Bind(gang.key.namespace, tracked.name, tracked.uid, place.node, words, about, before)
+
+    def _memory_limit(self, tracked: TrackedPod, name: str) -> dict[str, str]:
+        """Return the bytes of each device that a share may use; nothing where their memory is unknown."""
+        node = self._state.node_states.node(name)
+        if tracked.info is None or node is None or not is_share(tracked.info.request):
+            return {}
+        limit = tracked.info.request.memory_on(node.gpu_memory)
+        return {MEMORY_KEY: str(limit)} if limit else {}
 
     def _before(self, tracked: TrackedPod, name: str) -> tuple[Preparation, ...] | str:
         """Return the writes for the pod's volumes before its binding, or why it can't be bound there."""

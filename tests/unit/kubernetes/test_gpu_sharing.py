@@ -151,21 +151,26 @@ def test_each_container_of_a_share_sees_the_devices_of_its_pod() -> None:
         "initContainers": [{}],
         "tolerations": [{"key": GPU_SHARING, "operator": "Exists"}],
     }
-    operations = {each["path"]: each for each in share_changes(spec)}
-    assert sorted(operations) == [
-        "/spec/containers/0/env/1",
-        "/spec/containers/0/env/2",
-        "/spec/containers/1/env/-",
-        "/spec/initContainers/0/env",
+    changes = list(share_changes({"metadata": {"annotations": {"a": "b"}}, "spec": spec}))
+    assert [each["path"] for each in changes] == [
+        "/metadata/annotations/weir.dev~1share-variables",
+        *("/spec/containers/0/env/1", "/spec/containers/0/env/2", *["/spec/containers/0/env/-"] * 2),
+        *["/spec/containers/1/env/-"] * 3,
+        *("/spec/initContainers/0/env", *["/spec/initContainers/0/env/-"] * 2),
     ]
-    entry = operations["/spec/initContainers/0/env"]["value"][0]
-    assert entry["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.annotations['weir.dev/gpus']"}}
-    assert operations["/spec/containers/0/env/1"] == {
-        "op": "replace",
-        "path": "/spec/containers/0/env/1",
-        "value": entry,
+    entries = [each["value"] for each in changes[5:8]]
+    assert {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in entries} == {
+        "NVIDIA_VISIBLE_DEVICES": "metadata.annotations['weir.dev/gpus']",
+        "NVIDIA_GPU_MEMORY_REQUEST": "metadata.annotations['weir.dev/gpu-memory-limit']",
+        "NVIDIA_GPU_MEMORY_LIMIT": "metadata.annotations['weir.dev/gpu-memory-limit']",
     }
-    assert [each["path"] for each in share_changes({"containers": []})] == ["/spec/tolerations"]
+    assert changes[1]["op"] == changes[2]["op"] == "replace"
+    bare = [each["path"] for each in share_changes({"spec": {"containers": []}})]
+    assert bare == [
+        "/metadata/annotations",
+        "/metadata/annotations/weir.dev~1share-variables",
+        "/spec/tolerations",
+    ]
 
 
 RULES = SharedNodeRules(nodes_max=1, wait_s=60.0, idle_s=600.0)

@@ -30,7 +30,7 @@ from weir.cli.cluster.installation import InstallationView, read_installation
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.queue_objects import list_queues
-from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, workload_row
+from weir.cli.cluster.rows import LEADER, at_s, event_rows, memory_isolation, name_of, pod_rows, workload_row
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.leader_election import Lease
@@ -83,6 +83,7 @@ class ClusterQueries:
             pod_rows=pod_rows(workload, pods),
             max_runtime_s=_seconds(workload.spec.max_runtime),
             checkpointed_s=at_s(workload.status.checkpointed_at),
+            **memory_isolation(workload),
             events=events[-_EVENTS_SHOWN:],
         )
 

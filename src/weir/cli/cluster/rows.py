@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
-from weir.api.answers import EventRow, EvictionRow, Explanation, PodRow, QueueRow, Status, Type, WorkloadRow
+from weir.api.answers import (
+    EventRow,
+    EvictionRow,
+    Explanation,
+    PodRow,
+    QueueRow,
+    Status,
+    Type,
+    WorkloadRow,
+)
 from weir.cli.cluster.objects import EventView, ListedQueue
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.crd.objects import WorkloadObject
@@ -136,6 +145,19 @@ def _amounts(written: Mapping[str, str]) -> dict[str, float]:
         name: value / WHOLE_MILLI if in_thousandths(name) else float(value)
         for name, value in counted.items()
         if value < UNLIMITED
+    }
+
+
+def memory_isolation(workload: WorkloadObject) -> dict[str, Any]:
+    """Return the fields that say whether nodes limit the memory of a workload's GPU shares."""
+    stated = workload.status.gpu_memory_isolation
+    if stated == "enforced":
+        return {"gpu_memory": stated, "gpu_memory_by": "NVIDIA's container toolkit"}
+    if stated is None:
+        return {}
+    return {
+        "gpu_memory": "none",
+        "gpu_memory_why": "its node has no weir.dev/gpu-memory-limits, or it has no limit",
     }
 
 

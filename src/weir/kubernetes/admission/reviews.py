@@ -115,7 +115,7 @@ def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) ->
         ops.append({"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler})
     projects, (annotations, _) = known.of(namespace), _read(new)
     if (annotations.fraction_milli or annotations.gpu_memory) and not _asks_for_devices(new["spec"], reading):
-        ops += share_changes(new["spec"])
+        ops += share_changes(new)
     if len(projects) == 1 and not _controller(new) and _project(annotations, known) is None:
         metadata = new.get("metadata") or {}
         if not metadata.get("labels"):

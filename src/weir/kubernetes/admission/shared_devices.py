@@ -1,21 +1,24 @@
-"""The changes of a pod that asks for a share of a GPU: a toleration, and the devices that its containers see.
+"""The changes of a pod that asks for a share of a GPU: a toleration, and variables for its containers.
 
-No device plugin takes part, so NVIDIA's container runtime chooses the devices by an environment variable. Its
-value is the annotation that Weir writes with the binding, which the kubelet reads when a container starts.
-An image may set the variable to all devices; the entry in the pod has precedence.
+No device plugin takes part, so NVIDIA's container runtime chooses the devices by an environment variable, and
+limits their memory by two more. Their values are annotations that Weir writes with the binding; the kubelet
+reads them when a container starts. An image may set the variables; the entries in the pod have precedence.
+The pod says that it has them, so that Weir needn't read the environment of every pod. A policy holds the word
+against the containers.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES
 from weir.kubernetes.translate.gpu_sharing import SHARING_TOLERATION
 
-VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
-_ENTRY = {
-    "name": VISIBLE_DEVICES,
-    "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{PREFIX}gpus']"}},
+VARIABLES = {
+    "NVIDIA_VISIBLE_DEVICES": "gpus",
+    "NVIDIA_GPU_MEMORY_REQUEST": "gpu-memory-limit",
+    "NVIDIA_GPU_MEMORY_LIMIT": "gpu-memory-limit",
 }
+"""Environment variables, each with the annotation, under Weir's prefix, of its value."""
 _TOLERATION = {
     "key": SHARING_TOLERATION.key,
     "operator": SHARING_TOLERATION.operator,
@@ -25,26 +28,44 @@ _TOLERATION = {
 Operation = dict[str, Any]
 
 
-def share_changes(spec: Mapping[str, Any]) -> Iterator[Operation]:
+def share_changes(pod: Mapping[str, Any]) -> Iterator[Operation]:
     """Return the JSON patch of a pod that asks for a share."""
+    spec = pod["spec"]
+    annotations = (pod.get("metadata") or {}).get("annotations")
+    if not annotations:
+        yield {"op": "add", "path": "/metadata/annotations", "value": {}}
+    key = f"{PREFIX}{SHARE_VARIABLES}".replace("/", "~1")
+    yield {"op": "add", "path": f"/metadata/annotations/{key}", "value": "true"}
     tolerations = spec.get("tolerations") or []
     if not any(each.get("key") == SHARING_TOLERATION.key for each in tolerations):
         yield _add("/spec/tolerations", tolerations, _TOLERATION)
     for part in ("containers", "initContainers"):
         for at, container in enumerate(spec.get(part) or ()):
-            yield from _name_devices(f"/spec/{part}/{at}/env", container.get("env") or [])
+            yield from _with_variables(f"/spec/{part}/{at}/env", container.get("env") or [])
 
 
-def _name_devices(path: str, env: list[Mapping[str, Any]]) -> Iterator[Operation]:
-    stated = [at for at, each in enumerate(env) if each.get("name") == VISIBLE_DEVICES]
-    for at in stated:
-        yield {"op": "replace", "path": f"{path}/{at}", "value": _ENTRY}
-    if not stated:
-        yield _add(path, env, _ENTRY)
+def field_path(key: str) -> str:
+    """Return the path of an annotation of Weir, as a variable names it."""
+    return f"metadata.annotations['{PREFIX}{key}']"
+
+
+def _with_variables(path: str, env: list[Mapping[str, Any]]) -> Iterator[Operation]:
+    """Yield the operations that set the variables, in place of entries of the same names."""
+    length = len(env)
+    for name, key in VARIABLES.items():
+        entry = {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field_path(key)}}}
+        stated = [at for at, each in enumerate(env) if each.get("name") == name]
+        for at in stated:
+            yield {"op": "replace", "path": f"{path}/{at}", "value": entry}
+        if not stated:
+            yield {"op": "add", "path": f"{path}/-", "value": entry} if length else _first(path, entry)
+            length += 1
 
 
 def _add(path: str, there: list[Any], value: Mapping[str, Any]) -> Operation:
     """Return the operation that appends to a list, which may not be there yet."""
-    if there:
-        return {"op": "add", "path": f"{path}/-", "value": value}
+    return {"op": "add", "path": f"{path}/-", "value": value} if there else _first(path, value)
+
+
+def _first(path: str, value: Mapping[str, Any]) -> Operation:
     return {"op": "add", "path": path, "value": [value]}

@@ -47,6 +47,7 @@ DESCRIPTIONS = {
     "min_pods": "Minimum number of pods that run together.",
     "groups": "Pods by request.",
     "gpus": "GPUs of one pod, or of all pods together.",
+    "gpu_memory_isolation": "Enforced if nodes limit the memory of the workload's GPU shares, none if not.",
     "reason": "Reason why the workload is pending, or how it ended.",
     "why": "Code of the reason.",
     "sentence": "Reason as a sentence.",

@@ -15,6 +15,7 @@ from weir.scenario_io.scalars import DEVICES_MAX, PODS_MAX
 WRITTEN_KEY = f"{PREFIX}written"
 """On a workload, an annotation: by which its spec is known again."""
 PHASES = ["Pending", "Starting", "Running", "Stopping", "Succeeded", "Failed", "Stopped", "Refused"]
+ISOLATIONS = ["enforced", "none"]
 TYPES = ["train", "build", "inference"]
 REQUIRED = "x-weir-required"
 _NEEDED = {REQUIRED: True}
@@ -150,6 +151,7 @@ class WorkloadStatus(ApiStruct):
     pods: PodCount = 0
     pods_running: PodCount = 0
     gpus: str = "0"  # of all its pods together
+    gpu_memory_isolation: Annotated[str | None, Meta(extra_json_schema={"enum": ISOLATIONS})] = None
     nodes: list[str] = field(default_factory=list)
     reason: PendingReason | None = None
     last_eviction: LastEviction | None = None

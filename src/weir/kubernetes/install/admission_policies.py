@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from weir.kubernetes.admission.shared_devices import VARIABLES, field_path
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
@@ -32,7 +33,7 @@ from weir.kubernetes.install.policy_expressions import (
     quoted_list,
     same_fields,
 )
-from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR
+from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES, WRITTEN_BY_WEIR
 from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
 
 _METADATA_WRITERS = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
@@ -62,7 +63,7 @@ def policies(
     """Return each policy followed by its binding."""
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
-    made += [_finalizers_alone(account), _records(account), _shared_node_list(account)]
+    made += [_share_variables(), _finalizers_alone(account), _records(account), _shared_node_list(account)]
     made += [_shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, binding_object(policy))]
@@ -107,6 +108,29 @@ def _fixed_shares(account: str, scheduler: str) -> Policy:
         message="The share of a pod that has a node can't be changed: delete the pod and make a new one.",
         message_expression="variables.touched[0] + ' can\\'t be changed once the pod has a node: "
         "delete the pod and make a new one'",
+    )
+
+
+def _share_variables() -> Policy:
+    """Refuse pods that say that they have the variables of a share, and haven't, or have others of the names.
+
+    Weir takes the annotation for true when it states whether a share is enforced.
+    """
+    has_all = " && ".join(
+        f"c.?env.orValue([]).exists(e, e.name == {quoted(name)}) && c.?env.orValue([]).all(e, "
+        f"e.name != {quoted(name)} || e.?valueFrom.?fieldRef.?fieldPath.orValue('') == "
+        f"{quoted(field_path(key))})"
+        for name, key in VARIABLES.items()
+    )
+    key = f"{PREFIX}{SHARE_VARIABLES}"
+    return policy_object(
+        "share-variables",
+        [match_rule("", ["CREATE", "UPDATE"], _METADATA_WRITERS)],
+        conditions=[("states-variables", f"object.metadata.?annotations[?{quoted(key)}].hasValue()")],
+        expression=" && ".join(
+            f"object.spec.?{part}.orValue([]).all(c, {has_all})" for part in ("containers", "initContainers")
+        ),
+        message=f"{key} is written by Weir's webhook, together with {', '.join(VARIABLES)}: leave it out.",
     )
 
 

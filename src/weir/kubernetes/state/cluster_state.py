@@ -29,6 +29,7 @@ from weir.kubernetes.state.quota_objects import QuotaObjects
 from weir.kubernetes.state.stale_pods import StalePods
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.kubernetes.translate.gpu_sharing import limits_memory
 from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.requests import DeviceResources, unstated_in_use
 from weir.state.events import WorkloadOutcome
@@ -103,10 +104,7 @@ class ClusterState:
         if node is None:
             self.node_states.gone(name)
             self.unreadable.clear("nodes", name)
-            for key in self.node_states.ours_on(name):
-                gang = self.pods.by_key[key].gang
-                if gang is not None:
-                    self.registry.dirty[gang] = None
+            self.registry.dirty.update(self._gangs_on(name))
         else:
             before = self.node_states.node(name)
             mistakes = self.node_states.set(node)
@@ -118,9 +116,20 @@ class ClusterState:
             self.resolver.see_resources(() if now is None else now.capacity)
             if before is not None and now is not None and before.gpus != now.gpus:
                 self.pods.node_devices_changed(name)
+            if (
+                before is not None
+                and now is not None
+                and limits_memory(before.labels) != limits_memory(now.labels)
+            ):
+                self.registry.changed.update(self._gangs_on(name))
             for gang in self._unplaced:
                 self.registry.dirty[gang] = None
             self._unplaced.clear()
+
+    def _gangs_on(self, node: str) -> dict[Gang, None]:
+        """Return the workloads with pods on a node."""
+        gangs = (self.pods.by_key[key].gang for key in self.node_states.ours_on(node))
+        return dict.fromkeys(gang for gang in gangs if gang is not None)
 
     def _namespace(self, name: str, namespace: Namespace | None) -> None:
         self.resolver.see_namespace(name, namespace)
@@ -182,8 +191,7 @@ class ClusterState:
         self.node_states.use_unstated(self._unstated)
         facts += self.node_states.facts()
         for node in self.overcommitted.update(self.pods.now_s):
-            gangs = (self.pods.by_key[key].gang for key in self.node_states.ours_on(node))
-            self.registry.changed.update(dict.fromkeys(gang for gang in gangs if gang is not None))
+            self.registry.changed.update(self._gangs_on(node))
         self._judge(dirty)
         used = set(self.registry.projects)
         reported = self._each(dirty, self._tell)

@@ -5,10 +5,10 @@ from enum import Enum
 
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.pod_info import seconds_of
-from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR
 
-GPUS_KEY, START_KEY = f"{PREFIX}gpus", f"{PREFIX}start"
-"""Annotations written with a binding: the devices, and the number of the start."""
+GPUS_KEY, MEMORY_KEY, START_KEY = (f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
+"""Annotations written with a binding: the devices, the bytes of each for a share, the number of the start."""
 
 
 class AllocationOrigin(Enum):

@@ -291,6 +291,11 @@ class PodResolver:
         pod = self._pods.get(key)
         return {} if pod is None else pod.metadata.labels
 
+    def annotations(self, key: str) -> Mapping[str, str]:
+        """Return the annotations of a pod that Weir reads; none if it isn't known."""
+        pod = self._pods.get(key)
+        return {} if pod is None else pod.metadata.annotations
+
     def pod(self, key: str) -> KubePod:
         """Return a known pod."""
         return self._pods[key]

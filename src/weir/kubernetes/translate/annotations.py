@@ -32,8 +32,10 @@ from weir.model.workloads import TopologyRequest, WorkloadType
 from weir.scenario_io.error_messages import nearest
 
 PREFIX = "weir.dev/"
-WRITTEN_BY_WEIR = ("gpus", "start")
+WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start")
 """Keys under the prefix that Weir writes itself on a pod it binds."""
+SHARE_VARIABLES = "share-variables"
+"""Key that Weir's webhook adds to a pod whose containers read their devices and their limit of memory."""
 MISTAKES_MAX = 20
 """Of one kind on one object; the rest is mentioned in one sentence."""
 VALUE_CHARACTERS_MAX = 1024
@@ -277,7 +279,7 @@ def _merged(metadata: Metadata, mistakes: list[str]) -> Mapping[str, str]:
 def _unknown(written: Iterable[str]) -> list[str]:
     """Return a sentence for each of the first keys under our prefix that mean nothing."""
     known = [PREFIX + name for name in _OURS_BY_NAME]
-    passed = {*known, *(PREFIX + name for name in WRITTEN_BY_WEIR)}
+    passed = {*known, *(PREFIX + name for name in (*WRITTEN_BY_WEIR, SHARE_VARIABLES))}
     unknown = (name for name in written if name.startswith(PREFIX) and name not in passed)
     sentences = [f"{name} isn't known: {nearest(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
     if next(unknown, None) is not None:

@@ -5,15 +5,17 @@ or shares. An administrator labels the nodes for shares; Weir adds the taint, wh
 scheduler off those nodes, and an admission policy refuses pods with whole devices that tolerate it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from weir.model.nodes import Taint, Toleration
 from weir.model.workloads import NodeAffinityRule, NodeExpression, Request
 
 GPU_SHARING = "weir.dev/gpu-sharing"
 """Key of the label and of the taint. In Weir's own books the label's value is one of the two states below."""
+GPU_MEMORY_LIMITS = "weir.dev/gpu-memory-limits"
+"""Label of nodes whose container runtime limits the memory of devices by the variables of a pod."""
 SET_ASIDE = "true"
-"""Value of the taint, and of the label if people wrote it. As a state: the node takes shares."""
+"""Value of the taint, and of the labels if people wrote them. As a state: the node takes shares."""
 BY_POLICY = "auto"
 """Value of the label on nodes that Weir set aside by itself, and may take back."""
 DRAINING = "draining"
@@ -31,6 +33,11 @@ SHARED_NODES_DRAIN = (
     "it asks for a share of a GPU, and pods with whole GPUs still run on every node that is set aside for "
     "shares: wait for them, or delete them"
 )
+
+
+def limits_memory(labels: Mapping[str, str]) -> bool:
+    """Return True if a node's container runtime limits the memory of devices, as its label states."""
+    return labels.get(GPU_MEMORY_LIMITS) == SET_ASIDE
 
 
 def is_share(request: Request) -> bool:

@@ -18,6 +18,7 @@ from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods
 from weir.kubernetes.writes.status_fields import (
     allocations,
+    memory_isolation,
     pause_of,
 )
 from weir.kubernetes.writes.status_values import (
@@ -166,6 +167,7 @@ def status_body(
             if gang.adopted
             else {"gpus": written(GPU, devices_milli(gang, phase, cluster_state.node_states))}
         ),
+        "gpuMemoryIsolation": memory_isolation(holding, cluster_state),
         "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
         "reason": None
         if why is None

@@ -5,11 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from weir.api.answers import WorkloadDetail
 from weir.api.submissions import Submission
 from weir.cli.cluster.installation import InstallationView
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.objects import EventView, ListedQueue
-from weir.cli.cluster.rows import event_rows, queue_row, workload_row
+from weir.cli.cluster.rows import event_rows, memory_isolation, queue_row, workload_row
+from weir.cli.workloads import isolation_lines
 from weir.client.errors import Refused
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.translate.requests import DeviceResources
@@ -167,3 +169,19 @@ def test_events_name_their_workloads() -> None:
     reported = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
     assert {(row.workload, row.pod) for row in rows} == reported
     assert {row.kind for row in rows} == {"waiting"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "line"),
+    [
+        ("enforced", "enforced: the driver limits every job on its GPUs to its share"),
+        ("none", "none: nothing limits the memory of its share (its node has no weir.dev/gpu-memory-limits"),
+        (None, ""),
+    ],
+)
+def test_description_says_whether_the_memory_of_a_share_is_limited(stated: str | None, line: str) -> None:
+    share = workload(phase="Running", gpuMemoryIsolation=stated)
+    detail = WorkloadDetail(**workload_row(share).model_dump(), **memory_isolation(share))
+    lines = dict(isolation_lines(detail))
+    assert lines.get("GPU memory", "").startswith(line)
+    assert bool(lines) == bool(line)
