@@ -137,11 +137,13 @@ def test_the_driver_limits_shares_before_they_begin_and_again_after_a_restart(
     pool, state = driver_pool
     half = fake_nvml.MEMORY // 2
     for name, user in zip(("one", "two"), unix_users, strict=False):
-        pool.submit(user, name, "sh", "-c", f"cat {state}; echo; sleep 3600", gpus=0.5)
+        pool.submit(user, name, "sh", "-c", f"cat {state}; echo; env; sleep 3600", gpus=0.5)
     for name in ("one", "two"):
         pool.wait(name, "running")
         own = next(path for path in pool.running(name)["cgroups"] if not path.startswith(ALL_V1))
         assert json.loads(pool.says(name, "\n").split("\n")[0])["limits"][own] == half, "its first command"
+        variables = pool.says(name, "WEIR_GPU_MEMORY=")
+        assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in variables, "the driver shows it the share alone"
         until(lambda name=name: pool.row(name)["gpu_memory"] == "enforced", lambda: pool.row("one"))  # type: ignore[misc]
         row = pool.row(name)
         assert (row["gpu_memory_by"], row["gpu_memory_why"], row["gpu_access_by"]) == (

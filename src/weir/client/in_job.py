@@ -102,4 +102,12 @@ def _keep_to_share() -> None:
     with suppress(Exception):
         if float(fraction) < 1.0 and torch.cuda.is_available():
             for at in range(torch.cuda.device_count()):
-                limit(float(fraction), at)
+                limit(_fraction_of(torch.cuda, at, float(fraction)), at)
+
+
+def _fraction_of(cuda: Any, device: int, fraction: float) -> float:
+    """Return the share as a fraction of the memory that torch sees, which may be the share alone."""
+    with suppress(Exception):
+        seen = int(cuda.mem_get_info(device)[1])
+        return min(1.0, int(os.environ["WEIR_GPU_MEMORY"]) / seen)
+    return fraction

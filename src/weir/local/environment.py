@@ -101,7 +101,7 @@ def _shares(sight: VisibleDevices) -> dict[str, str]:
     return {
         "XLA_PYTHON_CLIENT_MEM_FRACTION": fraction,
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        "CUPY_GPU_MEMORY_LIMIT": f"{sight.share_milli / 10:g}%",
+        "CUPY_GPU_MEMORY_LIMIT": str(sight.memory),  # bytes: the driver may show the share as all there is
     }
 
 

@@ -132,6 +132,28 @@ class Cuda:
         self.limits.append((fraction, device))
 
 
+@pytest.mark.parametrize(("seen", "fraction"), [(16 << 30, 0.25), (4 << 30, 1.0), (2 << 30, 1.0)])
+def test_torch_keeps_to_its_share_of_the_memory_that_it_sees(
+    monkeypatch: pytest.MonkeyPatch, seen: int, fraction: float
+) -> None:
+    """A driver that limits the memory shows a job its share as all there is."""
+
+    class Sees(Cuda):
+        def mem_get_info(self, _device: int) -> tuple[int, int]:
+            return 0, seen
+
+    class Torch:
+        cuda = Sees()
+
+    Torch.cuda.limits = []
+    monkeypatch.setitem(sys.modules, "torch", Torch())
+    monkeypatch.setenv("WEIR_GPU_FRACTION", "0.250")
+    monkeypatch.setenv("WEIR_GPU_MEMORY", str(4 << 30))
+    monkeypatch.setattr(in_job, "_share_kept", False)
+    in_job.stopping()
+    assert Torch.cuda.limits == [(fraction, 0), (fraction, 1)]
+
+
 def test_torch_keeps_to_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     class Torch:
         cuda = Cuda()

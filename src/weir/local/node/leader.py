@@ -21,6 +21,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 _OOM_ADJUST = b"500"
 """Score of a job for the kernel: if memory ends, a job is ended before the pool is."""
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
+_FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _REPORT_MOST, _TEXT_MOST = 1 << 16, 4000
 
 
@@ -57,13 +58,18 @@ class Leader:
         """Let it end without its command."""
         self._other.close()
 
-    def wait(self, files: StartFiles, problem: str = "") -> None:
-        """Wait in the leader itself until it may go, and become the command; report a problem instead."""
+    def wait(self, files: StartFiles, problem: str = "", *, gpu_memory_limited: bool = False) -> None:
+        """Wait in the leader itself until it may go, and become the command; report a problem instead.
+
+        `gpu_memory_limited`: the driver shows the command its share of a GPU as all there is.
+        """
         try:
             message, logs, _, _ = socket.recv_fds(self._other, 16, 1)
             if message:
                 start = parse_start(start_files.read(files.spec))
                 assert isinstance(start, StartRecord)
+                if gpu_memory_limited:
+                    _forget_fraction(start.environment)
                 _become(start, files, logs[0], problem)
         except NotStarted as failure:
             report = [failure.code, str(failure)[:_TEXT_MOST], failure.logged[:_TEXT_MOST]]
@@ -112,6 +118,12 @@ def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> No
         raise NotStarted(NOT_FOUND, spawn_errors.not_found(command)) from None
     except (OSError, ValueError) as failure:
         raise NotStarted(NOT_RUNNABLE, spawn_errors.not_runnable(command, _problem(failure))) from None
+
+
+def _forget_fraction(environment: dict[str, str]) -> None:
+    """Forget a fraction of memory that Weir set: it would be a fraction of the share."""
+    if environment.get(_FRACTION) == environment.get("WEIR_GPU_FRACTION"):
+        environment.pop(_FRACTION, None)
 
 
 def _secrets(files: StartFiles) -> dict[str, str]:

@@ -16,6 +16,7 @@ from weir.local.cgroups import Cgroup, text_of
 from weir.local.node import directories, orders
 from weir.local.node.accounts import Account, AccountRefused, find_account
 from weir.local.node.forked import fork
+from weir.local.node.gpu_memory import NotLimited
 from weir.local.node.orders import MESSAGE_MOST, InvalidOrder, NodeAnswer, Order, decode, encode_answer
 from weir.local.node.start_files import StartFiles
 from weir.local.node.starts import Site, limit_gpu_memory, run_start
@@ -119,7 +120,11 @@ class NodeProcess:
         run_start(order, account, files, self._site)
 
     def _limit_gpu_memory(self, order: orders.GpuMemoryOrder) -> None:
-        refused = limit_gpu_memory(self._site, order.name, order.devices, order.memory)
+        refused = ""
+        try:
+            limit_gpu_memory(self._site, order.name, order.devices, order.memory)
+        except NotLimited as refusal:
+            refused = str(refusal)
         self._starts.send(encode_answer(NodeAnswer(order.name, refused, memory_limit=True)))
 
     def _account(self, name: str) -> Account | None:

@@ -13,7 +13,7 @@ from weir.local.node.accounts import Account, AccountRules, become
 from weir.local.node.device_rules import MOUNTS, DeviceRules, deny
 from weir.local.node.directories import DirectoryRefused, UserDirectories, make_for
 from weir.local.node.forked import fork, wait_for
-from weir.local.node.gpu_memory import NotLimited, driver_library, limit_memory
+from weir.local.node.gpu_memory import driver_library, limit_memory
 from weir.local.node.leader import Leader, prefer_to_end
 from weir.local.node.orders import Rlimit, StartOrder
 from weir.local.node.own_mounts import close_devices
@@ -63,6 +63,8 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
     except OSError as failure:
         write_exit(files, not_started(f"{failure.strerror}."))
         return
+    memory = order.limits.gpu_memory  # in a child, so that this process never has the driver open
+    limited = memory > 0 and wait_for(fork(lambda: limit_gpu_memory(site, order.name, order.devices, memory)))
     leader = Leader()
     problem = ""
     if leader.pid == 0:
@@ -73,7 +75,7 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
     if account is not None and site.rules is not None:
         become(account, site.rules)
     if leader.pid == 0:
-        leader.wait(files, problem)
+        leader.wait(files, problem, gpu_memory_limited=limited)
         return
     supervise(files, own, leader, groups, shared=account is not None)
 
@@ -96,21 +98,19 @@ def _make_groups(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]
     elif denied:
         base = site.groups.devices or site.groups.unified
         deny(site.groups.path(base, order.name), denied, unified=not site.groups.devices)
-    if order.limits.gpu_memory:  # in a child, so that this process never has the driver open
-        wait_for(fork(lambda: limit_gpu_memory(site, order.name, order.devices, order.limits.gpu_memory)))
     return groups
 
 
-def limit_gpu_memory(site: Site, name: str, devices: Sequence[int], memory: int) -> str:
-    """Limit the memory of a start's GPUs; return why it isn't. A driver that hangs ends this process."""
+def limit_gpu_memory(site: Site, name: str, devices: Sequence[int], memory: int) -> None:
+    """Limit the memory of a start's GPUs. A driver that hangs ends this process.
+
+    Raises:
+        NotLimited: it isn't.
+    """
     signal.alarm(_DRIVER_S)
-    try:
-        gpus = [site.gpus[at] if at < len(site.gpus) else "" for at in devices]
-        group = site.groups.path(site.groups.unified, name) if site.groups.unified else ""
-        limit_memory(driver_library(), group, gpus, memory)
-    except NotLimited as refusal:
-        return str(refusal)
-    return ""
+    gpus = [site.gpus[at] if at < len(site.gpus) else "" for at in devices]
+    group = site.groups.path(site.groups.unified, name) if site.groups.unified else ""
+    limit_memory(driver_library(), group, gpus, memory)
 
 
 def _set_rlimits(rlimits: Sequence[Rlimit]) -> None:
