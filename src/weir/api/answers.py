@@ -233,7 +233,8 @@ class DeviceRow(Answer):
     temperature_c: int | None = None
     power_w: float | None = None
     errors: int | None = None  # of memory, uncorrected, since the driver was loaded
-    foreign: str | None = None  # the process outside the pool that uses it: nothing is started on it then
+    foreign: str | None = None  # the process outside the pool that uses it
+    foreign_command: str | None = None  # its command line, for administrators alone
     drained: str | None = None  # by whom and why: nothing is started on it
 
 

@@ -58,7 +58,14 @@ def _state_tone(row: "NodeRow") -> Tone:
 
 def _states(row: "NodeRow") -> str:
     gpus = [f"GPU {device.index} {device.drained}" for device in row.devices if device.drained]
-    return ", ".join([*row.state, *gpus]) or NOTHING
+    used = [f"GPU {device.index} used by {_foreign(device)}" for device in row.devices if device.foreign]
+    return ", ".join([*row.state, *gpus, *used]) or NOTHING
+
+
+def _foreign(device: "DeviceRow") -> str:
+    """Return the process outside Weir that uses a device, with its command where it is known."""
+    command = f": {device.foreign_command}" if device.foreign_command else ""
+    return f"{device.foreign}{command}"
 
 
 NODES: "tuple[Column[NodeRow], ...]" = (

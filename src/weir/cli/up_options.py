@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -95,6 +95,8 @@ class PoolOptions:
     """Also send the audit log to syslog, where jobs can't change it."""
     hide_others: Annotated[bool, Parameter(negative=())] = False
     """Hide workload names of other projects in metrics, and usage by person in reports."""
+    foreign_processes: Literal["avoid", "ignore"] = "avoid"
+    """GPUs in use by processes that Weir didn't start: avoid them, or ignore those processes."""
     shared_account: str | None = None
     """Name of the user that runs the server: accept tokens of other people, and run all their jobs as this
     user. They can do all that it can."""
@@ -178,6 +180,7 @@ def server_settings(
         pids_most=pool.pids_max,
         audit_to_syslog=pool.audit_syslog,
         hides_others=pool.hide_others,
+        ignores_foreign=pool.foreign_processes == "ignore",
         shared_account=pool.shared_account,
         prices=read_prices(pool.price, pool.currency),
     )

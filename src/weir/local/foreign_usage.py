@@ -3,13 +3,15 @@
 import os
 import pwd
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weir.local import pod_files
 from weir.local.devices import DeviceActivity
 
 AGE_S_MIN = 5.0
 """Minimum age; younger processes may belong to a pod that started during the reading."""
+COMMAND_LENGTH_MAX = 200
+_COMMAND_BYTES_MAX = 4096
 _MARK = b"WEIR_POD_DIRECTORY="
 _SERVICES = ("nvidia-cuda-mps",)
 """Names of processes that work for others on a device."""
@@ -18,12 +20,17 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ForeignProcess:
-    """A process outside the pool that uses a device."""
+    """A process outside the pool that uses a device.
+
+    `command` is its command line, another user's text: bounded, and without characters that can't be
+    printed. Arguments may hold secrets, so it is for administrators alone.
+    """
 
     device: int
     pid: int
     user: str
     program: str
+    command: str = field(default="", compare=False)
 
     @property
     def sentence(self) -> str:
@@ -50,7 +57,7 @@ def foreign_processes(
     for index, on in sorted(on_devices.items()):
         pid = next((pid for pid in on if pid in foreign), None)
         if pid is not None:
-            found.append(ForeignProcess(index, pid, _user(pid), _program(pid)))
+            found.append(ForeignProcess(index, pid, _user(pid), _program(pid), _command(pid)))
     return tuple(found)
 
 
@@ -91,4 +98,18 @@ def _program(pid: int) -> str:
             name = file.read().decode(errors="replace").strip()
     except OSError:
         return "a process"
-    return "".join(each if each.isprintable() else "?" for each in name) or "a process"
+    return _printable(name) or "a process"
+
+
+def _command(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(_COMMAND_BYTES_MAX).rstrip(b"\0").split(b"\0")
+    except OSError:
+        return ""
+    command = _printable(" ".join([word.decode(errors="replace") for word in words]))
+    return command if len(command) <= COMMAND_LENGTH_MAX else command[: COMMAND_LENGTH_MAX - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    return "".join([each if each.isprintable() else "?" for each in text])

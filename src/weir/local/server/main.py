@@ -205,6 +205,7 @@ def _open_pool(
     real = machine.nvml is not None
     pool.containers = ContainerChecks(limits.containers, machine.device_specifications, needs_devices=real)
     pool.hides_others = settings.hides_others
+    pool.ignores_foreign = settings.ignores_foreign
     pool.prices = settings.prices
     backend = LocalBackend(
         store.journal,

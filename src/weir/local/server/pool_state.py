@@ -54,6 +54,8 @@ class PoolState:
         self._device_use: dict[tuple[str, int], DeviceUtilization] = {}
         self._merging = Lock()  # readings come from one thread, drains from others
         self.utilization: dict[str, WorkloadUtilization] = {}
+        self.ignores_foreign = False  # start work on GPUs that processes outside the pool use
+        self.foreign_commands: dict[int, str] = {}  # by GPU, for administrators alone
         self.disk_trouble: str | None = None
         self.series = SeriesStore(home)
         self.what_if = WhatIfRuns(home)

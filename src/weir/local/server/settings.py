@@ -33,6 +33,7 @@ class ServerSettings:
         pids_most: processes and threads of one pod, with control groups; 0 for no limit.
         audit_to_syslog: send lines of the audit log to syslog as well.
         hides_others: leave names of other projects' work and people out of metrics and usage.
+        ignores_foreign: start work on GPUs that processes outside the pool use.
         prices: of an hour of a GPU, by model.
         shared_account: the name of the server's own user: people with tokens run their jobs as this user.
         installed: serve everyone of this machine by their Unix account, and run each job as its person.
@@ -56,6 +57,7 @@ class ServerSettings:
     pids_most: int = PIDS_MOST
     audit_to_syslog: bool = False
     hides_others: bool = False
+    ignores_foreign: bool = False
     prices: GpuPrices = field(default_factory=GpuPrices)
     shared_account: str | None = None
     installed: bool = False

@@ -132,13 +132,16 @@ class UtilizationTask:
         self._pool.control_thread.query(lambda _: self._meter(sample, fractions))
 
     def _see_foreign(self, found: dict[int, ForeignProcess]) -> None:
-        """Keep work off devices that processes outside the pool use, and report each once."""
+        """Report processes outside the pool once; keep work off their devices unless they are ignored."""
         before, self._foreign = self._foreign, found
+        self._pool.foreign_commands = {index: each.command for index, each in found.items() if each.command}
         if found.keys() == before.keys():
             return
         now_s, node = self._pool.clock(), self._pool.node.name
+        ignored = self._pool.ignores_foreign
+        effect = "work is started on it all the same" if ignored else "nothing is started on it"
         for index in sorted(found.keys() - before.keys()):
-            sentence = f"GPU {index} of {node} is used by {found[index].sentence}: nothing is started on it."
+            sentence = f"GPU {index} of {node} is used by {found[index].sentence}: {effect}."
             self._pool.user_events.append(
                 HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
             )
@@ -147,7 +150,8 @@ class UtilizationTask:
             self._pool.user_events.append(
                 HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
             )
-        self._pool.backend.close_devices(tuple(sorted(found)), drained=False)
+        if not ignored:
+            self._pool.backend.close_devices(tuple(sorted(found)), drained=False)
 
     def _see_faults(self, found: Mapping[int, str]) -> None:
         """Drain GPUs that have become faulty; an administrator who undrains one knows better."""

@@ -13,7 +13,7 @@ from weir.api.maintenance import (
     MaintenanceRow,
 )
 from weir.local.server.audit_middleware import note
-from weir.local.server.authorization import Action, require
+from weir.local.server.authorization import Action, may, require
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import read_as, read_body
 from weir.local.server.routes.common import (
@@ -34,9 +34,11 @@ routes = APIRouter(prefix="/api/v1", tags=["nodes"])
 
 
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))
-async def nodes(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
+async def nodes(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
     """Return nodes and their devices, with their users."""
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
+    if may(who, Action.ADMINISTER):
+        rows = [_with_commands(row, pool) for row in rows]
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
     return json_response(NodePage(total=len(rows), next=more, items=rows[begin : begin + limit]))
@@ -133,6 +135,20 @@ async def remove_maintenance(window: str, request: Request, pool: ThePool, who: 
     note(request, maintenance=window)
     await pool.node_changes.maintenance.remove(window, who)
     return Response(status_code=204)
+
+
+def _with_commands(row: NodeRow, pool: PoolService) -> NodeRow:
+    """Return a node with the command lines of processes outside the pool."""
+    commands = pool.foreign_commands if row.name == pool.node.name else {}
+    if not commands:
+        return row
+    devices = [
+        device.model_copy(update={"foreign_command": commands.get(device.index)})
+        if device.foreign is not None
+        else device
+        for device in row.devices
+    ]
+    return row.model_copy(update={"devices": devices})
 
 
 async def _row(pool: PoolService, name: str) -> NodeRow:
