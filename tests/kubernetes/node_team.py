@@ -12,8 +12,11 @@ from tools.controlplane.work import job, pod
 from tools.node.image import IMAGE
 from tools.node.node import RealNode
 
-REPORT = "echo given $NVIDIA_VISIBLE_DEVICES; echo books $BOOKS; echo files $(ls /dev | grep nvidia); "
-"""A script that writes the IDs of the device plugin, Weir's annotation and the device files that it sees."""
+REPORT = (
+    "echo given $NVIDIA_VISIBLE_DEVICES; echo books $BOOKS; "
+    "echo limits $NVIDIA_GPU_MEMORY_REQUEST $NVIDIA_GPU_MEMORY_LIMIT; echo files $(ls /dev | grep nvidia); "
+)
+"""A script that writes its devices, Weir's annotation, its limits of memory and the device files it sees."""
 REST = "trap exit TERM; sleep 1000 & wait"
 REFUSALS = ("UnexpectedAdmissionError", "OutOf")
 """Beginnings of the reasons of a kubelet that refuses a pod, since what it was bound to is in use."""
@@ -104,6 +107,6 @@ def for_real(made: Object, script: str) -> Object:
 
 
 def tracked(node: RealNode, namespace: str, pod: str) -> dict[str, list[str]]:
-    """Return what a container with `REPORT` saw: `given`, `books` and `files`, each sorted."""
+    """Return what a container with `REPORT` saw: `given`, `books`, `limits` and `files`, each sorted."""
     rows = [line.split(" ", 1) for line in node.log(namespace, pod).splitlines()]
     return {row[0]: sorted(re.split(r"[ ,]+", row[1])) if row[1:] and row[1] else [] for row in rows}

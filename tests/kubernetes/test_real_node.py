@@ -311,7 +311,8 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
     elsewhere = shared.namespace()
     with RealNode(shared.plane, programs, name="aside", gpus=4) as aside:
         try:
-            shared.api.patch(f"/api/v1/nodes/{aside.name}", {"metadata": {"labels": {SHARING: "true"}}})
+            labels = {SHARING: "true", "nvidia.com/gpu.memory": "81920"}
+            shared.api.patch(f"/api/v1/nodes/{aside.name}", {"metadata": {"labels": labels}})
             for at in range(3):
                 vision.pod(f"half-{at}", 0, annotations={"weir.dev/gpu-fraction": "0.5"})
                 speech.pod(f"whole-{at}", 4)
@@ -334,6 +335,7 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
                 )
                 saw = tracked(aside, vision.namespace, f"half-{at}")
                 assert saw["given"] == saw["books"] == [index], "the webhook names the device"
+                assert saw["limits"] == [str(40 << 30)] * 2, "and the bytes that the share may use of it"
             assert not any(aside.devices().values()), "whole devices beside shares"
             no_device_twice(node.devices())
         finally:
