@@ -348,3 +348,27 @@ def said(command: subprocess.Popen[str]) -> str:
     output, errors = command.communicate(timeout=LIMIT_S)
     assert command.returncode == 0, errors
     return output
+
+
+def test_the_page_offers_the_sign_in_of_the_provider(pool: RemotePool) -> None:
+    ways = pool.get("/api/v1/sign-in").json()
+    assert ways == {
+        "issuer": pool.provider.issuer,
+        "client_id": "weir",
+        "scopes": "openid profile email",
+        "dashboard": START,
+    }
+    with httpx.Client(base_url=pool.local_url, trust_env=False) as opened:
+        assert opened.get("/api/v1/sign-in").json() == ways
+
+
+def test_a_stream_ends_with_the_role_of_its_reader(pool: RemotePool) -> None:
+    with pool.asks(tokens(pool, "mia")["id_token"]) as mia, mia.stream("GET", "/api/v1/stream") as answer:
+        assert answer.status_code == 200
+        lines = answer.iter_lines()
+        next(lines)
+        pool.administer("DELETE", "/api/v1/projects/default/members/@oidc:vision")
+        try:
+            assert sum(1 for _ in lines) < 1000, "it ends"
+        finally:
+            pool.administer("PUT", "/api/v1/projects/default/members/@oidc:vision", {"role": "member"})

@@ -2,12 +2,17 @@
 
 import time
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.auth import Authenticator, TokenLookup
 from weir.local.server.authorization import Person, Role
+from weir.local.server.dashboard.sessions import DashboardSessions
+from weir.local.server.oidc.routes import SIGN_INS_AT_ONCE, SignInLimiter, network_of
 from weir.local.server.oidc.settings import OidcSettings
 from weir.local.server.oidc.sign_in import (
     RENEW_S,
@@ -220,3 +225,46 @@ async def test_the_same_name_is_an_account_but_never_root_or_the_pool(
 async def test_a_person_without_a_name_is_refused(provider: Provider, pool: OidcSignIn) -> None:
     with pytest.raises(RequestRefused, match="names no person"):
         await pool.admit(provider.id_token("noname"))
+
+
+async def test_an_answer_goes_on_after_its_token_expired_and_no_new_one_begins(
+    provider: Provider, pool: OidcSignIn, clock: Clock
+) -> None:
+    credential = await pool.admit(provider.id_token())
+    clock.wall_ahead_s = 300 + 61
+    with pytest.raises(RequestRefused, match="expired"):
+        pool.person(credential)
+    assert pool.person(credential, is_open=True).user == "oidc:mia"
+    clock.wall_ahead_s = SESSION_S + 301
+    with pytest.raises(RequestRefused, match="expired"):
+        pool.person(credential, is_open=True)
+
+
+async def test_cookies_of_ended_sessions_make_way(
+    provider: Provider, pool: OidcSignIn, tmp_path: Path
+) -> None:
+    authenticator = Authenticator(
+        "administrator's token", cast("TokenLookup", None), accounts=PoolAccounts(), roles=roles, oidc=pool
+    )
+    sessions = DashboardSessions(tmp_path, authenticator, time.time)
+    ended, lasting = await began(pool), await began(pool)
+    cookies = [sessions.begin(each) for each in (ended, lasting)]
+    pool.end_session(ended)
+    sessions.begin("uid:7")
+    with pytest.raises(RequestRefused):
+        sessions.credential_of(*cookies[0])
+    assert sessions.credential_of(*cookies[1]) == lasting
+    again = DashboardSessions(tmp_path, authenticator, time.time)
+    assert again.credential_of(*cookies[1]) == lasting
+
+
+def test_sign_ins_are_limited_by_address_and_by_network_of_ipv6() -> None:
+    limiter = SignInLimiter()
+    for host in range(SIGN_INS_AT_ONCE):
+        limiter.take(network_of(f"2001:db8::{host + 1:x}"))
+    with pytest.raises(RequestRefused) as refused:
+        limiter.take(network_of("2001:db8::ffff"))
+    assert refused.value.status == 429
+    limiter.take(network_of("2001:db8:0:1::1"))
+    limiter.take(network_of("192.0.2.7"))
+    assert network_of("192.0.2.7") != network_of("192.0.2.8")

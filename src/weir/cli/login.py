@@ -20,7 +20,10 @@ def login(url: str | None = None, /) -> int:
     url
         Address of the pool, such as https://gpu1.example.org:8443; by default $WEIR_URL.
     """
+    from os import environ
+
     from weir.client import device_login
+    from weir.client.address import TOKEN
 
     pool = _https_url(url)
 
@@ -31,6 +34,8 @@ def login(url: str | None = None, /) -> int:
 
     device_login.log_in(pool, tell)
     print(f"You are logged in at {pool}.")
+    if environ.get(TOKEN):
+        print(f"{TOKEN} is set, and comes before the login: unset it.", file=sys.stderr)
     if url is not None:
         print(f"To use it: export WEIR_URL={pool}", file=sys.stderr)
     return 0

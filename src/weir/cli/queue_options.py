@@ -122,7 +122,7 @@ def _person_limits_of(written: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the limits of people, from USER:NAME=VALUE."""
     found: dict[str, dict[str, Any]] = {}
     for each in written:
-        user, parted, limit = each.partition(":")
+        user, parted, limit = each.rpartition(":")
         if not user or not parted:
             raise ValueError(f"--person-limit-of {each!r} names no person: write one such as mia:gpus=8")
         key, value = _person_limit("--person-limit-of", limit)

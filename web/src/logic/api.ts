@@ -47,6 +47,11 @@ export async function send<Answer>(method: string, path: string, body: unknown =
   return answer.status === 204 ? (undefined as Answer) : answer.json()
 }
 
+/** The address where a sign-in with OpenID Connect begins; empty if the pool has none. */
+export async function signInAddress(): Promise<string> {
+  return (await get<{ dashboard: string }>('/sign-in')).dashboard
+}
+
 export async function signIn(by: { token: string } | { code: string }): Promise<Person> {
   const person = await send<Person>('POST', '/dashboard/sign-in', by)
   localStorage.setItem(PROOF, person.proof ?? '')

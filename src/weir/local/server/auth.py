@@ -131,6 +131,22 @@ class Authenticator:
         roles = {} if is_admin else dict.fromkeys(row.projects, Role[row.role.upper()])
         return Person(row.user, is_admin, roles, row.id, row.label)
 
+    def open_person(self, credential: str) -> Person:
+        """Return the person of a request that is being answered, which began with a valid sign-in.
+
+        Raises:
+            RequestRefused: they signed out, or signed in too long ago.
+        """
+        if self.oidc is None:
+            return self.person_with(credential)
+        return self.oidc.person(credential, is_open=True)
+
+    def is_known(self, credential: str) -> bool:
+        """Return False for a session of an identity provider that has ended."""
+        return not credential.startswith(OIDC_PREFIX) or (
+            self.oidc is not None and self.oidc.is_known(credential)
+        )
+
     def _peer(self, uid: int) -> Person:
         """Return the person of a user id of this machine."""
         accounts = self._accounts

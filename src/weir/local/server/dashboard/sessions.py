@@ -90,7 +90,12 @@ class DashboardSessions:
     def begin(self, credential: str) -> tuple[str, str]:
         """Return the cookie and the proof of a new session for a credential."""
         now_s = self._clock()
-        live = {key: each for key, each in self._sessions.items() if each.until_s > now_s}
+        known = self._authenticator.is_known
+        live = {
+            key: each
+            for key, each in self._sessions.items()
+            if each.until_s > now_s and known(each.credential)
+        }
         while len(live) >= SESSIONS_MAX:
             del live[next(iter(live))]
         cookie, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)

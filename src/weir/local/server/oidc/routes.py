@@ -1,6 +1,7 @@
 """Routes of the sign-in with OpenID Connect: how to sign in, and a browser's way to the provider and back."""
 
 from collections import OrderedDict
+from ipaddress import ip_address, ip_network
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,8 +116,17 @@ def _opened(request: Request) -> "OidcSignIn":
         raise RequestRefused(404, "This address has no sign-in with OpenID Connect.")
     check_host(request.scope)
     limiter: SignInLimiter = request.app.state.sign_ins
-    limiter.take(source_of(request.scope).rpartition(":")[0])
+    limiter.take(network_of(source_of(request.scope).rpartition(":")[0]))
     return oidc
+
+
+def network_of(address: str) -> str:
+    """Return an address, or the network of one of IPv6: a host there has as many addresses as it wants."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    return address if found.version == 4 else str(ip_network(f"{address}/64", strict=False))
 
 
 def _forgetting(answer: Response) -> Response:

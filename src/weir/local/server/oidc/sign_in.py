@@ -174,13 +174,19 @@ class OidcSignIn:
         session.verified_s = self._steady()
         return session.identity
 
-    def person(self, credential: str) -> Person:
+    def is_known(self, credential: str) -> bool:
+        """Return True for a session of a browser that goes on."""
+        return credential in self._sessions
+
+    def person(self, credential: str, *, is_open: bool = False) -> Person:
         """Return the person of a credential, with their present roles.
+
+        `is_open`: a stream that began with this sign-in may go on while its token expires.
 
         Raises:
             RequestRefused: the sign-in has ended, or the person has no role here.
         """
-        identity = self._identity(credential)
+        identity = self._identity(credential, SESSION_S if is_open else LEEWAY_S)
         user = self._user(identity)
         groups = frozenset(PREFIX + each for each in identity.groups)
         is_admin = self.settings.admin_group is not None and self.settings.admin_group in identity.groups
@@ -201,12 +207,12 @@ class OidcSignIn:
             return PREFIX + identity.name
         return account.name
 
-    def _identity(self, credential: str) -> OidcIdentity:
+    def _identity(self, credential: str, leeway_s: float = LEEWAY_S) -> OidcIdentity:
         session = self._sessions.get(credential)
         if session is not None and session.until_s > self._steady():
             return session.identity
         token = self._tokens.get(credential)
-        if token is None or self._clock() >= token.identity.expires_s + LEEWAY_S:
+        if token is None or self._clock() >= token.identity.expires_s + leeway_s:
             raise RequestRefused(
                 401, f"Your sign-in has expired: {AGAIN}, or sign in to the dashboard again."
             )
