@@ -14,7 +14,8 @@ from weir.local.node.orders import GpuMemoryOrder
 from weir.local.node_client import NodeClient
 from weir.local.running_pods import LocalWorkload, RunningPod
 
-EVERY_S = 10.0
+EVERY_S = 30.0
+"""Interval of looks. Each costs a process that opens the driver, for each pod that shares a GPU."""
 AFTER_START_S = 1.0
 """Time after a start at which its limits are read for the first time."""
 _NOT_RUNNING = "it doesn't run"
