@@ -1,5 +1,6 @@
 """The objects of an installation, and the command that prints them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,9 +8,11 @@ import yaml
 
 from weir.cli.main import main
 from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.monitoring import rules
 from weir.kubernetes.install.network import source
 from weir.kubernetes.translate.device_list import read_devices
 
+ROOT = Path(__file__).resolve().parents[3]
 DIGEST = "registry.example:5000/team/weir:1@sha256:" + "0a" * 32
 OPTIONS = ("weir-daemonsets", "weir-node-names", "weir-scheduler-names")
 
@@ -218,3 +221,11 @@ def test_rules_of_shared_gpus_are_arguments_of_the_container(capsys: pytest.Capt
     assert " ".join(words) in " ".join(pod["containers"][0]["args"])
     assert main(["kube", "manifests", "--overcommit-grace", "soon"]) == 2
     assert "--overcommit-grace" in capsys.readouterr().err
+
+
+def test_each_alert_names_a_runbook_that_exists() -> None:
+    (group,) = rules()["groups"]
+    for rule in group["rules"]:
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        headings = [line.removeprefix("## ").lower() for line in (ROOT / page).read_text().splitlines()]
+        assert anchor in headings, rule["alert"]

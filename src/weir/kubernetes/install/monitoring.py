@@ -16,6 +16,7 @@ METRICS_ROLE = f"{NAME}-metrics"
 _OPERATOR = "monitoring.coreos.com/v1"
 _RBAC = "rbac.authorization.k8s.io"
 _EVERY = "30s"
+_RUNBOOKS = "docs/how-to/kubernetes/runbooks.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,5 +145,6 @@ def _rule(alert: Alert) -> dict[str, Any]:
     if alert.minutes:
         found["for"] = f"{alert.minutes}m"
     found["labels"] = {"severity": alert.severity}
-    found["annotations"] = {"summary": alert.summary, "description": alert.advice}
+    runbook = f"{_RUNBOOKS}#{alert.name.lower()}"
+    found["annotations"] = {"summary": alert.summary, "description": alert.advice, "runbook": runbook}
     return found
