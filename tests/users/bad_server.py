@@ -94,8 +94,19 @@ def main(seed: int, orders: int, victim: int, own: str) -> None:
         answer = exchange(chance.choice(places), message, fds)
         if not answer[1]:
             accepted.append([message.decode(errors="replace"), answer])
+    limits = []
+    for name in ("1/1-0-0", "2/9-9-9"):
+        for devices in ([], [0], [4096]):
+            places[0].send(json.dumps(["GpuMemoryOrder", name, devices, 1 << 40]).encode())
+            limits.append(json.loads(places[0].recv(1 << 14)))
     print(
-        json.dumps({"accepted": accepted, "alive": exchange(places[1], b'["KillOrder", "1/1-0-0"]', [])}),
+        json.dumps(
+            {
+                "limits": limits,
+                "accepted": accepted,
+                "alive": exchange(places[1], b'["KillOrder", "1/1-0-0"]', []),
+            }
+        ),
         flush=True,
     )
 

@@ -79,5 +79,7 @@ def test_random_orders_run_nothing_that_they_should_not(places: Path, unix_users
     harmless = [json.loads(message)[0] for message, _ in found["accepted"]]
     assert set(harmless) <= {"KillOrder", "RemoveOrder"}, found["accepted"]  # of starts that don't exist
     assert found["alive"] == ["1/1-0-0", "", False, 0, False]
+    assert len(found["limits"]) == 6
+    assert all(refused and is_limit for _, refused, _, _, is_limit in found["limits"]), found["limits"]
     assert not list((places / f"bad-{seed}" / "jobs").iterdir())
     assert not list((places / f"bad-{seed}" / "checkpoints").iterdir())

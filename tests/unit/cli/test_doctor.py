@@ -77,6 +77,14 @@ CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
         "ok",
         "v1",
     ),
+    (lambda: checks.gpu_memory(GPUS, GROUPS), "ok", "cooperative: limits of the driver need driver 615, or"),
+    (lambda: checks.gpu_memory(replace(GPUS, driver="615.43.02"), GROUPS), "ok", "can limit shares"),
+    (
+        lambda: checks.gpu_memory(replace(GPUS, driver="?"), replace(GROUPS, kind="v1")),
+        "ok",
+        "615 and cgroup v2",
+    ),
+    (lambda: checks.gpu_memory(GpuFacts(), GROUPS), "ok", "no GPU"),
     (lambda: checks.service_manager(HostFacts()), "warning", "weir node"),
     (lambda: checks.service_manager(replace(HOST, systemd=219)), "failure", "240"),
     (lambda: checks.service_manager(replace(HOST, systemd=252)), "ok", "252"),
@@ -125,7 +133,7 @@ CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
 def test_machine_as_it_should_be_has_no_complaint() -> None:
     found = checks.findings(GOOD)
     assert {each.severity for each in found} == {"ok"}
-    assert len({each.check for each in found}) == len(found) == 17
+    assert len({each.check for each in found}) == len(found) == 18
 
 
 @pytest.mark.parametrize(("check", "severity", "said"), CASES)
@@ -158,7 +166,7 @@ def test_exit_code_is_1_if_a_check_fails(
         assert [each["severity"] for each in found].count("failure") == code
         assert set(found[0]) == {"check", "severity", "text"}
     else:
-        assert f"17 checks: {code} failed" in said
+        assert f"18 checks: {code} failed" in said
 
 
 @pytest.mark.parametrize("as_user", [None, 65534])
@@ -183,7 +191,7 @@ def test_this_machine_is_checked_by_root_and_by_others(tmp_path: Path, as_user: 
         timeout=120,
     )
     found = json.loads(done.stdout)
-    assert len(found) == 17
+    assert len(found) == 18
     assert {each["severity"] for each in found} <= {"ok", "warning", "failure"}
     assert not list(tmp_path.iterdir()), "it changes nothing"
 

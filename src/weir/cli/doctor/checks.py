@@ -18,6 +18,8 @@ from weir.cli.formatting import counted, size
 EVERYONE = 0o666
 DEVICE_RULE_KERNEL = (4, 15)
 SYSTEMD_MIN = 240
+LIMITS_DRIVER = 615
+"""Version of NVIDIA's driver that first limits memory for control groups."""
 FREE_FAIL, FREE_WARN = 1 << 30, 20 << 30
 FREE_FILES_WARN = 100_000
 FILES_MIN = 4096
@@ -122,6 +124,23 @@ def device_rules(facts: GroupFacts) -> Finding:
         "by mounts of each job, which `weir exec` doesn't enter. Control groups can hold GPUs apart with the "
         "device controller of cgroup v1, or with cgroup v2 and Linux 4.15 or later.",
     )
+
+
+def gpu_memory(gpus: GpuFacts, groups: GroupFacts) -> Finding:
+    """Check that the driver can limit jobs that share a GPU to their parts of its memory."""
+    name = "GPU memory"
+    if not gpus.gpus:
+        return Finding(name, "ok", "there is no GPU to share.")
+    version = gpus.driver.partition(".")[0]
+    lacks = [f"driver {LIMITS_DRIVER}"] if not version.isdigit() or int(version) < LIMITS_DRIVER else []
+    lacks += ["cgroup v2"] if groups.kind != "v2" else []
+    if lacks:
+        return Finding(
+            name,
+            "ok",
+            f"shares of a GPU are cooperative: limits of the driver need {' and '.join(lacks)}, or later.",
+        )
+    return Finding(name, "ok", "the driver can limit shares: `weir describe` says whether it does.")
 
 
 def service_manager(facts: HostFacts) -> Finding:
@@ -315,6 +334,7 @@ def findings(facts: MachineFacts) -> list[Finding]:
         lambda: persistence(facts.gpus),
         lambda: control_groups(facts.groups),
         lambda: device_rules(facts.groups),
+        lambda: gpu_memory(facts.gpus, facts.groups),
         lambda: service_manager(facts.host),
         lambda: clock(facts.host, facts.home),
         lambda: limits(facts.host),
