@@ -34,13 +34,16 @@ def test_container_runs_the_command_and_its_exit_code_counts(
     assert "of the image: yes" in log
     assert "kept" in log
     assert row["image"] == image
+    assert "fetches its image" in str(row["events"])
 
 
 def test_command_line_submits_a_container_without_the_variables_of_its_shell(
     pool: SharedPool, unix_users: People, image: str
 ) -> None:
-    words = ("submit", "-p", "default", "--name", "by-cli", "--gpus", "0.5", "--wait", "--image", image)
-    done = pool.weir(unix_users[0], *words, "--", "sh", "-c", "echo PATH is $PATH; exit 5")
+    words = ("submit", "-p", "default", "--name", "by-cli", "--gpus", "0.5", "--retries", "0")
+    done = pool.weir(
+        unix_users[0], *words, "--wait", "--image", image, "--", "sh", "-c", "echo PATH is $PATH; exit 5"
+    )
     assert done.returncode == 5, done.stderr
     assert "PATH is /bin\n" in pool.log("by-cli")
     assert image in pool.weir(unix_users[0], "describe", "by-cli").stdout
@@ -77,7 +80,7 @@ def test_exec_enters_the_container(pool: SharedPool, unix_users: People, image: 
 
 
 SAVE = """
-trap 'echo state > $WEIR_CHECKPOINT_DIR/saved-$RANK; echo noticed; exit 0' TERM
+trap 'echo state > $WEIR_CHECKPOINT_DIR/saved-$RANK; [ -e $WEIR_POD_DIRECTORY/stop.json ] && echo noticed; exit 0' TERM
 if [ -e $WEIR_CHECKPOINT_DIR/saved-$RANK ]; then echo resumed from $(cat $WEIR_CHECKPOINT_DIR/saved-$RANK); exit 0; fi
 echo rank $RANK of $WORLD_SIZE meets at $MASTER_ADDR:$MASTER_PORT
 while :; do sleep 0.1; done
@@ -184,7 +187,7 @@ def test_container_runs_on_after_a_kill_of_server_and_node(
     pool: SharedPool, unix_users: People, image: str
 ) -> None:
     user = unix_users[3]
-    words = "echo begun; while [ ! -e $WEIR_CHECKPOINT_DIR/go ]; do sleep 0.1; done; echo over"
+    words = "echo begun; while [ ! -e $WEIR_CHECKPOINT_DIR/go ]; do sleep 0.1; done; stat -c 'over %i' $WEIR_NOTES"
     pool.submit(user, "survivor", "sh", "-c", words, image=image, gpus=0)
     pool.says("survivor", "begun")
     pool.kill(node=True, server=True)
@@ -193,7 +196,7 @@ def test_container_runs_on_after_a_kill_of_server_and_node(
     go.touch()
     pool.wait("survivor", "succeeded")
     assert len(pool.logs("survivor")) == 1
-    assert "over" in pool.log("survivor")
+    assert f"over {(pool.home / 'notes.sock').stat().st_ino}" in pool.log("survivor")  # the new server's
 
 
 def test_container_ends_with_its_supervisor_and_starts_once_more(

@@ -8,7 +8,7 @@ from weir.local.fd_watcher import FdWatcher
 from weir.local.job_files import UnreadableFile
 from weir.local.job_messages import read_messages
 from weir.local.pod_files import own_directory
-from weir.local.pod_records import SAVED, JobMessage, TimeBounds
+from weir.local.pod_records import FETCHES, SAVED, JobMessage, TimeBounds
 from weir.local.running_pods import RunningPod
 from weir.state.events import PodKey
 
@@ -65,7 +65,9 @@ class JobMessageReader:
         if saved:
             self._saved(run, max(saved))
         for note in read.notes:
-            self._noted(run.place.pod, run.uid, note)
+            if note.kind != FETCHES or not run.fetches:  # it happens once in a start, whatever a job writes
+                run.fetches = run.fetches or note.kind == FETCHES
+                self._noted(run.place.pod, run.uid, note)
 
     def _refuse(self, run: RunningPod, why: UnreadableFile) -> None:
         if not run.complained:

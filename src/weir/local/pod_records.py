@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from weir.local.job_files import UnreadableFile
 
 Found = TypeVar("Found")
-SAVED, REPORTED = "checkpointed", "report"
+SAVED, REPORTED, FETCHES = "checkpointed", "report", "fetches_image"
 UMASK = 0o022
 """Default umask of jobs."""
 NUMBER_MOST = 10**15
@@ -221,7 +221,7 @@ def _running(record: dict[str, Any]) -> RunningRecord:
 
 def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
     kind, step, values = record.get("kind"), record.get("step"), record.get("values")
-    if kind not in (SAVED, REPORTED):
+    if kind not in (SAVED, REPORTED, FETCHES):
         raise _InvalidRecord("has an unknown kind")
     numbers: dict[str, float] = {}
     for name, value in list(values.items())[:VALUES_MOST] if isinstance(values, dict) else ():

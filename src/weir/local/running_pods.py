@@ -32,6 +32,7 @@ class RunningPod:
     noted_at_s: float = -1.0  # when that was, on the monotonic clock
     notes_due: bool = False  # they are read again in a moment
     complained: bool = False  # unreadable messages were reported
+    fetches: bool = False  # it was reported that it fetches its image
 
 
 @dataclass(slots=True, eq=False)

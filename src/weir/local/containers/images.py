@@ -5,10 +5,15 @@ program.
 """
 
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+
+from weir.local.containers import announcement
+from weir.local.pod_records import FETCHES
 
 STORE = ".local/share/weir/containers"
 """Directory of the store below the user's home."""
@@ -22,33 +27,69 @@ class ImageNotAvailable(Exception):
 
 
 def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
-    """Return the name by which the runtime finds an image; get the image first if it is to be.
+    """Return the name by which the runtime finds an image; fetch the image first if it is to be.
 
     Raises:
-        ImageNotAvailable: it can't be got.
+        ImageNotAvailable: it can't be fetched.
         OSError: the store can't be used.
     """
-    archive = image.startswith(ARCHIVES)
+    archive = _state_of(image)
     lock = os.open(f"{store}/pull.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # pods of a gang need the same image: one of them gets it
-        if pull != "always" and not archive and _is_there(podman, image):
-            return image
+        fcntl.flock(lock, fcntl.LOCK_EX)  # pods of a gang need the same image: one of them fetches it
+        here = _name_of(store, archive) if archive else image
+        if pull != "always" and here and _is_there(podman, here):
+            return here
         if pull == "never" and not archive:
             raise ImageNotAvailable(f"the image {image} isn't here, and --pull never fetches none")
-        print(f"weir: fetching the image {image}", file=sys.stderr, flush=True)
-        done = subprocess.run(  # noqa: S603 - the name was checked, and stands behind --
-            [*podman, "pull", "--quiet", "--", image],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            check=False,
-        )
-        made = done.stdout.decode(errors="replace").split()
-        if done.returncode or not made:
-            raise ImageNotAvailable(f"the image {image} can't be fetched; the job's output says why")
-        return made[-1][:_ID_MOST] if archive else image
+        made = _fetched(podman, image)
+        if archive:
+            _keep_name(store, archive, made)
+        return made if archive else image
     finally:
         os.close(lock)
+
+
+def _fetched(podman: Sequence[str], image: str) -> str:
+    """Fetch an image; return its id."""
+    print(f"weir: fetching the image {image}", file=sys.stderr, flush=True)
+    announcement.announce(FETCHES)
+    done = subprocess.run(  # noqa: S603 - the name was checked, and stands behind --
+        [*podman, "pull", "--quiet", "--", image],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    made = done.stdout.decode(errors="replace").split()
+    if done.returncode or not made:
+        raise ImageNotAvailable(f"the image {image} can't be fetched; the job's output says why")
+    return made[-1][:_ID_MOST]
+
+
+def _state_of(image: str) -> str:
+    """Return which file an image is, and which state of it, as a file name; empty for one of a registry."""
+    if not image.startswith(ARCHIVES):
+        return ""
+    try:
+        found = os.stat(image.partition(":")[2])
+    except OSError as failure:
+        raise ImageNotAvailable(f"the image {image} can't be read: {failure.strerror}") from None
+    state = (image, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return hashlib.sha256(repr(state).encode()).hexdigest()
+
+
+def _name_of(store: str, archive: str) -> str:
+    """Return the id of an image that was fetched from this state of a file; empty if none was."""
+    with suppress(OSError), open(f"{store}/archives/{archive}", encoding="ascii", errors="replace") as file:
+        text = file.read(_ID_MOST)
+        return text if text.isalnum() else ""
+    return ""
+
+
+def _keep_name(store: str, archive: str, made: str) -> None:
+    os.makedirs(f"{store}/archives", 0o700, exist_ok=True)
+    with open(f"{store}/archives/{archive}", "w", encoding="ascii") as file:
+        file.write(made)
 
 
 def _is_there(podman: Sequence[str], image: str) -> bool:

@@ -128,6 +128,7 @@ def _options(container: ContainerStart, place: str) -> list[str]:
         *("--cgroups", "disabled", "--network", "host", "--ipc", "host", "--uts", "host", "--user", "0:0"),
         *("--cap-drop", "all", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
         *("--group-add", "keep-groups", "--http-proxy=false", "--sdnotify", "ignore", "--entrypoint", ""),
+        "--no-healthcheck",
         *(("--init", "--init-path", init) if init else ()),
         *(("--workdir", directory) if directory else ()),
         *(word for each in shared for word in ("--mount", f"type=bind,src={_plain(each)},dst={each}")),

@@ -20,7 +20,7 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested
 from weir.local import persistent_clock
 from weir.local.gpu_memory_limits import GpuMemoryLimits
-from weir.local.pod_records import JobMessage
+from weir.local.pod_records import FETCHES, JobMessage
 from weir.local.server import submissions
 from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.authorization import Action, Person, require
@@ -35,6 +35,7 @@ from weir.local.server.memberships import Memberships
 from weir.local.server.metric_series import REPORTED
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.pending_limits import PendingLimits
+from weir.local.server.pod_events import pod_event
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_state import PoolState
 from weir.local.server.priority_changes import change_priority, check_new_priority
@@ -51,7 +52,6 @@ from weir.local.server.workload_lookup import find_workload, live_name, unknown_
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import as_clause
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.control_thread import ControlThread, ControlUnavailable
@@ -64,6 +64,7 @@ from weir.store import HistoryEvent, MembershipRecord, NameTaken, Store
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
 _LOG = get_logger(__name__)
+FETCHING_S_MOST = 60.0
 NAMES_TRIED_MOST = 5
 ASK_S_MOST = 10.0
 DEFAULT_PROJECT = "default"
@@ -367,6 +368,12 @@ class PoolService(PoolState):
 
     def noted(self, pod: PodKey, uid: int, message: JobMessage) -> None:
         """Store the progress that a job reported. Called from the watcher's thread."""
+        if message.kind == FETCHES:
+            if self.clock() - message.at_s < FETCHING_S_MOST:  # else it was told before the server restarted
+                event = pod_event(self.view, pod, uid, "image", "it fetches its image.", message.at_s)
+                self.user_events.append(event)
+                self.control_thread.wake()
+            return
         step, values = message.step, message.values
         self.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
         progress = self.reported.get(pod.workload)
@@ -376,14 +383,9 @@ class PoolService(PoolState):
 
     def refused(self, pod: PodKey, uid: int, sentence: str) -> None:
         """Something of a pod can't be read, and is passed over. From any thread."""
-        line = self.view.workloads.get(pod.workload)
-        group = str(pod.group) if line is None else line.spec.groups[pod.group].name
-        problem = f"Pod {pod.workload}/{group}/{pod.index}: {as_clause(sentence)}"
-        _LOG.warning("unreadable", workload=pod.workload, why=problem)
-        project, name = (None, None) if line is None else (line.spec.project, pod.workload)
-        self.user_events.append(
-            HistoryEvent(self.clock(), "unreadable", problem, uid=uid, workload=name, project=project)
-        )
+        event = pod_event(self.view, pod, uid, "unreadable", sentence, self.clock())
+        _LOG.warning("unreadable", workload=pod.workload, why=event.sentence)
+        self.user_events.append(event)
         self.control_thread.wake()
 
     def _on_stored_events(self, recollected: Sequence[HistoryEvent]) -> None:

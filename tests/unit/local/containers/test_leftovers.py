@@ -62,3 +62,19 @@ def test_directories_nested_deeper_than_any_limit_end_the_deletion(own: Path) ->
     for _ in range(2):
         _remove(own)
     assert (own / "container").exists()
+
+
+def test_problem_comes_back_and_nothing_else_is_read(own: Path) -> None:
+    leftovers.write_problem(str(own), "It can't be fetched.")
+    directory = os.open(own, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert leftovers.problem(directory) == "It can't be fetched."
+        for make in (os.mkfifo, os.mkdir, lambda path: path.symlink_to("/etc/passwd")):
+            _remove(own)
+            (own / "container").mkdir()
+            make(own / "container" / "problem")
+            assert leftovers.problem(directory) == ""
+        _remove(own)
+        assert leftovers.problem(directory) == ""
+    finally:
+        os.close(directory)
