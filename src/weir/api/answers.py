@@ -8,6 +8,7 @@ from typing import Literal
 
 from weir.api.access import MemberPage, MemberRow, Role, ScopeRole, TokenMade, TokenPage, TokenRow
 from weir.api.pod_entry import EnteredProcess
+from weir.api.project_rules import PersonLimitsRow, WorkloadDefaultsRow
 from weir.api.workload_list import (
     Answer,
     EvictionRow,
@@ -64,6 +65,7 @@ __all__ = [
     "UsageReport",
     "UsageRow",
     "WhyAnswer",
+    "WorkloadDefaultsRow",
     "WorkloadDetail",
     "WorkloadPage",
     "WorkloadRow",
@@ -159,16 +161,6 @@ class WhyAnswer(Answer):
     suggestions: list[Suggestion] = []
 
 
-class PersonLimitsRow(Answer):
-    """Limits of a person in a project; None: not stated, 0: no such limit."""
-
-    gpus: float | None = None
-    running: int | None = None
-    sessions: int | None = None
-    pending: int | None = None
-    max_runtime: float | None = None  # seconds
-
-
 class QueueRow(Answer):
     """A department or project. Amounts by resource: devices as floats, cpu in cores, memory in bytes."""
 
@@ -184,6 +176,7 @@ class QueueRow(Answer):
     max_priority_of: dict[str, int] = {}  # by user, in place of `max_priority`
     person_limits: PersonLimitsRow = PersonLimitsRow()  # of each person
     person_limits_of: dict[str, PersonLimitsRow] = {}  # by user, before the others
+    defaults: WorkloadDefaultsRow = WorkloadDefaultsRow()
     times: dict[str, float] = {}  # time rules of a project, by their words, in seconds; 0 is none
     allocated: dict[str, float] = {}
     share: dict[str, float] = {}

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 PERSON_LIMITS = ("gpus", "running", "sessions", "pending", "max_runtime")
+DEFAULTS = ("type", "priority", "preemptible", "gpus", "max_runtime", "grace")
 Amounts = Annotated[Sequence[str], Parameter(negative=())]
 
 
@@ -49,6 +50,9 @@ class LimitOptions:
     """End build sessions after this time; 0 for no limit."""
     grace: str | None = None
     """Time that workloads have to stop after notice; 0 for no notice."""
+    default: Amounts = ()
+    """Default for what a submission leaves open, such as priority=low: type, priority, preemptible, gpus (of
+    each pod), max-runtime or grace; none for that of the pool. Repeat it for more defaults."""
     namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = ()
     """On a cluster: a namespace of the project. Repeat it for more namespaces."""
 
@@ -87,6 +91,7 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
         "max_priority_of": _priorities(options.max_priority_of),
         "person_limits": dict(_person_limit("--person-limit", each) for each in options.person_limit),
         "person_limits_of": _person_limits_of(options.person_limit_of),
+        "defaults": dict(_default(each) for each in options.default),
         "times": {word: value for word, value in times.items() if value is not None},
         "max_priority": options.max_priority,
         "namespaces": list(options.namespace),
@@ -115,6 +120,22 @@ def _person_limit(option: str, written: str) -> tuple[str, Any]:
     if key not in PERSON_LIMITS or not value:
         known = ", ".join(PERSON_LIMITS).replace("_", "-")
         raise ValueError(f"{option} {written!r} is no limit of a person: write {known}, such as gpus=4")
+    return key, int(value) if value.isdecimal() else value
+
+
+def _default(written: str) -> tuple[str, Any]:
+    """Return a default of a project as a field of scenario files, from NAME=VALUE."""
+    name, _, value = written.partition("=")
+    key = name.replace("-", "_")
+    if key not in DEFAULTS or not value:
+        known = ", ".join(DEFAULTS).replace("_", "-")
+        raise ValueError(f"--default {written!r} is no default: write {known}, such as priority=low")
+    if value == "none":
+        return key, None
+    if key == "preemptible":
+        if value not in ("true", "false"):
+            raise ValueError(f"--default {written!r} is neither preemptible=true nor preemptible=false")
+        return key, value == "true"
     return key, int(value) if value.isdecimal() else value
 
 

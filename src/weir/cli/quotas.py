@@ -30,6 +30,7 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
         after["person_limits_of"] = {
             user: limits.model_dump(exclude_none=True) for user, limits in row.person_limits_of.items()
         }
+        after["defaults"] = row.defaults.model_dump(exclude_none=True)
     if row.parent is not None:
         after["department" if row.kind == "project" else "parent"] = row.parent
     of_people = words.get("person_limits_of", {})

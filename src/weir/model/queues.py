@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from weir.model.workloads import WorkloadType
+
 
 @dataclass(frozen=True, slots=True)
 class QueueTimeLimits:
@@ -44,6 +46,21 @@ class PersonLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadDefaults:
+    """Defaults of a project for what a submission leaves open; None: those of the pool.
+
+    `gpus_milli` is of each pod, for submissions that say nothing of GPUs in any group.
+    """
+
+    type: WorkloadType | None = None
+    priority: int | None = None
+    preemptible: bool | None = None
+    gpus_milli: int | None = None
+    max_runtime_s: float | None = None
+    grace_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A department or a project.
 
@@ -64,6 +81,7 @@ class Queue:
     max_priority_of: Mapping[str, int] = field(default_factory=dict)  # by user, in place of `max_priority`
     person_limits: PersonLimits = PersonLimits()  # of each person
     person_limits_of: Mapping[str, PersonLimits] = field(default_factory=dict)  # by user, before the others
+    defaults: WorkloadDefaults = WorkloadDefaults()
     follows: bool = False  # a department that states no gpu quota: it is the sum of those below
 
     def limits_of(self, user: str) -> PersonLimits:

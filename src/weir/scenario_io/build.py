@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from weir.model.nodes import Node, Outage, Taint, Toleration
-from weir.model.queues import PersonLimits, Queue, QueueTimeLimits
+from weir.model.queues import PersonLimits, Queue, QueueTimeLimits, WorkloadDefaults
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
 from weir.model.scenario import Expect, PodExpected, WorkloadExpected, WorkloadPast
 from weir.model.workloads import (
@@ -34,6 +34,7 @@ from weir.scenario_io.specs import (
     ProjectEntry,
     QueueEntry,
     TimesEntry,
+    WorkloadDefaultsEntry,
     WorkloadEntry,
 )
 
@@ -149,6 +150,18 @@ def _queue(written: QueueEntry, at: int, parent: str | None, gpus: Mapping[str, 
         person_limits_of={user: _person_limits(each) for user, each in written.person_limits_of.items()}
         if isinstance(written, ProjectEntry)
         else {},
+        defaults=_defaults(written.defaults) if isinstance(written, ProjectEntry) else WorkloadDefaults(),
+    )
+
+
+def _defaults(written: WorkloadDefaultsEntry) -> WorkloadDefaults:
+    return WorkloadDefaults(
+        None if written.type is None else WorkloadType(written.type),
+        written.priority,
+        written.preemptible,
+        written.gpus,
+        written.max_runtime,
+        written.grace,
     )
 
 

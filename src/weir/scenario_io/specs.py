@@ -139,6 +139,17 @@ class PersonLimitsEntry(Entry):
     max_runtime: Term | None = None
 
 
+class WorkloadDefaultsEntry(Entry):
+    """Defaults of a project for what a submission leaves open."""
+
+    type: Literal["train", "build", "inference"] | None = None
+    priority: HighestPriority | None = None
+    preemptible: bool | None = None
+    gpus: GpusMilli | None = None
+    max_runtime: Span | None = None
+    grace: Span | None = None
+
+
 class ProjectEntry(QueueEntry):
     """A project; without a department it is at the root."""
 
@@ -148,6 +159,7 @@ class ProjectEntry(QueueEntry):
     max_priority_of: dict[Name, HighestPriority] = {}
     person_limits: PersonLimitsEntry = PersonLimitsEntry()
     person_limits_of: dict[Name, PersonLimitsEntry] = {}
+    defaults: WorkloadDefaultsEntry = WorkloadDefaultsEntry()
 
 
 class TolerationEntry(Entry):

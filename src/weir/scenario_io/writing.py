@@ -13,7 +13,7 @@ import yaml
 
 from weir.model.nodes import Node, Outage, Toleration
 from weir.model.policy import DEFAULT_PRESET, Policy
-from weir.model.queues import PersonLimits, Queue, QueueTimeLimits
+from weir.model.queues import PersonLimits, Queue, QueueTimeLimits, WorkloadDefaults
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
 from weir.model.resources import written as amount_text
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected, WorkloadPast
@@ -212,7 +212,26 @@ def _queue(queue: Queue) -> dict[str, Any]:
                 user: _person_limits(each) or {} for user, each in queue.person_limits_of.items()
             }
             or None,
+            "defaults": _defaults(queue.defaults),
         }
+    )
+
+
+def _defaults(defaults: WorkloadDefaults) -> dict[str, Any] | None:
+    """Return the stated defaults of a project."""
+    gpus = defaults.gpus_milli
+    return (
+        _stated(
+            {
+                "type": None if defaults.type is None else defaults.type.value,
+                "priority": defaults.priority,
+                "preemptible": defaults.preemptible,
+                "gpus": None if gpus is None else float(amount_text(GPU, gpus)),
+                "max_runtime": _time_or_none(defaults.max_runtime_s),
+                "grace": _time_or_none(defaults.grace_s),
+            }
+        )
+        or None
     )
 
 

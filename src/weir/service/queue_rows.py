@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow
+from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow, WorkloadDefaultsRow
 from weir.engine.never_runs import Excess
 from weir.engine.quota_overlay import QuotaOverlay, usage_of
 from weir.model.nodes import DRAINED, Outage
 from weir.model.policy import Policy
-from weir.model.queues import PersonLimits, Queue
+from weir.model.queues import PersonLimits, Queue, WorkloadDefaults
 from weir.model.resources import GPU, UNLIMITED, plain_amount
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.quota_warnings import quota_warnings
@@ -81,6 +81,7 @@ def queue_rows(
             max_priority_of=dict(queue.max_priority_of),
             person_limits=_limits(queue.person_limits),
             person_limits_of={user: _limits(each) for user, each in queue.person_limits_of.items()},
+            defaults=_defaults(queue.defaults),
             times=_times(queue),
             allocated=_amounts(names, _with(ledger.allocated[at], stopping.get(at))),
             share=_amounts(names, share[at]),
@@ -128,6 +129,7 @@ def bare_queue_row(queue: Queue) -> QueueRow:
         max_priority_of=dict(queue.max_priority_of),
         person_limits=_limits(queue.person_limits),
         person_limits_of={user: _limits(each) for user, each in queue.person_limits_of.items()},
+        defaults=_defaults(queue.defaults),
         times=_times(queue),
     )
 
@@ -140,6 +142,18 @@ def _limits(limits: PersonLimits) -> PersonLimitsRow:
         sessions=limits.sessions,
         pending=limits.pending,
         max_runtime=limits.max_runtime_s,
+    )
+
+
+def _defaults(defaults: WorkloadDefaults) -> WorkloadDefaultsRow:
+    gpus = defaults.gpus_milli
+    return WorkloadDefaultsRow(
+        type=None if defaults.type is None else defaults.type.value,
+        priority=defaults.priority,
+        preemptible=defaults.preemptible,
+        gpus=None if gpus is None else gpus / WHOLE_MILLI,
+        max_runtime=defaults.max_runtime_s,
+        grace=defaults.grace_s,
     )
 
 

@@ -39,7 +39,7 @@ from weir.scenario_io.specs import (
 
 Schema = dict[str, Any]
 
-_OF_POOLS = ("maxPriorityOf", "personLimits", "personLimitsOf")
+_OF_POOLS = ("maxPriorityOf", "personLimits", "personLimitsOf", "defaults")
 """Fields of scenario files that clusters can't have: pods don't say who submitted them."""
 _ENTRIES_MOST = {"quota": 64, "limit": 64, "weight": 64, "levels": 16, "namespaces": 1024}
 """What is charged for where a rule goes over all of them."""

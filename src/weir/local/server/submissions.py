@@ -19,6 +19,7 @@ from weir.local.server.person_limits import check_run_time, limited_workload
 from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults
+from weir.local.server.submission_defaults import with_project_defaults
 from weir.local.server.time_limits import check_time_limits
 from weir.local.server.unix_accounts import UnixAccount
 from weir.local.server.worker_threads import Workers
@@ -81,6 +82,7 @@ def check_submission(
         suggestion = suggest(submission.project, inventory.projects, fields)
         fields.at(("project",), f"project: {submission.project} is a department; {suggestion}")
     else:
+        submission = with_project_defaults(submission, queue, rules, person)
         check_time_limits(submission, queue, rules, fields)
         check_run_time(submission, queue, person.user, fields)
     _check_words(submission, fields)

@@ -1,0 +1,24 @@
+"""Rules of a project for the work of its people: limits of each person, and defaults of submissions."""
+
+from weir.api.workload_list import Answer, Type
+
+
+class PersonLimitsRow(Answer):
+    """Limits of a person in a project; None: not stated, 0: no such limit."""
+
+    gpus: float | None = None
+    running: int | None = None
+    sessions: int | None = None
+    pending: int | None = None
+    max_runtime: float | None = None  # seconds
+
+
+class WorkloadDefaultsRow(Answer):
+    """Defaults of a project for what a submission leaves open; None: those of the pool."""
+
+    type: Type | None = None
+    priority: int | None = None
+    preemptible: bool | None = None
+    gpus: float | None = None
+    max_runtime: float | None = None  # seconds
+    grace: float | None = None  # seconds
