@@ -372,3 +372,25 @@ def test_a_stream_ends_with_the_role_of_its_reader(pool: RemotePool) -> None:
             assert sum(1 for _ in lines) < 1000, "it ends"
         finally:
             pool.administer("PUT", "/api/v1/projects/default/members/@oidc:vision", {"role": "member"})
+
+
+def test_a_request_in_the_same_packet_as_the_end_of_the_handshake_is_answered(pool: RemotePool) -> None:
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = pool.context.wrap_bio(received, sent, server_hostname="localhost")
+    with socket.create_connection(("127.0.0.1", pool.port), timeout=LIMIT_S) as plain:
+        while True:
+            try:
+                tls.do_handshake()
+                break  # the last message of it isn't sent yet
+            except ssl.SSLWantReadError:
+                plain.sendall(sent.read())
+                received.write(plain.recv(65_536))
+        tls.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        plain.sendall(sent.read())
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            try:
+                answer += tls.read(65_536)
+            except ssl.SSLWantReadError:
+                received.write(plain.recv(65_536))
+        assert answer.startswith(b"HTTP/1.1 200")

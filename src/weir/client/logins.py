@@ -109,7 +109,7 @@ def _read() -> dict[str, Login]:
             raise Unreachable(f"{path} must be a file of yours with mode 0600: delete it, and log in again.")
         written = json.loads(os.read(file, _FILE_BYTES_MAX))
         return {str(url): _login(fields) for url, fields in written.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}  # of another version, or cut off: the next login writes it again
     finally:
         os.close(file)

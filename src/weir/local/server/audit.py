@@ -24,7 +24,7 @@ FILES_KEPT = 8
 """Files kept in all: the current one, and former ones with a number at the end of their names."""
 REFUSED_AT_ONCE = 60
 REFUSED_EVERY_S = 5.0
-"""Lines of refused requests per token, and for all requests without one: a burst, then a rate."""
+"""Lines of refused requests per token and person, and for all of unknown callers: a burst, then a rate."""
 WORD_MOST = 300
 _LOG = get_logger(__name__)
 
@@ -72,7 +72,7 @@ class AuditLog:
         self._file_bytes_most = file_bytes_most
         self._clock = clock
         self._lock = threading.Lock()
-        self._allowances: dict[int | None, _RefusalBudget] = {}
+        self._allowances: dict[tuple[int | None, str | None], _RefusalBudget] = {}
         self._lost = 0
         self.trouble: str | None = None
         """Return why lines can't be written now; None if they can."""
@@ -97,7 +97,7 @@ class AuditLog:
         with self._lock:
             entry: dict[str, object] = dict(details or {})
             if outcome != "allowed":
-                allowance = self._allowances.setdefault(token, _RefusalBudget(monotonic()))
+                allowance = self._allowances.setdefault((token, user), _RefusalBudget(monotonic()))
                 if not allowance.takes(monotonic()):
                     return
                 if allowance.left_out:
