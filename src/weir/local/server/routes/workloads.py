@@ -174,7 +174,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         reported = None
     events: list[EventRow] = [event_row(each) for each in page.items]
     cpu, memory = _stated(found.record)
-    isolation = _isolation(pool, found.record.workload)
+    isolation = _isolation(pool, found.record.workload, is_over=line is None)
     detail = WorkloadDetail.model_construct(
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
@@ -201,7 +201,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     return json_response(pool.on_wall_clock(detail))
 
 
-def _isolation(pool: PoolService, workload: Workload) -> GpuIsolation:
+def _isolation(pool: PoolService, workload: Workload, *, is_over: bool) -> GpuIsolation:
     """Return how the GPUs of a workload are kept for it now."""
     foreign = [index for (_, index), use in pool.device_use.items() if use.foreign]
     return gpu_isolation(
@@ -209,8 +209,8 @@ def _isolation(pool: PoolService, workload: Workload) -> GpuIsolation:
         pool.device_rules,
         virtual=VIRTUAL_LABEL in pool.node.labels,
         memory_not_limited=(
-            "this pool doesn't ask the driver"
-            if pool.gpu_memory is None
+            "it doesn't run"
+            if is_over or pool.gpu_memory is None
             else pool.gpu_memory.why_not(workload.name, foreign)
         ),
     )
