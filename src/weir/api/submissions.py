@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from weir.api.answers import Role, ScopeRole, Type
 from weir.api.short_forms import gathered, words_of
-from weir.scenario_io.scalars import Name, Span, WorkloadPriority
+from weir.scenario_io.scalars import ClassPriority, Name, Span
 from weir.scenario_io.specs import Count, Entry, PodsEntry, TopologyRequestEntry
 
 Pull = Literal["missing", "always", "never"]
@@ -24,7 +24,7 @@ class Submission(Entry):
     command: Annotated[list[Word], Field(min_length=1, max_length=4096), BeforeValidator(words_of)]
     name: Name | None = None
     type: Type = "train"
-    priority: WorkloadPriority | None = None
+    priority: ClassPriority | None = None
     preemptible: bool | None = None
     min_pods: Count | None = None
     max_runtime: Span | None = None
@@ -74,7 +74,7 @@ class MemberAsked(Entry):
 class PriorityAsked(Entry):
     """Another priority for a workload."""
 
-    priority: WorkloadPriority
+    priority: ClassPriority
 
 
 class SecretAsked(Entry):

@@ -87,6 +87,7 @@ TOPICS = (
             ),
             Command("undrain", "weir.cli.drain:undrain", "Let workloads start on a node or GPU again."),
             Command("maintenance", "weir.cli.drain:app", "Announce and list maintenance windows."),
+            Command("priorities", "weir.cli.priorities:priorities", "List the priority classes."),
             Command("checkpoints", "weir.cli.checkpoints:checkpoints", "List checkpoint directories."),
             Command("events", "weir.cli.events:events", "Show events and their causes.", "workloads"),
             Command("report", "weir.cli.report:app", "Report the usage by project, person or node."),

@@ -1,5 +1,6 @@
 """Options of `weir project` and `weir department`, as fields of scenario files."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 PERSON_LIMITS = ("gpus", "running", "sessions", "pending", "max_runtime")
+_CLASS = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
 DEFAULTS = ("type", "priority", "preemptible", "gpus", "max_runtime", "grace")
 Amounts = Annotated[Sequence[str], Parameter(negative=())]
 
@@ -105,7 +107,7 @@ def _priorities(written: Sequence[str]) -> dict[str, int | str]:
     for each in written:
         user, _, value = each.rpartition("=")
         is_number = value.removeprefix("-").isdecimal()
-        if not user or not (is_number or value.isalpha()):
+        if not user or not (is_number or _CLASS.fullmatch(value)):
             raise ValueError(
                 f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
             )

@@ -95,6 +95,9 @@ class PoolOptions:
     """Also send the audit log to syslog, where jobs can't change it."""
     hide_others: Annotated[bool, Parameter(negative=())] = False
     """Hide workload names of other projects in metrics, and usage by person in reports."""
+    priority_class: Annotated[Sequence[str], Parameter(negative=())] = ()
+    """Name for a priority, such as interactive=90; repeat it for others. Every pool has low, normal, high and
+    urgent."""
     foreign_processes: Literal["avoid", "ignore"] = "avoid"
     """GPUs in use by processes that Weir didn't start: avoid them, or ignore those processes."""
     shared_account: str | None = None
@@ -157,6 +160,7 @@ def server_settings(
     """
     from weir.client.address import home
     from weir.local.server.gpu_prices import read_prices
+    from weir.local.server.priority_classes import read_classes
     from weir.local.server.retention import RetentionSettings
     from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 
@@ -180,6 +184,7 @@ def server_settings(
         pids_most=pool.pids_max,
         audit_to_syslog=pool.audit_syslog,
         hides_others=pool.hide_others,
+        priority_classes=read_classes(pool.priority_class),
         ignores_foreign=pool.foreign_processes == "ignore",
         shared_account=pool.shared_account,
         prices=read_prices(pool.price, pool.currency),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from weir.api import answers as model
     from weir.api.maintenance import MaintenanceRow
+    from weir.api.priorities import PriorityRow
 
 
 class NodeEndpoints:
@@ -82,6 +83,13 @@ class NodeEndpoints:
         from weir.api.answers import NodeRow
 
         return Call("POST", f"/nodes/{path_part(name)}/gpus/{gpu}/undrain", form(NodeRow), body={})
+
+    @row_list
+    def priorities(self) -> Call[RowPage[PriorityRow]]:
+        """Return the priority classes of the pool, lowest first."""
+        from weir.api.priorities import PriorityPage
+
+        return Call("GET", "/priorities", form(PriorityPage))
 
     @row_list
     def maintenance(self) -> Call[RowPage[MaintenanceRow]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from weir.model.resources import (
     CPU,
@@ -32,6 +32,8 @@ DEVICES_MAX = 1024
 PODS_MAX = 1_000_000
 """Pods of one group."""
 PRIORITY_MAX = 2**31 - 1
+CLASSES_CONTEXT = "priority_classes"
+"""Key of a pool's priority classes, by name, in the context of a validation."""
 _WEIGHT_MAX = 1e9
 GPU_WEIGHT_MAX = 100
 """GPUs that one device may count as."""
@@ -182,14 +184,18 @@ def _term(written: Any) -> float:
     return term_s
 
 
-def _named_priority(written: Any) -> Any:
-    """Return the number of a named priority; anything else stays as it is."""
+def _named_priority(written: Any, info: ValidationInfo) -> Any:
+    """Return the number of a named priority; anything else stays as it is.
+
+    A context may hold the classes of a pool in place of those that every pool has.
+    """
     if not isinstance(written, str) or written.strip().lstrip("-").isdecimal():
         return written
-    if written not in PRIORITY_CLASSES:
-        names = ", ".join(PRIORITY_CLASSES)
+    classes = (info.context or {}).get(CLASSES_CONTEXT, PRIORITY_CLASSES)
+    if written not in classes:
+        names = ", ".join(classes)
         raise ValueError(f"{reprlib.repr(written)} is no priority: write a number, or one of {names}")
-    return PRIORITY_CLASSES[written]
+    return classes[written]
 
 
 _QUANTITY = {"type": ["number", "string"], "description": "a number or a quantity such as 500m, 1.5 or 40Gi"}
@@ -228,3 +234,15 @@ WorkloadPriority = Annotated[
         }
     ),
 ]
+ClassPriority = Annotated[
+    HighestPriority,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": -PRIORITY_MAX - 1, "maximum": PRIORITY_MAX},
+                {"type": "string", "description": "a priority class of the pool, such as high"},
+            ]
+        }
+    ),
+]
+"""A priority by number, or by the name of a class of the pool."""

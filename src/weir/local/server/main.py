@@ -206,6 +206,7 @@ def _open_pool(
     pool.containers = ContainerChecks(limits.containers, machine.device_specifications, needs_devices=real)
     pool.hides_others = settings.hides_others
     pool.ignores_foreign = settings.ignores_foreign
+    pool.priority_classes = settings.priority_classes
     pool.prices = settings.prices
     backend = LocalBackend(
         store.journal,

@@ -314,7 +314,8 @@ class PoolService(PoolState):
         name = found.row.name
         raw = {**found.asked, "name": name}
         text, source = json.dumps(raw), f"The submission of {name}"
-        submission = await self.workers.parse(len(text), lambda: read_as(Submission, text, source))
+        read = partial(read_as, Submission, text, source, self.priority_classes)
+        submission = await self.workers.parse(len(text), read)
         return await self.submit(submission, raw, len(text), person)
 
     async def _workload_to_change(self, word: str, person: Person) -> str:

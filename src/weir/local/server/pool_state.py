@@ -1,7 +1,7 @@
 """State of a pool's server: the store, the backend and the readers of control. It makes no changes."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 
@@ -20,6 +20,7 @@ from weir.local.server.reported_progress import ReportedProgress
 from weir.local.server.what_if_runs import WhatIfRuns
 from weir.model.nodes import Node
 from weir.model.policy import Policy
+from weir.model.workloads import PRIORITY_CLASSES
 from weir.service.queue_rows import DeviceUtilization
 from weir.store import HistoryEvent, Store, UsageMeter
 
@@ -54,6 +55,7 @@ class PoolState:
         self._device_use: dict[tuple[str, int], DeviceUtilization] = {}
         self._merging = Lock()  # readings come from one thread, drains from others
         self.utilization: dict[str, WorkloadUtilization] = {}
+        self.priority_classes: Mapping[str, int] = PRIORITY_CLASSES
         self.ignores_foreign = False  # start work on GPUs that processes outside the pool use
         self.foreign_commands: dict[int, str] = {}  # by GPU, for administrators alone
         self.disk_trouble: str | None = None

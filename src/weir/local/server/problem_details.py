@@ -5,7 +5,7 @@ bytes; error messages are those of scenario files.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from math import ceil
@@ -22,6 +22,7 @@ from structlog import get_logger
 from weir.api.answers import Problem
 from weir.local.server.server_limits import ServerLimits
 from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.scalars import CLASSES_CONTEXT
 from weir.scenario_io.source_map import Mistakes, Step
 from weir.store.errors import (
     NameTaken,
@@ -134,14 +135,17 @@ def field_name(path: Sequence[Step]) -> str:
     return name or "body"
 
 
-def read_as(model: type[Shape], raw: bytes | str, what: str) -> Shape:
-    """Parse a body as its model.
+def read_as(
+    model: type[Shape], raw: bytes | str, what: str, priority_classes: Mapping[str, int] | None = None
+) -> Shape:
+    """Parse a body as its model; `priority_classes` are those of the pool, where the body may name one.
 
     Raises:
         Refused: with everything that doesn't fit.
     """
     try:
-        return model.model_validate_json(raw)
+        context = None if priority_classes is None else {CLASSES_CONTEXT: priority_classes}
+        return model.model_validate_json(raw, context=context)
     except ValidationError as error:
         fields = FieldErrors(what)
         if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":

@@ -1,5 +1,6 @@
 """Settings of `weir up`, as its command line gives them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ from weir.local.server.account_mode import ADMIN_GROUP
 from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.remote_access import RemoteAccess
 from weir.local.server.retention import RetentionSettings
+from weir.model.workloads import PRIORITY_CLASSES
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9347
@@ -33,6 +35,7 @@ class ServerSettings:
         pids_most: processes and threads of one pod, with control groups; 0 for no limit.
         audit_to_syslog: send lines of the audit log to syslog as well.
         hides_others: leave names of other projects' work and people out of metrics and usage.
+        priority_classes: names that stand for priorities.
         ignores_foreign: start work on GPUs that processes outside the pool use.
         prices: of an hour of a GPU, by model.
         shared_account: the name of the server's own user: people with tokens run their jobs as this user.
@@ -58,6 +61,7 @@ class ServerSettings:
     audit_to_syslog: bool = False
     hides_others: bool = False
     ignores_foreign: bool = False
+    priority_classes: Mapping[str, int] = field(default_factory=lambda: dict(PRIORITY_CLASSES))
     prices: GpuPrices = field(default_factory=GpuPrices)
     shared_account: str | None = None
     installed: bool = False

@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import QueueDeleted, QueuePage, QueueRow
+from weir.api.priorities import PriorityPage, PriorityRow
 from weir.local.server.audit_middleware import note
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
@@ -19,6 +20,7 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
+from weir.model.workloads import PREEMPTIBLE_BELOW
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
@@ -74,7 +76,9 @@ _SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description":
 )
 async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or replace a project; omitted fields get their defaults."""
-    entry = await read_body(request, lambda body: read_as(ProjectEntry, body, "The project"))
+    entry = await read_body(
+        request, lambda body: read_as(ProjectEntry, body, "The project", pool.priority_classes)
+    )
     new, row = await pool.queue_changes.set(entry, name, who)
     return json_response(row, 201 if new else 200)
 
@@ -104,3 +108,14 @@ async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -
 async def delete_department(name: str, pool: ThePool, who: Who) -> Response:
     """Take a department out that holds nothing any more."""
     return json_response(await pool.queue_changes.delete(name, False, who))
+
+
+@routes.get("/priorities", response_model=PriorityPage)
+async def priorities(pool: ThePool, _who: Who) -> Response:
+    """Return the priority classes: names that stand for numbers wherever a priority is written."""
+    ordered = sorted(pool.priority_classes.items(), key=lambda each: (each[1], each[0]))
+    rows = [
+        PriorityRow(name=name, priority=priority, preemptible=priority < PREEMPTIBLE_BELOW)
+        for name, priority in ordered
+    ]
+    return json_response(PriorityPage(total=len(rows), next=None, items=rows))

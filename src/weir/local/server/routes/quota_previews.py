@@ -33,7 +33,9 @@ def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
         openapi_extra=takes(form, "The complete object, as it would be set."),
     )
     async def preview(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-        entry = await read_body(request, lambda body: read_as(form, body, f"The {kind}"))
+        entry = await read_body(
+            request, lambda body: read_as(form, body, f"The {kind}", pool.priority_classes)
+        )
         return json_response(await _preview(pool, entry, name, who))
 
 

@@ -28,7 +28,7 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
     """Return whether a submission would start now, which workloads would stop, or why it would wait."""
 
     def parse(body: bytes) -> tuple[Submission, int]:
-        return read_as(Submission, body, "The submission"), len(body)
+        return read_as(Submission, body, "The submission", pool.priority_classes), len(body)
 
     asked, size = await read_body(request, parse)
     if asked.project in pool.inventory.of:

@@ -122,7 +122,7 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
         if len(body) > bytes_max:
             sentence = f"The workload is larger than {bytes_max:,} bytes: put what is large into a file."
             raise RequestRefused(413, sentence)
-        asked = read_as(Submission, body, "The submission")
+        asked = read_as(Submission, body, "The submission", pool.priority_classes)
         raw = json.loads(body)
         raw.pop("name", None)
         return asked, raw, len(body)
@@ -282,7 +282,9 @@ async def rerun(name: str, pool: ThePool, who: Who) -> Response:
 )
 async def set_priority(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Change the priority of a workload, up to the highest of the person in its project."""
-    asked = await read_body(request, lambda body: read_as(PriorityAsked, body, "The priority"))
+    asked = await read_body(
+        request, lambda body: read_as(PriorityAsked, body, "The priority", pool.priority_classes)
+    )
     note(request, priority=asked.priority)
     return json_response(pool.on_wall_clock(await pool.set_priority(name, asked.priority, who)))
 
