@@ -303,9 +303,8 @@ class PoolService(PoolState):
         """Submit an ended workload again."""
         if live_name(self.view, name) in self.view.workloads:
             name = await self._workload_to_change(name, person)
-            raise RequestRefused(
-                409, f"{name} isn't over yet: stop it first, or submit it under another name."
-            )
+            sentence = f"{name} isn't over yet: stop it first, or submit it under another name."
+            raise RequestRefused(409, sentence)
         found = await asyncio.to_thread(find_workload, self.store, name)
         if found is None:
             raise unknown_workload(name)
@@ -313,8 +312,8 @@ class PoolService(PoolState):
         check_rerun(found, person)
         name = found.row.name
         raw = {**found.asked, "name": name}
-        text, source = json.dumps(raw), f"The submission of {name}"
-        read = partial(read_as, Submission, text, source, self.priority_classes)
+        text = json.dumps(raw)
+        read = partial(read_as, Submission, text, f"The submission of {name}", self.priority_classes)
         submission = await self.workers.parse(len(text), read)
         return await self.submit(submission, raw, len(text), person)
 
