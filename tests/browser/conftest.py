@@ -13,6 +13,7 @@ import pytest
 from tests.unit.local.server.server_process import Serving
 from tests.unit.store.fixtures import opened as opened_store
 from tests.unit.store.week import record_week
+from tools.controlplane.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "src/weir/local/server/dashboard/page/index.html"
@@ -37,9 +38,9 @@ def missing() -> str | None:
 class ServingOnPort(Serving):
     """A server that begins again on the same port, as a page expects it."""
 
-    def begin(self) -> None:
-        super().begin()
-        self.port = int(self.url.rpartition(":")[2])
+    def __init__(self, home: Path, gpus: int) -> None:
+        self.port = free_port()
+        super().__init__(home, gpus)
 
     def kill(self) -> None:
         self.end(signal.SIGKILL)

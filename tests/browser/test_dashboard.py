@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -103,6 +104,14 @@ def opened(server: ServingOnPort, window: Window) -> Iterator[Callable[..., Any]
     assert not wrong
 
 
+def until(page: Any, holds: Callable[[], bool]) -> None:
+    """Wait until the page shows something that no locator names."""
+    end_s = time.monotonic() + WITHIN_MS / 1000
+    while not holds():
+        assert time.monotonic() < end_s
+        page.wait_for_timeout(50)
+
+
 def is_live(page: Any) -> Any:
     return page.locator(".state", has_text="live")
 
@@ -159,12 +168,9 @@ def test_now_shows_what_rest_says(opened: Callable[..., Any], server: ServingOnP
         page.get_by_role("button", name=re.compile("sees of vision")).click()
         page.get_by_text("within quota", exact=False).first.wait_for()
         status = server.get("/api/v1/status")
-        tiles = page.locator(".tile b").all_inner_texts()
-        assert [tile.split()[0] for tile in tiles[:3]] == [
-            f"{status['allocated']:g}",
-            str(status["running"]),
-            str(status["pending"]),
-        ]
+        counts = [f"{status['allocated']:g}", str(status["running"]), str(status["pending"])]
+        tiles = page.locator(".tile b")
+        until(page, lambda: [tile.split()[0] for tile in tiles.all_inner_texts()[:3]] == counts)
         waits = server.submit("true", name="waits", project="language", gpus=4)
         page.get_by_role("link", name="waits", exact=True).click()
         page.get_by_role("heading", name="Why it waits").wait_for()
@@ -309,29 +315,44 @@ def test_history_shows_what_rest_and_the_command_line_say(
     opened: Callable[..., Any], server: ServingOnPort
 ) -> None:
     for by in ("project", "user", "gpu_model"):
-        page = opened(screen=f"history?by={by}&since=30d")
-        table = page.get_by_role("region", name=f"History by {by.replace('gpu_', 'GPU ')}")
-        table.wait_for()
-        with page.expect_download() as saving:
-            page.get_by_role("button", name="Save as CSV").click()
-        shown = list(csv.DictReader(saving.value.path().read_text().splitlines()))
-        rest = server.get(f"/api/v1/history?by={by}&since=30d")
-        report = run_weir(server, "report", "history", "--since", "30d", "--by", by, "--output", "json")
-        printed = json.loads(report)
-        assert rest["total"]["evicted"] == sum(rule["count"] for rule in rest["rules"]) > 0
-        assert rest["total"]["to_quota"]["count"] > 0
-        keys = [row[by] for row in shown]
-        assert keys == [row["key"] for row in rest["rows"]] == [row["key"] for row in printed["rows"]]
-        for key, row in zip(keys, shown, strict=True):
-            of_rest = next(each for each in rest["rows"] if each["key"] == key)
-            of_cli = next(each for each in printed["rows"] if each["key"] == key)
-            for name in ("waits", "to_quota", "evicted", "lost_gpu_s", "idle_gpu_s"):
-                assert of_rest[name] == of_cli[name]
-            assert float(row["lost_gpu_s"]) == of_rest["lost_gpu_s"]
-            for name in ("waits", "to_quota"):
-                for part in ("count", "p50_s", "p90_s"):
-                    answer = row[f"{name}_{part}"]
-                    assert (float(answer) if answer else None) == of_rest[name][part]
+        while not all_say_the_same(opened, server, by):
+            pass
+
+
+def sums(server: ServingOnPort, by: str) -> dict[str, Any]:
+    """Return what doesn't change while nothing is added to the history."""
+    report = server.get(f"/api/v1/history?by={by}&since=30d")
+    return {key: report[key] for key in ("rows", "rules", "total")}
+
+
+def all_say_the_same(opened: Callable[..., Any], server: ServingOnPort, by: str) -> bool:
+    """Compare page, interface and command line; return False if the history grew meanwhile, once a minute."""
+    rest = sums(server, by)
+    page = opened(screen=f"history?by={by}&since=30d")
+    table = page.get_by_role("region", name=f"History by {by.replace('gpu_', 'GPU ')}")
+    table.wait_for()
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save as CSV").click()
+    shown = list(csv.DictReader(saving.value.path().read_text().splitlines()))
+    report = run_weir(server, "report", "history", "--since", "30d", "--by", by, "--output", "json")
+    printed = json.loads(report)
+    if sums(server, by) != rest:
+        return False
+    assert rest["total"]["evicted"] == sum(rule["count"] for rule in rest["rules"]) > 0
+    assert rest["total"]["to_quota"]["count"] > 0
+    keys = [row[by] for row in shown]
+    assert keys == [row["key"] for row in rest["rows"]] == [row["key"] for row in printed["rows"]]
+    for key, row in zip(keys, shown, strict=True):
+        of_rest = next(each for each in rest["rows"] if each["key"] == key)
+        of_cli = next(each for each in printed["rows"] if each["key"] == key)
+        for name in ("waits", "to_quota", "evicted", "lost_gpu_s", "idle_gpu_s"):
+            assert of_rest[name] == of_cli[name]
+        assert float(row["lost_gpu_s"]) == of_rest["lost_gpu_s"]
+        for name in ("waits", "to_quota"):
+            for part in ("count", "p50_s", "p90_s"):
+                answer = row[f"{name}_{part}"]
+                assert (float(answer) if answer else None) == of_rest[name][part]
+    return True
 
 
 def test_history_is_replayed_with_more_nodes(opened: Callable[..., Any], server: ServingOnPort) -> None:
@@ -340,7 +361,7 @@ def test_history_is_replayed_with_more_nodes(opened: Callable[..., Any], server:
     page.get_by_label("History to replay").select_option("30d")
     page.get_by_label("Seeds").fill("2")
     page.get_by_role("button", name="Replay").click()
-    page.get_by_role("region", name="Comparison").wait_for()
+    page.get_by_role("region", name="Comparison").wait_for(timeout=10 * WITHIN_MS)
     (replay,) = server.get("/api/v1/what-if")["items"]
     assert page.url.endswith(f"#/what-if/{replay['id']}")
     assert page.locator("#result").inner_text() == replay["result"]["verdict"]

@@ -17,6 +17,7 @@ from tools import prefork
 UP = (
     "import gc, sys; gc.disable(); from pathlib import Path, PosixPath; from weir.local.server.main import run; "
     "from weir.local.server.settings import ServerSettings as Settings; gc.enable(); "
+    "from weir.local.server import what_if_runs; what_if_runs.NICE = 0; "  # else other tests could starve it
     "sys.exit(run(Settings(home=Path(sys.argv[1]), port=int(sys.argv[3]), virtual_gpus=int(sys.argv[2]), "
     "log_level='warning', **(eval(sys.argv[4]) if sys.argv[4:] else {}))))"
 )
