@@ -16,7 +16,7 @@ from tests.kubernetes.week.pods import OVER, PodView, view
 from tests.kubernetes.week.snapshot import GROUP
 from tools.controlplane.api import Object
 
-RACE_S = 5.0
+RACE_S = 10.0
 """Time in which Weir may not have heard of a binding by others, or of a change of a pod's controller."""
 STORY_MOST = 20_000
 
