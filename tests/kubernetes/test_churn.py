@@ -25,7 +25,7 @@ LIVES_S = (0.5, 4.0)  # of one Weir, from when it begins to work until it is kil
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
 SETTLED_S = 180.0
 GANG_PART_S = SETTLED_S  # a gang may be in part so long, at any load: it is bound, loses a pod, or is stopped
-FAULTS_S = 120.0  # until every kind of fault has been injected at least once
+FAULTS_S = 600.0  # until every kind of fault has been injected at least once
 MEMORY_MORE_MIB = 24  # in the second half of a life than in the first
 
 
