@@ -179,6 +179,21 @@ def test_a_sign_in_of_another_browser_is_refused(pool: RemotePool, page: Page) -
     assert page.finish(page.come_back(back)).status_code == 201
 
 
+def test_the_end_of_a_sign_in_can_not_be_handed_to_another_browser(pool: RemotePool, page: Page) -> None:
+    """An attacker stops before the last step, and sends the link to a victim."""
+    with browser() as at_provider:
+        back = page.come_back(sign_in(at_provider, page.to_provider(), "mia"))
+    victim = Page(pool)
+    victim.to_provider()  # has a cookie of its own
+    refused = victim.finish(back)
+    assert refused.status_code == 401
+    assert "another browser" in refused.json()["detail"]
+    victim.opened.close()
+    assert page.finish(back).status_code == 401, "the link is used up"
+    assert page.sign_in("mia").status_code == 201
+    assert "__Host-weir_oidc" not in page.opened.cookies
+
+
 def test_a_code_works_once(page: Page) -> None:
     with browser() as at_provider:
         back = sign_in(at_provider, page.to_provider(), "mia")
@@ -328,6 +343,7 @@ def test_login_by_the_device_flow_and_logout(pool: RemotePool, tmp_path: Path, p
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert said(pool.weir("whoami", state=tmp_path)).startswith("oidc:mia, by OpenID Connect\ndefault")
     assert "oidc:mia" not in said(pool.weir("list", state=tmp_path))
+    assert said(pool.weir("dashboard", state=tmp_path)) == f"{pool.url}\n"
     _expire(file)
     before = provider.requests("/token")
     both = [pool.weir("whoami", state=tmp_path) for _ in range(2)]

@@ -54,7 +54,8 @@ async def verify(
 ) -> OidcIdentity:
     fields = {"issuer": known._settings.issuer, "client_id": CLIENT, **settings}
     keys = await known.keys(key_of(token))
-    return verified(token, keys, OidcSettings(**fields), time.time() + off_s, nonce)
+    now_s = decoded(token)[1]["iat"] + off_s if off_s else time.time()
+    return verified(token, keys, OidcSettings(**fields), now_s, nonce)
 
 
 def encoded(value: bytes | dict[str, Any]) -> str:

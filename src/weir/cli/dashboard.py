@@ -24,6 +24,8 @@ def dashboard(*, open_: Annotated[bool, Parameter(name="--open", negative="--no-
         if pool.address.is_cluster:
             print(f"weir: {CLUSTER}", file=sys.stderr)
             return 1
+        if pool.address.url.startswith("https:") and not pool.address.token:
+            return _address(pool.address.url, open_=open_)
         ssh = pool.address.ssh
         url = pool.address.url if ssh is None else "http://127.0.0.1:9347"
         link = f"{url}{pool.dashboard_link().path}"
@@ -34,6 +36,15 @@ def dashboard(*, open_: Annotated[bool, Parameter(name="--open", negative="--no-
     print("It signs you in once, within a minute.", file=sys.stderr)
     if open_ and sys.stdout.isatty():
         open_in_browser(link)
+    return 0
+
+
+def _address(url: str, *, open_: bool) -> int:
+    """Print the address of a pool with OpenID Connect: people sign in there by themselves."""
+    print(url, flush=True)
+    print("Sign in there with OpenID Connect.", file=sys.stderr)
+    if open_ and sys.stdout.isatty():
+        open_in_browser(url)
     return 0
 
 

@@ -74,6 +74,7 @@ def test_the_address_of_people_is_that_of_the_listener_by_default(options: dict[
         == "https://gpu1.example.org"
     )
     assert default_public_url("2001:db8::7", 443) == "https://[2001:db8::7]:443"
+    assert access(options, listen="192.0.2.7:443").listen.public_url == "https://192.0.2.7"
     assert "0.0.0.0" not in default_public_url("0.0.0.0", 443)
 
 

@@ -18,6 +18,7 @@ from weir.local.server.dashboard.browser_requests import (
 )
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import SESSION_S, DashboardSessions
+from weir.local.server.oidc.settings import FLOW_COOKIE
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.scenario_io.specs import Entry
@@ -69,7 +70,7 @@ async def sign_in(request: Request) -> Response:
         raise RequestRefused(422, "Write a token, or the code of a link.")
     credential = token_hash((asked.token or "").strip())
     if asked.code is not None:
-        credential = sessions.redeem(asked.code)
+        credential = sessions.redeem(asked.code, request.cookies.get(FLOW_COOKIE, ""))
     await authenticator.refresh(credential)
     person = authenticator.person_with(credential)
     request.state.person = person
@@ -82,6 +83,8 @@ async def sign_in(request: Request) -> Response:
     answer.set_cookie(
         name, cookie, max_age=int(SESSION_S), path="/", secure=secure, httponly=True, samesite="strict"
     )
+    if FLOW_COOKIE in request.cookies:
+        answer.delete_cookie(FLOW_COOKIE, path="/", secure=True, httponly=True, samesite="lax")
     return answer
 
 

@@ -52,6 +52,7 @@ _SESSIONS = TypeAdapter(dict[str, DashboardSession])
 class _LinkCode:
     credential: str
     until_s: float
+    browser: str | None  # hash of the cookie of the only browser that may use it; None for any
 
 
 class DashboardSessions:
@@ -64,27 +65,34 @@ class DashboardSessions:
         self._codes: dict[str, _LinkCode] = {}
         self._sessions = _read(self._path)
 
-    def make_code(self, credential: str) -> tuple[str, float]:
-        """Return the code of a new one-time link for a credential, and when it ends."""
+    def make_code(self, credential: str, browser: str | None = None) -> tuple[str, float]:
+        """Return the code of a new one-time link for a credential, and when it ends.
+
+        `browser`: a cookie of the only browser that may use it.
+        """
         now_s = self._clock()
         self._codes = {key: code for key, code in self._codes.items() if code.until_s > now_s}
         while len(self._codes) >= CODES_MAX:
             del self._codes[next(iter(self._codes))]
         text = secrets.token_urlsafe(32)
-        self._codes[_hash(text)] = _LinkCode(credential, now_s + CODE_S)
+        self._codes[_hash(text)] = _LinkCode(
+            credential, now_s + CODE_S, None if browser is None else _hash(browser)
+        )
         return text, now_s + CODE_S
 
-    def redeem(self, code: str) -> str:
+    def redeem(self, code: str, browser: str = "") -> str:
         """Return the credential that a one-time link is for; it can't be used again.
 
         Raises:
-            RequestRefused: the code is unknown, was used, or is too old.
+            RequestRefused: the code is unknown, was used, is too old, or belongs to another browser.
         """
         found = self._codes.pop(_hash(code), None)
         if found is None or found.until_s <= self._clock():
             raise RequestRefused(
                 401, "This link was used already or is older than a minute: run `weir dashboard` again."
             )
+        if found.browser is not None and not compare_digest(found.browser, _hash(browser)):
+            raise RequestRefused(401, "This sign-in was begun in another browser: sign in here.")
         return found.credential
 
     def begin(self, credential: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from weir.local.server.oidc.errors import ProviderUnavailable
 from weir.local.server.oidc.settings import (
     CALLBACK,
     CODE_LENGTH_MAX,
+    FLOW_COOKIE,
     FLOW_S,
     RETRY_S,
     SCOPES,
@@ -25,7 +26,6 @@ from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import TokenBucket
 from weir.local.server.routes.common import json_response
 
-COOKIE = "__Host-weir_oidc"
 SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 60, 0.5
 """Sign-ins from one address: a burst, then a rate."""
 ADDRESSES_MAX = 4096
@@ -82,7 +82,7 @@ async def start(request: Request) -> Response:
     answer = RedirectResponse(address, 303, headers=_NO_STORE)
     # Lax: the browser comes back by a link of another site.
     answer.set_cookie(
-        COOKIE, cookie, max_age=int(FLOW_S), path="/", secure=True, httponly=True, samesite="lax"
+        FLOW_COOKIE, cookie, max_age=int(FLOW_S), path="/", secure=True, httponly=True, samesite="lax"
     )
     return answer
 
@@ -97,7 +97,7 @@ async def callback(
     """Begin the session of a browser that comes back from the provider, by a link that works once."""
     oidc = _opened(request)
     try:
-        cookie = request.cookies.get(COOKIE, "")
+        cookie = request.cookies.get(FLOW_COOKIE, "")
         credential = await oidc.begin_session(cookie, state, "" if error else code)
         await oidc.refresh(credential)
         person = oidc.person(credential)
@@ -105,8 +105,8 @@ async def callback(
         note(request, why=refused.detail)
         return _forgetting(PlainTextResponse(f"{refused.detail}\n", refused.status, _NO_STORE))
     request.state.person = person
-    text, _ = request.app.state.sessions.make_code(credential)
-    return _forgetting(RedirectResponse(f"/#code={text}", 303, headers=_NO_STORE))
+    text, _ = request.app.state.sessions.make_code(credential, browser=cookie)
+    return RedirectResponse(f"/#code={text}", 303, headers=_NO_STORE)  # the page needs the cookie once more
 
 
 def _opened(request: Request) -> "OidcSignIn":
@@ -130,5 +130,5 @@ def network_of(address: str) -> str:
 
 
 def _forgetting(answer: Response) -> Response:
-    answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
+    answer.delete_cookie(FLOW_COOKIE, path="/", secure=True, httponly=True, samesite="lax")
     return answer

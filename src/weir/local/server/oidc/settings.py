@@ -9,6 +9,8 @@ from urllib.parse import SplitResult, urlsplit
 WAYS = "/api/v1/sign-in"
 START = "/api/v1/dashboard/oidc/start"
 CALLBACK = "/api/v1/dashboard/oidc/callback"
+FLOW_COOKIE = "__Host-weir_oidc"
+"""Cookie of a browser that is on its way to the provider and back."""
 SCOPES = "openid profile email"
 FLOW_S = 600.0
 """Time that a browser has to come back from the provider."""
@@ -81,7 +83,7 @@ def checked_public_url(url: str) -> str:
         raise ValueError(
             f"--public-url: {url[:200]!r} is no address; write one such as https://gpu1.example.org:8443"
         )
-    return f"https://{parts.netloc.lower()}"
+    return f"https://{parts.netloc.lower().removesuffix(':443')}"  # browsers leave the usual port out
 
 
 def is_loopback(host: str) -> bool:
