@@ -1,5 +1,6 @@
 """`weir drain`, `weir undrain` and `weir maintenance`: nodes and GPUs taken out of service, and back."""
 
+import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -55,14 +56,19 @@ def drain(
     """
     from weir.cli.connect import connect
 
-    at_s = None if at is None else _time_of("--at", at)
     if at is not None and in_ is not None:
-        raise ValueError("--at and --in exclude each other: write one of them")
+        return _refuse(ValueError("--at and --in exclude each other: write one of them"))
+    try:
+        at_s = None if at is None else _time_of("--at", at)
+    except ValueError as error:
+        return _refuse(error)
     with connect() as pool:
         node = _only_node(pool) if name is None else name
+        if node is None:
+            return 2
         which = node if gpu is None else f"GPU {gpu} of {node}"
         fate = running or ("evict" if gpu is None else "finish")
-        timed = at is not None or in_ is not None
+        timed = in_ is not None or (at_s is not None and at_s > time.time())
         if fate != "finish" and not timed and not yes and _asks_first(pool, node, gpu, fate):
             return 1
         if gpu is None:
@@ -91,6 +97,8 @@ def undrain(name: str | None = None, /, *, gpu: int | None = None) -> int:
 
     with connect() as pool:
         node = _only_node(pool) if name is None else name
+        if node is None:
+            return 2
         if gpu is None:
             pool.undrain(node)
         else:
@@ -99,16 +107,19 @@ def undrain(name: str | None = None, /, *, gpu: int | None = None) -> int:
     return 0
 
 
-def _only_node(pool: "Pool") -> str:
-    """Return the node of a pool of one.
-
-    Raises:
-        ValueError: the pool has several nodes, or none.
-    """
+def _only_node(pool: "Pool") -> str | None:
+    """Return the node of a pool of one; of another pool, say that a name is needed and return None."""
     names = [row.name for row in pool.nodes()]
-    if len(names) != 1:
-        raise ValueError(f"write the name of a node: {', '.join(names) or 'the pool has none'}")
-    return names[0]
+    if len(names) == 1:
+        return names[0]
+    _refuse(ValueError(f"write the name of a node: {', '.join(names) or 'the pool has none'}"))
+    return None
+
+
+def _refuse(error: ValueError) -> int:
+    """Say what is wrong with an option, and return the exit code."""
+    print(f"weir: {error}.", file=sys.stderr)
+    return 2
 
 
 def _asks_first(pool: "Pool", node: str, gpu: int | None, fate: Running) -> bool:
@@ -205,7 +216,10 @@ def add(
     """
     from weir.cli.connect import connect
 
-    begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
+    try:
+        begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
+    except ValueError as error:
+        return _refuse(error)
     with connect() as pool:
         row = pool.add_maintenance(
             begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
