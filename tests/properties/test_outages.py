@@ -56,14 +56,16 @@ def workloads(draw: st.DrawFn, name: str, now_s: float) -> Workload:
     )
 
 
-def started_into_an_outage(cluster: Cluster, rules: OutageRules, places: list[Placement]) -> list[str]:
+def started_into_an_outage(
+    cluster: Cluster, rules: OutageRules, places: list[Placement], moved: set[str]
+) -> list[str]:
     """Return the workloads that are placed where they would run into an outage."""
     found = []
     for place in places:
         job = cluster.jobs[place.pod.workload]
         pod = job.pods[place.pod.group][place.pod.index]
         at = cluster.node_at[place.node]
-        if rules.conflicts(job, [NodePlacement(pod, at, place.devices)]):
+        if rules.conflicts(job, [NodePlacement(pod, at, place.devices)], moved=job.name in moved):
             found.append(job.name)
     return found
 
@@ -88,9 +90,9 @@ def test_nothing_is_started_into_an_outage(data: st.DataObject) -> None:
     cache = EngineCache()
     plan = decide(cluster, policy, now_s, cache)
     moved = {eviction.pod.workload for eviction in plan.evictions if eviction.moves}
-    nominated = [place for each in plan.nominations if each.workload not in moved for place in each.places]
+    places = [*plan.binds, *[place for each in plan.nominations for place in each.places]]
     rules = OutageRules(cluster, policy, now_s)
-    assert started_into_an_outage(cluster, rules, [*plan.binds, *nominated]) == []
+    assert started_into_an_outage(cluster, rules, places, moved) == []
     assert decide(cluster, policy, now_s, EngineCache(bounds=False)) == plan
     fresh, kept = Capacity.of(cluster), cache.sync(cluster, policy)
     assert np.array_equal(fresh.columns.share, kept.columns.share)

@@ -52,13 +52,16 @@ class OutageRules:
         """Return True if there are present or future outages."""
         return bool(self._outages)
 
-    def barring(self, job: Job) -> list[NodeOutage]:
-        """Return the outages into which a workload would run if it started now."""
-        return [each for each in self._outages if not self._may_start(job, each.outage)]
+    def barring(self, job: Job, *, moved: bool = False) -> list[NodeOutage]:
+        """Return the outages into which a workload would run if it started now.
 
-    def conflicts(self, job: Job, placements: Iterable[NodePlacement]) -> bool:
+        Pods that a running workload adds end with it; a workload that is `moved` starts its run again.
+        """
+        return [each for each in self._outages if not self._may_start(job, each.outage, moved)]
+
+    def conflicts(self, job: Job, placements: Iterable[NodePlacement], *, moved: bool = False) -> bool:
         """Return True if any of these placements of a workload would run into an outage."""
-        barring = self.barring(job) if self._outages else []
+        barring = self.barring(job, moved=moved) if self._outages else []
         return bool(barring) and any(
             each.node == node and each.outage.covers(devices)
             for _, node, devices in placements
@@ -78,9 +81,9 @@ class OutageRules:
         return mask
 
     @contextmanager
-    def withheld(self, capacity: Capacity, job: Job) -> Iterator[None]:
+    def withheld(self, capacity: Capacity, job: Job, *, moved: bool = False) -> Iterator[None]:
         """Withhold the single devices that outages bar a workload from, while it is placed."""
-        devices = self._barred_devices(job) if self._outages else {}
+        devices = self._barred_devices(job, moved) if self._outages else {}
         for node, some in devices.items():
             capacity.withhold(node, some)
         try:
@@ -93,21 +96,21 @@ class OutageRules:
         """Return the longest run of a workload; None without one."""
         return longest_run_s(job.spec, self._project_times(job), self._rules)
 
-    def _barred_devices(self, job: Job) -> dict[int, Sequence[int]]:
+    def _barred_devices(self, job: Job, moved: bool) -> dict[int, Sequence[int]]:
         found: dict[int, set[int]] = {}
-        for each in self.barring(job):
+        for each in self.barring(job, moved=moved):
             node = self._cluster.nodes[each.node]
             if each.outage.devices is not None and node is not None:
                 known = [device for device in each.outage.devices if device < node.gpus]
                 found.setdefault(each.node, set()).update(known)
         return {node: sorted(devices) for node, devices in found.items()}
 
-    def _may_start(self, job: Job, outage: Outage) -> bool:
+    def _may_start(self, job: Job, outage: Outage, moved: bool) -> bool:
         if outage.from_s <= self._now_s:
             return False
         longest_s = self.longest_run_s(job)
         if longest_s is not None:
-            started_s = self._now_s if job.started_s is None else job.started_s
+            started_s = self._now_s if moved or job.started_s is None else job.started_s
             if started_s + longest_s <= outage.from_s:
                 return True
             if not job.ran_s:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from weir.engine.allocate import Allocator
 from weir.engine.node_scores import NodeScores
+from weir.engine.outages import OutageRules
 from weir.engine.placer import Placer
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.topology_levels import TopologyLevel
@@ -27,6 +28,7 @@ class PreemptionContext:
     affinity_of: Callable[[Job], tuple[AffinityPolicy, ...]]
     levels_of: Callable[[str], list[TopologyLevel]]
     now_s: float
+    outages: OutageRules
     bounds: bool = True
 
     @property
@@ -53,6 +55,7 @@ def context_after_releases(allocator: Allocator) -> PreemptionContext:
         affinity_of=feasibility.affinity,
         levels_of=feasibility.levels,
         now_s=allocator.now_s,
+        outages=allocator.placement.outages,
         bounds=allocator.cache.bounds,
     )
 

@@ -28,12 +28,22 @@ class VictimMover:
     def move(self, victim: Victim, requester: Sequence[NodePlacement]) -> list[NodePlacement] | None:
         """Return new placements for a victim's pods; None, with the capacity unchanged, if they don't fit."""
         with self._context.transaction.trial() as trial:
-            placements = (
-                self._one_by_one(victim) if victim.job.topology is None else self._by_topology(victim)
-            )
+            placements = self._placed(victim)
             if placements is None or not self.allows(requester):
                 return None
             trial.commit()
+        return placements
+
+    def _placed(self, victim: Victim) -> list[NodePlacement] | None:
+        """Return new placements that don't run into an outage; None if there are none."""
+        place = self._one_by_one if victim.job.topology is None else self._by_topology
+        outages = self._context.outages
+        if not outages:
+            return place(victim)
+        with outages.withheld(self._placer.capacity, victim.job, moved=True):
+            placements = place(victim)
+        if placements is None or outages.conflicts(victim.job, placements, moved=True):
+            return None
         return placements
 
     def _one_by_one(self, victim: Victim) -> list[NodePlacement] | None:
