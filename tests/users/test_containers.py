@@ -210,6 +210,7 @@ def test_container_ends_with_its_supervisor_and_starts_once_more(
     pool.wait("orphan", "succeeded")
     assert len(pool.logs("orphan")) == 2
     until(lambda: not _processes_of(user.pw_uid))
+    assert not [path for log in pool.logs("orphan") for path in log.parent.glob("container")]
 
 
 def _processes_of(uid: int) -> list[str]:

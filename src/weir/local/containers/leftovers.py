@@ -11,6 +11,7 @@ DIRECTORY = "container"
 PID = "pid"
 PROBLEM = "problem"
 _PROBLEM_BYTES_MOST = 2000
+_EARLIER_MOST = 16
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -51,6 +52,22 @@ def remove(own: int) -> None:
     except OSError:
         return
     _remove(own, DIRECTORY)
+
+
+def remove_earlier(own: str) -> None:
+    """Delete the files of earlier starts of a pod: they are over, and their supervisors may have been killed.
+
+    `own` ends in UID/START-GROUP-INDEX.
+    """
+    above, _, name = own.rpartition("/")
+    start, _, pod = name.partition("-")
+    for number in range(max(1, int(start) - _EARLIER_MOST), int(start)):
+        with suppress(OSError):
+            earlier = os.open(f"{above}/{number}-{pod}", _OPEN)
+            try:
+                remove(earlier)
+            finally:
+                os.close(earlier)
 
 
 def _remove(above: int, name: str) -> None:

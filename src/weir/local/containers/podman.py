@@ -78,6 +78,7 @@ def become(container: ContainerStart) -> NoReturn:
     if program is None:
         raise ContainerRefused("podman isn't installed on this machine")
     own = os.environ["WEIR_POD_DIRECTORY"]
+    leftovers.remove_earlier(own)
     account = pwd.getpwuid(_outer_uid())
     place = f"{own}/{leftovers.DIRECTORY}"
     for path in (place, f"{place}/storage", f"{RUN}/run", f"{RUN}/libpod"):

@@ -78,3 +78,10 @@ def test_problem_comes_back_and_nothing_else_is_read(own: Path) -> None:
         assert leftovers.problem(directory) == ""
     finally:
         os.close(directory)
+
+
+def test_files_of_earlier_starts_of_the_same_pod_are_deleted(tmp_path: Path) -> None:
+    for name in ("1-0-0", "2-0-0", "3-0-0", "2-0-1", "4-0-0"):
+        (tmp_path / name / "container" / "storage").mkdir(parents=True)
+    leftovers.remove_earlier(str(tmp_path / "3-0-0"))
+    assert sorted(path.parent.name for path in tmp_path.glob("*/container")) == ["2-0-1", "3-0-0", "4-0-0"]
