@@ -1,8 +1,11 @@
 """Containers of a pool for several users, with Podman and an image made on the spot."""
 
+import fcntl
 import json
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,7 +43,7 @@ def test_container_runs_the_command_and_its_exit_code_counts(
 def test_command_line_submits_a_container_without_the_variables_of_its_shell(
     pool: SharedPool, unix_users: People, image: str
 ) -> None:
-    words = ("submit", "-p", "default", "--name", "by-cli", "--gpus", "0.5", "--retries", "0")
+    words = ("submit", "-p", "default", "--name", "by-cli", "--gpus", "0", "--retries", "0")
     done = pool.weir(
         unix_users[0], *words, "--wait", "--image", image, "--", "sh", "-c", "echo PATH is $PATH; exit 5"
     )
@@ -91,7 +94,7 @@ def test_gang_is_stopped_with_notice_and_resumes_from_its_checkpoint(
     pool: SharedPool, unix_users: People, image: str
 ) -> None:
     user = unix_users[1]
-    pool.submit(user, "gang", "sh", "-c", SAVE, image=image, pods=2)
+    pool.submit(user, "gang", "sh", "-c", SAVE, image=image, pods=2, gpus=0)
     until(lambda: sum("meets at" in path.read_text() for path in pool.logs("gang")) == 2)
     assert pool.ask(user, "POST", "/api/v1/workloads/gang/suspend")[0] == 200
     pool.wait("gang", "pending")
@@ -154,33 +157,41 @@ def test_container_reaches_neither_other_files_nor_other_processes(
 def test_gpu_comes_by_its_specification_and_no_other(
     pool: SharedPool, unix_users: People, image: str, gpu_files: list[Path]
 ) -> None:
-    directory = Path("/etc/cdi")
-    if directory.exists() and any(directory.iterdir()):
-        pytest.skip("this machine has specifications of its own in /etc/cdi")
-    made = not directory.exists()
-    directory.mkdir(exist_ok=True)
-    specification = directory / "weir-test.json"
-    devices = [
-        {"name": f"virtual-{at}", "containerEdits": {"deviceNodes": [{"path": str(path)}]}}
-        for at, path in enumerate(gpu_files)
-    ]
-    try:
-        specification.write_text(
-            json.dumps({"cdiVersion": "0.3.0", "kind": "nvidia.com/gpu", "devices": devices})
-        )
+    with _specifications(gpu_files):
         checks = "".join(
             f"if head -c 1 {path} > /dev/null; then echo opens {path}; fi; " for path in gpu_files
         )
         pool.submit(unix_users[0], "on-gpu", "sh", "-c", f"cd /; {checks} echo $WEIR_DEVICES", image=image)
         pool.wait("on-gpu", "failed", "succeeded")
-        log = pool.log("on-gpu")
-        device = int(log.split()[-1])
-        expected = [f"opens {gpu_files[device]}"] if device < len(gpu_files) else []
-        assert [line for line in log.splitlines() if line.startswith("opens")] == expected, log
-    finally:
-        specification.unlink(missing_ok=True)
-        if made:
-            directory.rmdir()
+    log = pool.log("on-gpu")
+    device = int(log.split()[-1])
+    expected = [f"opens {gpu_files[device]}"] if device < len(gpu_files) else []
+    assert [line for line in log.splitlines() if line.startswith("opens")] == expected, log
+
+
+@contextmanager
+def _specifications(files: list[Path]) -> Iterator[None]:
+    """Name virtual GPUs of a pool for containers on the whole machine: one run of tests at a time."""
+    with Path("/run/lock/weir-tests-cdi").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        directory = Path("/etc/cdi")
+        if directory.exists() and any(directory.iterdir()):
+            pytest.skip("this machine has specifications of its own in /etc/cdi")
+        made = not directory.exists()
+        directory.mkdir(exist_ok=True)
+        specification = directory / "weir-test.json"
+        devices = [
+            {"name": f"virtual-{at}", "containerEdits": {"deviceNodes": [{"path": str(path)}]}}
+            for at, path in enumerate(files)
+        ]
+        kind = {"cdiVersion": "0.3.0", "kind": "nvidia.com/gpu", "devices": devices}
+        try:
+            specification.write_text(json.dumps(kind))
+            yield
+        finally:
+            specification.unlink(missing_ok=True)
+            if made:
+                directory.rmdir()
 
 
 def test_container_runs_on_after_a_kill_of_server_and_node(

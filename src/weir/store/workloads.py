@@ -26,7 +26,14 @@ FORGOTTEN_TOGETHER = 500
 """Workloads whose details are removed in one transaction."""
 NO_COMMAND = "[]"
 """Command of a workload whose details were removed: every submission has one of a word at least."""
-_NO_DETAILS = {"command": NO_COMMAND, "environment": "[]", "asked": "{}", "secrets": "{}", "directory": ""}
+_NO_DETAILS = {
+    "command": NO_COMMAND,
+    "environment": "[]",
+    "asked": "{}",
+    "secrets": "{}",
+    "container": "{}",
+    "directory": "",
+}
 _ENDS = frozenset(end.value for end in WorkloadOutcome)
 
 _INSERT = insert(workloads)
