@@ -160,3 +160,25 @@ TOPICS = (
     ),
 )
 COMMANDS = tuple(command for topic in TOPICS for command in topic.commands)
+ALIASES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("ps", "ls", "jobs", "queue", "squeue"), ("list",)),
+    **dict.fromkeys(("history", "sacct"), ("list", "--all")),
+    **dict.fromkeys(("cancel", "scancel", "kill"), ("stop",)),
+    "hold": ("suspend",),
+    "release": ("resume",),
+    "sinfo": ("nodes",),
+    "show": ("describe",),
+}
+"""Names of commands of other tools with the same meaning, each with the words of Weir."""
+OTHER_NAMES = {
+    **dict.fromkeys(("run", "sbatch", "srun", "salloc", "create", "queue-job"), "submit"),
+    **dict.fromkeys(("delete", "rm"), "stop"),
+    **dict.fromkeys(("attach", "shell", "bash"), "exec"),
+    **dict.fromkeys(("explain", "pending", "reason"), "why"),
+    **dict.fromkeys(("tail", "output"), "logs"),
+    **dict.fromkeys(("requeue", "retry", "restart"), "rerun"),
+    **dict.fromkeys(("renice", "nice"), "priority"),
+    **dict.fromkeys(("top", "nvidia-smi", "gpus", "gpu"), "nodes"),
+    **dict.fromkeys(("sacctmgr", "quota", "quotas", "projects"), "project"),
+}
+"""Names of commands of other tools with a similar meaning, each with the command of Weir to try."""

@@ -4,42 +4,50 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from weir.cli.selection import Selection
+
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadRow
     from weir.client.api import Pool
 
 
-def stop(*names: str) -> int:
+_NAMED = Selection()
+"""The workloads that are named, and no others."""
+
+
+def stop(*names: str, selection: Selection = _NAMED) -> int:
     """End workloads for good. They get notice and their grace period to save their state.
 
     Parameters
     ----------
     names
-        The workloads.
+        The workloads, or patterns such as 'sweep-*'.
     """
-    return _each(names, lambda pool, name: pool.stop(name), _stopped)
+    return _each(names, selection, lambda pool, name: pool.stop(name), _stopped)
 
 
-def suspend(*names: str) -> int:
+def suspend(*names: str, selection: Selection = _NAMED) -> int:
     """Stop workloads until they are resumed.
 
     Parameters
     ----------
     names
-        The workloads.
+        The workloads, or patterns such as 'sweep-*'.
     """
-    return _each(names, lambda pool, name: pool.suspend(name), _suspended)
+    return _each(names, selection, lambda pool, name: pool.suspend(name), _suspended)
 
 
-def resume(*names: str) -> int:
+def resume(*names: str, selection: Selection = _NAMED) -> int:
     """Let suspended workloads start again.
 
     Parameters
     ----------
     names
-        The workloads.
+        The workloads, or patterns such as 'sweep-*'.
     """
-    return _each(names, lambda pool, name: pool.resume(name), lambda row: f"{row.name} is queued again.")
+    return _each(
+        names, selection, lambda pool, name: pool.resume(name), lambda row: f"{row.name} is queued again."
+    )
 
 
 def priority(name: str, priority: int | str, /) -> int:
@@ -68,7 +76,9 @@ def rerun(*names: str) -> int:
     names
         The workloads.
     """
-    return _each(names, lambda pool, name: pool.rerun(name), lambda row: f"{row.name} is queued again.")
+    return _each(
+        names, Selection(), lambda pool, name: pool.rerun(name), lambda row: f"{row.name} is queued again."
+    )
 
 
 def _stopped(row: "WorkloadRow") -> str:
@@ -84,6 +94,7 @@ def _suspended(row: "WorkloadRow") -> str:
 
 def _each(
     names: tuple[str, ...],
+    selection: Selection,
     act: "Callable[[Pool, str], WorkloadRow]",
     message: "Callable[[WorkloadRow], str]",
 ) -> int:
@@ -91,12 +102,16 @@ def _each(
     from weir.cli.connect import connect
     from weir.client.errors import Refused
 
-    if not names:
-        print("weir: no workload is named; `weir list` shows which there are.", file=sys.stderr)
-        return 2
     code = 0
     with connect() as pool:
-        for name in names:
+        try:
+            chosen = selection.names(pool, names)
+        except ValueError as error:
+            print(f"weir: {error}.", file=sys.stderr)
+            return 2
+        if not chosen:
+            print("No workload that you chose waits or runs.", file=sys.stderr)
+        for name in chosen:
             try:
                 row = act(pool, name)
             except Refused as refused:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weir import __version__
-from weir.cli.commands import COMMANDS, TOPICS
+from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 _GARBAGE_AFTER = 50_000
@@ -23,6 +23,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
     _start_fast()
     words = list(sys.argv[1:] if tokens is None else tokens)
+    words[:1] = ALIASES.get(words[0], words[:1]) if words else []
     try:
         code = _answered(words)
         sys.stdout.flush()
@@ -119,6 +120,9 @@ def _misunderstood(words: Sequence[str], text: str) -> str:
     if words[0] in _TAKE_COMMANDS and "--" not in words:
         text = text.partition(" Did you mean")[0]  # it may well be an option of that command
         return f"{text} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
+    if words[0] in OTHER_NAMES:
+        other = OTHER_NAMES[words[0]]
+        return f"Weir has no command {words[0]!r}: try weir {other}, see weir {other} --help."
     named = words[0] if any(words[0] == command.name for command in COMMANDS) else ""
     return f"{text} See weir {named + ' ' if named else ''}--help."
 

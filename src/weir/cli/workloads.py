@@ -3,7 +3,6 @@
 import shlex
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,7 @@ from cyclopts import Parameter
 
 from weir.cli.columns import Column, pairs, table
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
+from weir.cli.list_order import Order, ordered, since_s, summary
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
 from weir.cli.terminal import Screen, Tone, plain, screen, wrapped
 from weir.cli.watch import append, changed, is_terminal, repaint
@@ -66,16 +66,16 @@ def evicted(row: "WorkloadRow") -> str:
 COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
     Column("NAME", lambda row: row.name, least=16),
     Column("PROJECT", lambda row: row.project, least=8, drop=3),
-    Column("USER", lambda row: row.user, least=6, drop=7),
+    Column("USER", lambda row: row.user, least=6, drop=4),
     Column("TYPE", lambda row: row.type, drop=8),
     Column("UID", lambda row: str(row.uid), right=True, drop=9, wide=True),
     Column("PRIORITY", lambda row: f"{row.priority:,}", right=True, drop=9, wide=True),
     Column("PREEMPTIBLE", lambda row: "yes" if row.preemptible else "no", drop=9, wide=True),
     Column("STATUS", lambda row: row.status, least=9, tone=tone_of),
     Column("GPUS", lambda row: number(row.devices), right=True),
-    Column("PODS", lambda row: f"{row.pods_running}/{row.pods}", right=True, drop=6),
-    Column("AGE", lambda row: since(row.submitted_s), right=True, drop=4),
-    Column("RAN", time_of, right=True, drop=5),
+    Column("PODS", lambda row: f"{row.pods_running}/{row.pods}", right=True, drop=7),
+    Column("AGE", lambda row: since(row.submitted_s), right=True, drop=5),
+    Column("RAN", time_of, right=True, drop=6),
     Column("RESTARTS", lambda row: number(row.restarts), right=True, drop=9, wide=True),
     Column("NODES", lambda row: ",".join(row.nodes), least=6, drop=9, wide=True),
     Column("WHY", why_of, least=24, drop=2, sentence=True, tone=lambda _row: "quiet"),
@@ -90,11 +90,13 @@ def list_(
     type_: Annotated[str | None, Parameter(name="--type")] = None,
     user: str | None = None,
     search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None,
+    sort: Order = "status",
+    since_: Annotated[str | None, Parameter(name="--since")] = None,
     limit: int = _LIMIT,
     watch: WatchOption = False,
     output: OutputOption = "table",
 ) -> int:
-    """List pending and running workloads, newest first; with --all also those that are over.
+    """List running and pending workloads; with --all also those that are over.
 
     Parameters
     ----------
@@ -110,8 +112,13 @@ def list_(
         Only workloads of this person.
     search
         Only workloads with this text in their name.
+    sort
+        Order: status (running first, then pending, each newest first), age (newest first), name, gpus or
+        priority (largest first).
+    since_
+        Only workloads submitted in this last while, such as 2h or 3d.
     limit
-        Maximum number of workloads; 0 for all.
+        Maximum number of workloads, the newest; 0 for all.
     watch
         Repaint the list as it changes; if the output is no terminal, print a line for each change.
     output
@@ -121,10 +128,14 @@ def list_(
 
     words = [word for each in status for word in each.split(",") if word]
     ended = all_ or any(word not in LIVE for word in words)
-    list_filter = ListFilter(project, tuple(words), type_, user, search, ended)
+    try:
+        list_filter = ListFilter(project, tuple(words), type_, user, search, ended, since_s(since_))
+    except ValueError as error:
+        print(f"weir: --since: {error}.", file=sys.stderr)
+        return 2
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: _frame(list_filter.of(pool, here.height or _LIMIT), here, output))
+            return repaint(lambda here: _frame(list_filter.of(pool, _LIMIT), sort, here, output))
         if watch:
             return append(_changes(pool, list_filter, limit), COLUMNS, output)
         rows, total, trouble = list_filter.all(pool, limit)
@@ -138,7 +149,7 @@ def list_(
         else "No workload waits or runs; --all lists those that are over."
     )
     more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
-    show(rows, COLUMNS, output, none=none, more=more)
+    show(ordered(rows, sort), COLUMNS, output, none=none, more=more or f"{summary(rows, total)}.")
     if trouble:
         print(f"weir: {trouble}", file=sys.stderr)
     return 0
@@ -154,6 +165,7 @@ class ListFilter:
     user: str | None = None
     search: str | None = None
     ended: bool = False
+    since_s: float | None = None
 
     def of(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int]":
         """Return up to `limit` workloads (0: all), and their total number."""
@@ -175,7 +187,9 @@ class ListFilter:
                 limit=min(_PAGE, limit - len(rows)) if limit else _PAGE,
                 after=after,
             )
-            rows += page.items
+            rows += [row for row in page.items if row.submitted_s >= (self.since_s or 0.0)]
+            if self.since_s is not None and len(rows) < len(page.items):  # they come newest first
+                return rows, len(rows), page.trouble
             if page.next is None or not page.items or 0 < limit <= len(rows):
                 return rows, max(page.total, len(rows)), page.trouble
             after = page.next
@@ -188,6 +202,7 @@ class ListFilter:
             and self.type in (None, row.type)
             and self.user in (None, row.user)
             and (self.search or "") in row.name
+            and row.submitted_s >= (self.since_s or 0.0)
         )
 
 
@@ -204,16 +219,14 @@ def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[Wor
             yield change.row
 
 
-def _frame(found: "tuple[list[WorkloadRow], int]", here: Screen, output: Output) -> list[str]:
+def _frame(found: "tuple[list[WorkloadRow], int]", sort: Order, here: Screen, output: Output) -> list[str]:
     rows, total = found
-    by: Counter[str] = Counter(row.status for row in rows)
-    parts = [f"{by[status]:,} {status}" for status in (*LIVE, "succeeded", "failed", "stopped") if by[status]]
-    counts = ", ".join(parts) if len(rows) == total else counted(total, "workload")
-    head = f"{clock(time.time())}  {counts or 'No workload waits or runs.'}"
+    head = f"{clock(time.time())}  {summary(rows, total) or 'No workload waits or runs.'}"
+    shown = ordered(rows, sort)[: here.height or _LIMIT]
     return [
         here.paint(head, "quiet"),
         "",
-        *(table(rows, COLUMNS, here, wide=output == "wide") if rows else []),
+        *(table(shown, COLUMNS, here, wide=output == "wide") if shown else []),
     ]
 
 

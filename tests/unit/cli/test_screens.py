@@ -14,17 +14,17 @@ from weir.cli.why import as_command
 from weir.cli.workloads import COLUMNS, description
 
 LIST_80 = """\
-NAME              PROJECT  STATUS   GPUS    AGE    RAN  WHY
-resnet50…-seed42  vision   pending     8  2h20m      -  No node has 2 free GPUs…
-notebook          speech   running   0.5  1m15s     1m
-train-4k2p        vision   running     2   1d1h  1h30m
-eval              vision   failed      2     1h  1m40s  It ended with exit code…
+NAME              PROJECT  USER   STATUS   GPUS    AGE  WHY
+notebook          speech   grace  running   0.5  1m15s
+train-4k2p        vision   ada    running     2   1d1h
+resnet50…-seed42  vision   ada    pending     8  2h20m  No node has 2 free GPUs…
+eval              vision   ada    failed      2     1h  It ended with exit code…
 """
 LIST_120 = """\
 NAME                      PROJECT  USER   TYPE   STATUS   GPUS  PODS    AGE    RAN  WHY
-resnet50-ima…line-seed42  vision   ada    train  pending     8   0/4  2h20m      -  No node has 2 free GPUs: 3 have 1,…
 notebook                  speech   grace  build  running   0.5   1/1  1m15s     1m
 train-4k2p                vision   ada    train  running     2   1/1   1d1h  1h30m
+resnet50-ima…line-seed42  vision   ada    train  pending     8   0/4  2h20m      -  No node has 2 free GPUs: 3 have 1,…
 eval                      vision   ada    train  failed      2   0/1     1h  1m40s  It ended with exit code 3.
 """
 DESCRIBE = """\
@@ -152,8 +152,8 @@ def test_for_programs(output: str, read, fake: Fake, capsys: pytest.CaptureFixtu
     fill(fake)
     assert main(["list", "--output", output]) == 0
     answer = read(capsys.readouterr().out)
-    assert [each["name"] for each in answer] == [each["name"] for each in ROWS]
-    assert answer[0]["reason"]["why"] == "insufficient_capacity"
+    assert [each["name"] for each in answer] == ["notebook", "train-4k2p", ROWS[0]["name"], "eval"]
+    assert answer[2]["reason"]["why"] == "insufficient_capacity"
     assert main(["describe", "train-4k2p", "-o", output]) == 0
     assert read(capsys.readouterr().out)["pod_rows"][0]["devices"] == [0, 1]
 

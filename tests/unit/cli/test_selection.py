@@ -1,0 +1,116 @@
+"""Actions on several workloads, names of other tools, and the order of the list."""
+
+import time
+
+import pytest
+from tests.unit.client.fake import Asked, Fake, Said, page, problem, row
+
+from weir.cli.main import main
+
+
+def pool(fake: Fake, *names: str) -> list[str]:
+    """Have a pool with these workloads, of vision and of ada; return the names of those that are stopped."""
+    stopped: list[str] = []
+
+    def listed(asked: Asked) -> Said:
+        rows = [row(name, project="vision", user="ada") for name in names]
+        chosen = [each for each in rows if asked.query.get("user", "ada") == "ada"]
+        return Said(page(*chosen) if asked.query.get("project", "vision") == "vision" else page())
+
+    def stop(name: str) -> Said:
+        stopped.append(name)
+        return Said(row(name, status="stopping"))
+
+    fake.on("GET", "/workloads", listed)
+    fake.on("GET", "/whoami", {"user": "ada", "signed_in_by": "token", "is_admin": False})
+    for name in names:
+        fake.on("POST", f"/workloads/{name}/stop", lambda _, name=name: stop(name))
+    return stopped
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a-1", "other"], ["a-1", "other"]),
+        (["a-*"], ["a-1", "a-2"]),
+        (["a-?", "a-1", "other"], ["a-1", "a-2", "other"]),
+        (["--project", "vision"], ["a-1", "a-2", "other"]),
+        (["--me", "a-[2-9]"], ["a-2"]),
+        (["--me"], ["a-1", "a-2", "other"]),
+        (["--project", "speech"], []),
+    ],
+)
+def test_names_patterns_and_options_choose(fake: Fake, words: list[str], expected: list[str]) -> None:
+    stopped = pool(fake, "a-1", "a-2", "other")
+    assert main(["stop", *words]) == 0
+    assert stopped == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "no workload is named"),
+        (["b-*"], "no workload that you chose is named 'b-*'"),
+        (["--project", "speech", "a-1"], "a-1 isn't among the workloads that you chose"),
+    ],
+)
+def test_choice_of_nothing_is_refused(
+    fake: Fake, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = pool(fake, "a-1")
+    assert main(["stop", *words]) == 2
+    assert sentence in capsys.readouterr().err
+    assert stopped == []
+
+
+def test_refusal_of_one_leaves_the_others(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    stopped = pool(fake, "a-1", "a-2")
+    fake.on("POST", "/workloads/a-1/stop", problem(403, "a-1 is of ben."))
+    assert main(["stop", "a-*"]) == 2
+    assert stopped == ["a-2"]
+    assert "a-1 is of ben" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["ps", "squeue", "queue", "ls"])
+def test_names_of_other_tools_are_understood(
+    fake: Fake, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool(fake, "a-1")
+    assert main([name]) == 0
+    assert "a-1" in capsys.readouterr().out
+
+
+def test_history_lists_those_that_are_over(fake: Fake) -> None:
+    pool(fake, "a-1")
+    assert main(["history"]) == main(["list", "--all"]) == main(["list"]) == 0
+    history, over, live = (asked.query for asked in fake.asked)
+    assert history == over != live
+
+
+def test_name_with_a_similar_meaning_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sbatch", "job.sh"]) == 2
+    assert "Weir has no command 'sbatch': try weir submit" in capsys.readouterr().err
+
+
+def test_list_is_ordered_and_summed_up(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = time.time()
+    rows = [
+        row("new", status="pending", submitted_s=now_s - 60, devices=8.0),
+        row("big", status="running", submitted_s=now_s - 600, devices=4.0),
+        row("old", status="running", submitted_s=now_s - 7200, devices=0.5),
+    ]
+    fake.on("GET", "/workloads", page(*rows))
+    for words, names in (
+        ([], ["big", "old", "new"]),
+        (["--sort", "age"], ["new", "big", "old"]),
+        (["--sort", "gpus"], ["new", "big", "old"]),
+        (["--sort", "name"], ["big", "new", "old"]),
+        (["--since", "1h"], ["big", "new"]),
+    ):
+        assert main(["list", *words]) == 0
+        printed = capsys.readouterr()
+        assert [line.split()[0] for line in printed.out.splitlines()[1:]] == names, words
+    assert main(["list"]) == 0
+    assert "2 running (4.5 GPUs), 1 pending (8 GPUs)." in capsys.readouterr().err
+    assert main(["list", "--since", "soon"]) == 2
+    assert "--since" in capsys.readouterr().err
