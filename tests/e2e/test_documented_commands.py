@@ -26,6 +26,7 @@ PAGES = (
     "docs/how-to/secrets.md",
     "docs/how-to/containers.md",
     "docs/how-to/install.md",
+    "docs/how-to/sign-in.md",
     "docs/how-to/out-of-service.md",
     "docs/how-to/from-nvidia-smi.md",
     "docs/how-to/backup.md",

@@ -15,7 +15,8 @@ import pytest
 from tools import prefork
 
 from weir.local import fd_watcher
-from weir.local.server import health, main
+from weir.local.server import health
+from weir.local.server.listening import listen
 from weir.service import control_thread
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store import StoreFailed
@@ -212,7 +213,7 @@ def test_a_stop_ends_though_a_thread_hangs(name: str, tmp_path: Path) -> None:
 def test_answers_do_not_wait_for_acknowledgements() -> None:
     """A second segment over a kept connection would wait 40 ms."""
     with (
-        main._listening("127.0.0.1", 0) as listening,
+        listen("127.0.0.1", 0) as listening,
         socket.create_connection(listening.getsockname()),
         listening.accept()[0] as accepted,
     ):
