@@ -124,8 +124,6 @@ def list_(
     output
         table, wide (more columns), json or yaml.
     """
-    from weir.cli.connect import connect
-
     words = [word for each in status for word in each.split(",") if word]
     ended = all_ or any(word not in LIVE for word in words)
     try:
@@ -133,19 +131,26 @@ def list_(
     except ValueError as error:
         print(f"weir: --since: {error}.", file=sys.stderr)
         return 2
+    return _list(list_filter, sort, limit, output, watch=watch)
+
+
+def _list(list_filter: "ListFilter", sort: Order, limit: int, output: Output, *, watch: bool) -> int:
+    from weir.cli.connect import connect
+
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: _frame(list_filter.of(pool, _LIMIT), sort, here, output))
         if watch:
             return append(_changes(pool, list_filter, limit), COLUMNS, output)
         rows, total, trouble = list_filter.all(pool, limit)
+        project = list_filter.project
         if project and not rows and all(row.name != project for row in pool.projects()):
             message = f"there is no project {project}; `weir project list` shows which there are"
             print(f"weir: --project: {message}.", file=sys.stderr)
             return 2
     none = (
         "There is no such workload."
-        if ended
+        if list_filter.ended
         else "No workload waits or runs; --all lists those that are over."
     )
     more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
