@@ -43,6 +43,16 @@ def definition(group: str, version: str, kind: str, plural: str) -> Object:
     }
 
 
+def remove_definitions(cluster: Cluster, names: list[str]) -> None:
+    """Remove kinds, and wait until they are gone: one that is created before would go with them."""
+    for name in names:
+        cluster.api.delete(f"{_DEFINITIONS}/{name}")
+    cluster.until(
+        lambda: all(cluster.api.maybe(f"{_DEFINITIONS}/{name}") is None for name in names),
+        what="the kinds to be gone",
+    )
+
+
 @pytest.fixture(scope="module")
 def weir(plane: ControlPlane) -> Iterator[Weir]:
     plane.api.apply(*(definition(*kind) for kind in _KINDS))
@@ -55,8 +65,7 @@ def weir(plane: ControlPlane) -> Iterator[Weir]:
         with scheduling(plane, "weir-kinds") as running:
             yield running
     finally:
-        for group, _, _, plural in _KINDS:
-            plane.api.delete(f"{_DEFINITIONS}/{plural}.{group}")
+        remove_definitions(there, [f"{plural}.{group}" for group, _, _, plural in _KINDS])
 
 
 def _is_served(plane: ControlPlane, kind: tuple[str, str, str, str]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.kubernetes.test_gangs_by_kind import definition
+from tests.kubernetes.test_gangs_by_kind import definition, remove_definitions
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -27,7 +27,6 @@ JOBSET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 RAY_GROUP, RAY_CLUSTER = "ray.io/group", "ray.io/cluster"
 WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/{}/workloads"
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LANDS_S = 120.0
 _CUSTOM = {
     watched.kind: (watched.api_versions[0], watched.resource)
@@ -277,9 +276,12 @@ def weir(plane: ControlPlane) -> Iterator[Installed]:
             running.wait_ready()
             yield running
         finally:
-            for api_version, plural in _CUSTOM.values():
-                plane.api.delete(f"{_DEFINITIONS}/{plural}.{api_version.partition('/')[0]}")
-            Cluster(plane).empty()
+            there = Cluster(plane)
+            remove_definitions(
+                there,
+                [f"{plural}.{version.partition('/')[0]}" for version, plural in _CUSTOM.values()],
+            )
+            there.empty()
 
 
 @pytest.fixture(scope="module")

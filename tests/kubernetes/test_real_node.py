@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.kubernetes.node_team import REPORT, REST, Team, for_real, tracked
-from tests.kubernetes.test_gangs_by_kind import definition
+from tests.kubernetes.test_gangs_by_kind import definition, remove_definitions
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import ApiError
 from tools.controlplane.binaries import NoBinaries
@@ -32,7 +32,6 @@ from tools.node.programs import Programs, are_at_hand, find
 
 GPUS = 8
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
             yield running
             assert "forbidden" not in running.log_text().lower()
     finally:
-        shared.api.delete(f"{DEFINITIONS}/mpijobs.kubeflow.org")
+        remove_definitions(shared, ["mpijobs.kubeflow.org"])
 
 
 @pytest.fixture

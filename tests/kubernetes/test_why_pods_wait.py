@@ -154,6 +154,11 @@ def test_a_pod_that_replaces_one_of_a_running_gang_says_why(
     team.runs("gang", 2)
     path = f"/apis/weir.dev/v1alpha1/projects/{team.name}"
     cluster.api.patch(path, {"spec": {"quota": {"gpu": 4}, "limit": {"gpu": 4}}})
+    cluster.until(
+        lambda: cluster.api.get(path).get("status", {}).get("quota", {}).get("gpu") in (4, "4"),
+        SOON_S,
+        "the quota to be known",
+    )
     first = next(each for each in cluster.running(team.name) if each.startswith("gang-"))
     cluster.api.delete(f"/api/v1/namespaces/{team.name}/pods/{first}", grace_s=0)
     team.wait_with("gang", "LimitExceeded", "would pass its limit")

@@ -5,7 +5,6 @@ import ipaddress
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.unit.local.server.server_process import SHARED_ACCOUNT
+from tools.controlplane.ports import free_port
 
 from .provider import CLIENT, Provider, client
 
@@ -157,12 +157,6 @@ class RemotePool:
             stderr=subprocess.PIPE,
             text=True,
         )
-
-
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return int(opened.getsockname()[1])
 
 
 @contextmanager

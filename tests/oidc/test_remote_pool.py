@@ -94,6 +94,7 @@ def test_a_person_submits_and_stops_their_own_work(pool: RemotePool) -> None:
         assert mia.post("/api/v1/workloads", json=body).status_code == 201
         assert mia.get("/api/v1/workloads/own").json()["user"] == "oidc:mia"
         assert mia.post("/api/v1/workloads/own/stop").is_success
+        until(lambda: mia.get("/api/v1/workloads/own").json()["status"] == "stopped")
 
 
 class Page:

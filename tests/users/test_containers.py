@@ -138,9 +138,11 @@ def test_container_reaches_neither_other_files_nor_other_processes(
     pool: SharedPool, unix_users: People, image: str
 ) -> None:
     user, other = unix_users[0], unix_users[1]
+    pool.submit(other, "of-another", "true", gpus=0)
+    uid = pool.wait("of-another", "succeeded")["uid"]
     paths = [other.pw_dir, "/home", "/etc/shadow", f"{pool.home}/pods", f"{pool.home}/secrets"]
     paths += [
-        str(pool.home / name) for name in ("jobs/1", "server.json", "weir.db", "notes.sock", "weir.sock")
+        str(pool.home / name) for name in (f"jobs/{uid}", "server.json", "weir.db", "notes.sock", "weir.sock")
     ]
     paths += [str(pool.socket), f"/proc/{pool.server_pid}/environ", "/dev/sda", "/dev/vda", "/dev/mem"]
     checks = "; ".join(f"[ -e {path} ] && echo reaches {path}" for path in paths)

@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.oidc.pool import Authority, free_port
+from tests.oidc.pool import Authority
 from tests.oidc.provider import CLIENT, Provider, Providers, client
 from tools import web
+from tools.controlplane.ports import free_port
 
 from .open_python import open_python
 from .shared_pool import ROOT, SharedPool, shared_pool

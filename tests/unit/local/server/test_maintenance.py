@@ -91,8 +91,10 @@ async def test_preemptible_work_is_evicted_in_time_and_resumes_after_the_window(
         assert (await stands.get("workloads/open"))["status"] == "running"
         clocks.pass_(HOUR_S / 2 - 59)
         await look(stands)
-        row = await stands.until("open", "pending")
-        assert row["reason"]["why"] == "maintenance"
+        await stands.until("open", "pending")
+        await stands.until_true(
+            lambda row: row["reason"] and row["reason"]["why"] == "maintenance", "workloads/open"
+        )
         events = (await stands.get("events", workload="open"))["items"]
         assert any(each["kind"] == "drained" and REASON in each["sentence"] for each in events)
         clocks.pass_(HOUR_S + 60)
