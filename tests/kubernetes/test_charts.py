@@ -153,7 +153,9 @@ def test_api_server_accepts_random_values(helm: Helm, charts: Path, cluster: Clu
     values = random_values(seed) | {"monitoring": False}
     namespace = cluster.namespace()
     objects = helm.do("template", "weir", str(charts / "weir"), "--namespace", namespace, values=values)
-    cluster.plane.kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", stdin=objects)
+    cluster.plane.kubectl(
+        "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=objects
+    )
 
 
 HOOKS = tuple(

@@ -119,7 +119,7 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     assert [device["allocated"] for node in json.loads(out) for device in node["devices"]] == [1.0] * 4
     code, out, _ = run("status", "-o", "json")
     assert {"devices": 4, "allocated": 4.0, "running": 3, "pending": 1}.items() <= json.loads(out).items()
-    submitted = [row["submitted_s"] for row in listed(run).values()]
+    submitted = [row["submitted_s"] for row in listed(run, "--sort", "age").values()]
     assert submitted == sorted(submitted, reverse=True), "newest first"
     assert json.loads(out)["started_s"] <= submitted[0] + 1, "it leads since before the last was submitted"
     code, out, _ = run("project", "list")

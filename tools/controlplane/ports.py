@@ -9,7 +9,7 @@ import socket
 
 PORTS = range(10_000, 20_000)
 """Below the ports of connections, and those that Weir gives to the gangs of its jobs."""
-_claims: list[socket.socket] = []
+_claims: list[int] = []
 
 
 def free_port() -> int:
@@ -28,6 +28,6 @@ def free_port() -> int:
         except OSError:
             claim.close()
         else:
-            _claims.append(claim)
+            _claims.append(claim.detach())
             return port
     raise OSError("no port of loopback is free")
