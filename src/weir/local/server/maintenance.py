@@ -6,6 +6,7 @@ brings: a drain that is due, a window that is over, and a wall clock that was se
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from structlog import get_logger
 
@@ -118,7 +119,13 @@ class Maintenance:
     async def drain_at(
         self, at_s: float, gpu: int | None, reason: str, running: str, person: Person
     ) -> MaintenanceWindow:
-        """Announce a drain of the node, or of one GPU, in place of an earlier one."""
+        """Announce a drain of the node, or of one GPU, in place of an earlier one.
+
+        Raises:
+            RequestRefused: it is too far ahead, or there are too many windows.
+        """
+        if at_s > self._wall_s() + AHEAD_S_MAX:
+            raise RequestRefused(422, "at_s: is more than ten years ahead; write an earlier time")
         window = MaintenanceWindow.model_validate(
             {
                 "name": drain_name(gpu),
@@ -130,8 +137,10 @@ class Maintenance:
             }
         )
         async with self._lock:
-            if window.from_s > self._wall_s() + AHEAD_S_MAX:
-                raise RequestRefused(422, "at_s: is more than ten years ahead; write an earlier time")
+            if len(self._windows.without(window.name).windows) >= WINDOWS_MAX:
+                raise RequestRefused(
+                    422, f"at_s: there are {WINDOWS_MAX} windows, and no more are kept; remove one"
+                )
             await self._keep(self._windows.with_(window))
         self._add_event(f"{person.user} announces {window.sentence}.", person)
         return window
@@ -201,7 +210,15 @@ class Maintenance:
         self._tell()
 
     def _outages(self) -> tuple[Outage, ...]:
-        return tuple([window.outage(self._pool.clock) for window in self._windows.windows])
+        """Return the outages of GPUs that the node has: one may be gone since a window was announced."""
+        gpus, outages = self._pool.node.gpus, []
+        for window in self._windows.windows:
+            outage = window.outage(self._pool.clock)
+            if outage.devices is not None:
+                outage = replace(outage, devices=tuple([gpu for gpu in outage.devices if gpu < gpus]))
+            if outage.devices != ():
+                outages.append(outage)
+        return tuple(outages)
 
     def _have_moved(self) -> bool:
         """Return True if the wall clock was set since the backend was told the times."""

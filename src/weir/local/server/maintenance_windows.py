@@ -18,6 +18,8 @@ from weir.model.nodes import Outage
 FILE = "maintenance.json"
 WINDOWS_MAX: Final = 100
 GPUS_MAX: Final = 1024
+WallTime = Annotated[float, Field(ge=0.0, le=1e11)]
+"""Seconds since 1970; no calendar has the times beyond it."""
 Running = Literal["evict", "finish", "stop"]
 """Fate of running work: back to its queue, on until it ends, or ended for good."""
 _LOG = get_logger(__name__)
@@ -29,8 +31,8 @@ class MaintenanceWindow(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     name: Annotated[str, Field(max_length=63)]
-    from_s: float
-    until_s: float | None = None
+    from_s: WallTime
+    until_s: WallTime | None = None
     gpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=GPUS_MAX)] | None = None
     reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
     user: Annotated[str, Field(max_length=500)] = ""

@@ -130,6 +130,8 @@ class NodeChanges:
         if window.gpus is None:
             await self._drain(window.running, window.reason, window.user)
         for gpu in window.gpus or ():
+            if gpu >= self._pool.node.gpus:
+                continue  # it is gone since the drain was announced
             await self._drain_gpu(gpu, window.running, window.reason, window.user)
 
     async def _drain(self, running: Running, reason: str, user: str) -> None:
