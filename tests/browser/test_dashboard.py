@@ -193,6 +193,10 @@ def test_workload_is_submitted_read_suspended_resumed_stopped_and_rerun(
     page.get_by_role("button", name="Submit").click()
     page.get_by_role("alert").get_by_text("the largest node offers 4").first.wait_for()
     page.get_by_label("GPUs of each pod").fill("1")
+    page.get_by_label("Container image").fill("library/Python")
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_role("alert").get_by_text("'library/Python' is no image; write one such as").wait_for()
+    page.get_by_label("Container image").fill("")
     page.get_by_text("It would start now").wait_for()
     assert (
         "weir submit -p vision --name by-hand --gpus 1 -- bash -c" in page.locator("pre").first.inner_text()

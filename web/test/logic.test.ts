@@ -133,7 +133,10 @@ describe('command', () => {
   test('form as a command line and as a body', () => {
     const form = { ...EMPTY, project: 'vision', name: 'x', gpus: '2', workers: '3', command: 'python train.py', preemptible: 'no' as const, priority: '75' }
     expect(commandLine(form)).toBe('weir submit -p vision --name x --gpus 2 --workers 3 --priority 75 --no-preemptible -- python train.py')
-    expect(submission(form)).toEqual({ project: 'vision', command: ['python', 'train.py'], name: 'x', type: 'train', priority: 75, preemptible: false, gpus: 2, workers: 3 })
+    expect(submission(form)).toEqual({ project: 'vision', command: ['python', 'train.py'], name: 'x', priority: 75, preemptible: false, gpus: 2, workers: 3 })
+    const open = { ...EMPTY, project: 'vision', gpus: '', command: 'python train.py', image: ' docker.io/library/python:3.13 ', priority: 'high', type: 'train' }
+    expect(commandLine(open)).toBe('weir submit -p vision --type train --priority high --image docker.io/library/python:3.13 -- python train.py')
+    expect(submission(open)).toEqual({ project: 'vision', command: ['python', 'train.py'], image: 'docker.io/library/python:3.13', type: 'train', priority: 'high' })
     expect(yaml({ a: 'x', b: 1, c: ['p', 'q'] })).toBe('a: "x"\nb: 1\nc: ["p", "q"]')
   })
 })

@@ -11,12 +11,13 @@ export interface Form {
   preemptible: '' | 'yes' | 'no'
   max_runtime: string
   directory: string
+  image: string
   command: string
 }
 
 export const EMPTY: Form = {
-  project: '', name: '', type: 'train', gpus: '1', workers: '1', cpu: '', memory: '', priority: '',
-  preemptible: '', max_runtime: '', directory: '', command: '',
+  project: '', name: '', type: '', gpus: '1', workers: '1', cpu: '', memory: '', priority: '',
+  preemptible: '', max_runtime: '', directory: '', image: '', command: '',
 }
 
 /** A word as a shell reads it back. */
@@ -57,14 +58,14 @@ export function commandOf(text: string): string[] | null {
 }
 
 const plural: [keyof Form, string][] = [['name', 'name'], ['gpus', 'gpus'], ['workers', 'workers'], ['cpu', 'cpu'], ['memory', 'memory'],
-  ['type', 'type'], ['priority', 'priority'], ['max_runtime', 'max-runtime'], ['directory', 'directory']]
+  ['type', 'type'], ['priority', 'priority'], ['max_runtime', 'max-runtime'], ['directory', 'directory'], ['image', 'image']]
 
 /** The command line that submits a form. */
 export function commandLine(form: Form): string {
   const words = ['weir', 'submit', '-p', form.project || 'PROJECT']
   for (const [key, option] of plural) {
     const value = form[key].trim()
-    if (value && value !== (key === 'workers' ? '1' : key === 'type' ? 'train' : '')) words.push(`--${option}`, value)
+    if (value && !(key === 'workers' && value === '1')) words.push(`--${option}`, value)
   }
   if (form.preemptible) words.push(form.preemptible === 'yes' ? '--preemptible' : '--no-preemptible')
   return [...words, '--', ...(commandOf(form.command) ?? [form.command])].map(quoted).join(' ')
@@ -73,9 +74,10 @@ export function commandLine(form: Form): string {
 /** The body of a submission. */
 export function submission(form: Form): Record<string, unknown> {
   const body: Record<string, unknown> = { project: form.project, command: commandOf(form.command) ?? form.command }
-  for (const key of ['name', 'max_runtime', 'directory', 'cpu', 'memory'] as const) if (form[key].trim()) body[key] = form[key].trim()
+  for (const key of ['name', 'max_runtime', 'directory', 'image', 'cpu', 'memory'] as const) if (form[key].trim()) body[key] = form[key].trim()
   if (form.type) body['type'] = form.type
-  if (form.priority.trim()) body['priority'] = Number(form.priority)
+  const priority = form.priority.trim()
+  if (priority) body['priority'] = /^\d+$/.test(priority) ? Number(priority) : priority
   if (form.preemptible) body['preemptible'] = form.preemptible === 'yes'
   if (form.gpus.trim()) body['gpus'] = /^\d+(\.\d+)?$/.test(form.gpus.trim()) ? Number(form.gpus) : form.gpus.trim()
   if (form.workers.trim() && form.workers.trim() !== '1') body['workers'] = Number(form.workers)
