@@ -1,16 +1,19 @@
 """`weir drain`, `weir undrain` and `weir maintenance`: nodes and GPUs taken out of service, and back."""
 
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
-from weir.cli.formatting import NOTHING, counted, number
+from weir.cli.formatting import NOTHING, counted, resource
 from weir.cli.outputs import OutputOption, show
+from weir.model.resources import GPU
 
 if TYPE_CHECKING:
     from weir.api.maintenance import MaintenanceRow
@@ -18,6 +21,16 @@ if TYPE_CHECKING:
 
 app = App(name="maintenance", help="List, announce and withdraw maintenance windows.")
 Running = Literal["evict", "finish", "stop"]
+_OPTIONS = {
+    "after": "--in",
+    "at_s": "--at",
+    "from_s": "--from",
+    "gpus": "--gpu",
+    "name": "--name",
+    "reason": "--reason",
+    "until_s": "--until",
+}
+_FIELD = re.compile(rf"(?:(?<=^)|(?<=; ))(?:{'|'.join(_OPTIONS)})(?=:)")
 Gpus = Annotated[Sequence[int], Parameter(name="--gpu", negative=())]
 
 
@@ -30,7 +43,7 @@ def drain(
     in_: Annotated[str | None, Parameter(name="--in")] = None,
     running: Running | None = None,
     reason: str = "",
-    yes: bool = False,
+    yes: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Take a node, or one GPU of it, out of service, now or at a time: nothing starts there.
 
@@ -62,7 +75,7 @@ def drain(
         at_s = None if at is None else _time_of("--at", at)
     except ValueError as error:
         return _refuse(error)
-    with connect() as pool:
+    with connect() as pool, in_options():
         node = _only_node(pool) if name is None else name
         if node is None:
             return 2
@@ -103,8 +116,24 @@ def undrain(name: str | None = None, /, *, gpu: int | None = None) -> int:
             pool.undrain(node)
         else:
             pool.undrain_gpu(node, gpu)
-    print(f"Workloads start on {node if gpu is None else f'GPU {gpu} of {node}'} again.")
+    print(f"{node if gpu is None else f'GPU {gpu} of {node}'} isn't drained, so workloads may start there.")
     return 0
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Name options in place of fields in the refusal of a pool: `--until` for `until_s`.
+
+    Raises:
+        Refused: the pool refuses the request.
+    """
+    from weir.client.errors import Refused
+
+    try:
+        yield
+    except Refused as refused:
+        refused.args = (_FIELD.sub(lambda found: _OPTIONS[found[0]], str(refused)),)
+        raise
 
 
 def _only_node(pool: "Pool") -> str | None:
@@ -126,11 +155,12 @@ def _asks_first(pool: "Pool", node: str, gpu: int | None, fate: Running) -> bool
     """Print the workloads that a drain would stop; return True if there are any."""
     rows = pool.node_workloads(node, gpu=gpu)
     for row in rows:
-        print(f"{row.name} of {row.project} ({row.user}) would stop: {number(row.devices)} GPUs")
+        print(f"{row.name} of {row.user} in {row.project} would stop: {resource(GPU, row.devices)}")
     if rows:
         what = "evicts" if fate == "evict" else "ends"
         workloads = counted(len(rows), "workload")
-        print(f"Nothing has changed. --yes {what} {workloads}; --running finish lets them end by themselves.")
+        they = "it end by itself" if len(rows) == 1 else "them end by themselves"
+        print(f"Nothing has changed. --yes {what} {workloads}; --running finish lets {they}.")
     return bool(rows)
 
 
@@ -158,14 +188,14 @@ def _gpus(row: "MaintenanceRow") -> str:
 
 
 COLUMNS: "tuple[Column[MaintenanceRow], ...]" = (
-    Column("NAME", lambda row: row.name, least=8),
-    Column("NODE", lambda row: row.node, least=8, drop=2),
+    Column("NAME", lambda row: row.name, least=24),
+    Column("NODE", lambda row: row.node, least=8, drop=3),
     Column("GPUS", _gpus),
     Column("FROM", lambda row: _shown_time(row.from_s)),
     Column("UNTIL", lambda row: _shown_time(row.until_s)),
     Column("STATE", lambda row: "now" if row.begun else "announced", drop=1),
-    Column("RUNNING WORK", lambda row: row.running, drop=1),
-    Column("BY", lambda row: row.user, drop=3),
+    Column("RUNNING WORK", lambda row: row.running, drop=2),
+    Column("BY", lambda row: row.user, drop=4),
     Column("REASON", lambda row: row.reason or NOTHING, least=8),
 )
 
@@ -220,7 +250,7 @@ def add(
         begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
     except ValueError as error:
         return _refuse(error)
-    with connect() as pool:
+    with connect() as pool, in_options():
         row = pool.add_maintenance(
             begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
         )

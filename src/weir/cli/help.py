@@ -72,7 +72,7 @@ def _meaning(entry: "HelpEntry") -> str:
     if any(choice not in re.findall(r"\w+", meaning) for choice in choices):
         meaning += f" One of {', '.join(choices)}."
     default = str(entry.default) if entry.default is not None else ""
-    if default and "efault" not in meaning and default not in ("False", "True", "()"):
+    if default and "efault" not in meaning and default not in ("False", "True", "()", '""'):
         meaning += f" By default {default}."
     return meaning.strip()
 

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from weir.cli.formatting import counted, number
+from weir.cli.formatting import counted, resource
+from weir.model.resources import GPU
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadRow
@@ -38,7 +39,7 @@ def summary(rows: "Sequence[WorkloadRow]", total: int) -> str:
         numbers[row.status] += 1
         devices[row.status] += row.devices  # type: ignore[assignment] # shares of a GPU
     return ", ".join(
-        f"{numbers[status]:,} {status}" + (f" ({number(devices[status])} GPUs)" if devices[status] else "")
+        f"{numbers[status]:,} {status}" + (f" ({resource(GPU, devices[status])})" if devices[status] else "")
         for status in STATUSES
         if numbers[status]
     )

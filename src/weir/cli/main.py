@@ -7,6 +7,7 @@ everything else.
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 _GARBAGE_AFTER = 50_000
+_UNUSED = re.compile(r"Unused Tokens: \[(.*)\]\.")
 _TAKE_COMMANDS = ("submit", "exec")
 
 
@@ -123,6 +125,8 @@ def _misunderstood(words: Sequence[str], text: str) -> str:
     if words[0] in OTHER_NAMES:
         other = OTHER_NAMES[words[0]]
         return f"Weir has no command {words[0]!r}: try weir {other}, see weir {other} --help."
+    if found := _UNUSED.fullmatch(text):
+        text = f"Unknown argument {found[1]}."
     named = words[0] if any(words[0] == command.name for command in COMMANDS) else ""
     return f"{text} See weir {named + ' ' if named else ''}--help."
 

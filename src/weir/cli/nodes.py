@@ -72,7 +72,7 @@ NODES: "tuple[Column[NodeRow], ...]" = (
     Column("NODE", lambda row: row.name, least=10),
     Column("GPUS HELD", _devices_held, right=True),
     Column("OTHERS", _others, right=True, drop=1),
-    Column("STATE", _states, least=10, tone=_state_tone),
+    Column("STATE", _states, least=36, sentence=True, tone=_state_tone),
     Column("MODEL", _models, least=8, drop=4),
     Column("USE", _used, right=True, drop=2),
     Column("CPU HELD", lambda row: _allocated(row, "cpu"), right=True, drop=3),

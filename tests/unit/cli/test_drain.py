@@ -2,7 +2,7 @@
 
 import pytest
 from tests.unit.cli.samples import ROWS
-from tests.unit.client.fake import Fake, page
+from tests.unit.client.fake import Fake, page, problem
 
 from weir.cli.main import main
 
@@ -40,8 +40,8 @@ def test_a_drain_names_what_would_stop_and_changes_nothing(
 ) -> None:
     assert main(["drain"]) == 1
     told = capsys.readouterr().out
-    assert "notebook of speech (grace) would stop: 0.5 GPUs" in told
-    assert "Nothing has changed. --yes evicts 1 workload" in told
+    assert "notebook of grace in speech would stop: 0.5 GPUs" in told
+    assert "Nothing has changed. --yes evicts 1 workload; --running finish lets it end by itself." in told
     assert posted(pool) == []
 
 
@@ -118,3 +118,22 @@ def test_windows_are_listed_and_announced_in_local_time(
     }
     assert posted(pool) == [("/maintenance", body)]
     assert "`weir maintenance remove maintenance-1` withdraws it" in capsys.readouterr().out
+
+
+def test_a_refused_window_is_explained_in_options(pool: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    errors = [
+        {"field": "until_s", "message": "until_s: the window ends before it begins"},
+        {"field": "gpus", "message": "gpus: gpu1 has no GPU 12; it has 8"},
+    ]
+    pool.on("POST", "/maintenance", problem(422, "The maintenance window: ...", *errors))
+    assert main(["maintenance", "add", "--from", "2026-12-02", "--until", "2026-12-01", "--gpu", "12"]) == 2
+    told = capsys.readouterr().err
+    assert told == "weir: --until: the window ends before it begins; --gpu: gpu1 has no GPU 12; it has 8.\n"
+
+
+@pytest.mark.parametrize("words", [["maintenance", "foo"], ["drain", "gpu1", "foo"]])
+def test_an_argument_too_many_is_named(
+    pool: Fake, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert "Unknown argument 'foo'." in capsys.readouterr().err
