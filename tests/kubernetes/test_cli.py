@@ -291,7 +291,9 @@ def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
         )
         waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
         assert "limit" in run("why", waits)[1]
-        (row,) = json.loads(run("nodes", "-o", "json")[1])
+        code, out, said = run("nodes", "-o", "json")
+        assert code == 0, said
+        (row,) = json.loads(out)
         assert sum(device["allocated"] for device in row["devices"]) == 7.0
         replayed = run("snapshot")[1]
         assert "gpu_weight: 142m" in replayed

@@ -7,6 +7,7 @@ cluster. Requests that a cluster can't carry out are refused with the tool that 
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote
@@ -21,7 +22,7 @@ from weir.cli.cluster.queue_objects import access_queue, list_queues
 from weir.client.errors import Unreachable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
-from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.errors import ApiError, TooManyRequests
 from weir.kubernetes.api.errors import ApiRefused as Said
 from weir.kubernetes.api.errors import ApiUnreachable as NoAnswer
 
@@ -29,6 +30,8 @@ NAMESPACE = "WEIR_NAMESPACE"
 """Where Weir runs in the cluster."""
 DEFAULT_NAMESPACE = "weir-system"
 LEFT_S = 1.0
+BUSY_S = 30.0
+"""How long an API server that has no time is asked again."""
 _NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 _ROOT = "/api/v1/"
 
@@ -72,7 +75,7 @@ class ClusterTransport(httpx.BaseTransport):
         parts = [unquote(part) for part in path.split("/")]
         try:
             answer = self._loop.run_until_complete(
-                self._answer(request.method, parts, dict(request.url.params), request.read())
+                self._patient(request.method, parts, dict(request.url.params), request.read())
             )
         except NoAnswer as error:
             raise Unreachable(f"The cluster at {self._server} can't be reached: {error}.") from None
@@ -84,6 +87,19 @@ class ClusterTransport(httpx.BaseTransport):
         if isinstance(answer, str):
             return httpx.Response(200, text=answer)
         return httpx.Response(200, content=b"" if answer is None else answer.model_dump_json())
+
+    async def _patient(
+        self, method: str, parts: list[str], params: dict[str, str], body: bytes
+    ) -> BaseModel | str | None:
+        """Return the answer; a read for which the API server has no time is repeated, as kubectl does."""
+        end_s = time.monotonic() + BUSY_S
+        while True:
+            try:
+                return await self._answer(method, parts, params, body)
+            except TooManyRequests as error:
+                if method != "GET" or time.monotonic() + error.retry_after_s > end_s:
+                    raise
+                await asyncio.sleep(max(0.1, error.retry_after_s))
 
     async def _answer(  # noqa: PLR0911 - one for each request
         self, method: str, parts: list[str], params: dict[str, str], body: bytes

@@ -28,18 +28,7 @@ def test_words_of_clusters_mean_nothing_to_a_pool(
 def test_a_kubeconfig_that_skips_the_check_of_certificates_is_used_with_a_warning(
     skips: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": skips}
-    written = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "c",
-    }
-    (tmp_path / "config").write_text(json.dumps(written))
-    monkeypatch.setenv("WEIR_URL", "kube:")
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    _use_cluster(tmp_path, monkeypatch, skips=skips)
     assert main(["list"]) == 3
     answer = capsys.readouterr()
     assert answer.out == ""
@@ -57,3 +46,45 @@ def test_devices_that_are_none_are_refused_before_a_cluster_is_asked(
         "weir: --devices: 'gpu' is no resource of a device plugin: write names such as nvidia.com/gpu, with "
         "commas between them.\n"
     )
+
+
+@pytest.mark.parametrize(("times", "code"), [(2, 0), (10**6, 2)])
+def test_a_read_is_repeated_while_the_api_server_has_no_time(
+    times: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from weir.api.answers import NodePage
+    from weir.cli.cluster import transport
+    from weir.cli.cluster.queries import ClusterQueries
+    from weir.kubernetes.api.errors import TooManyRequests
+
+    asked: list[None] = []
+
+    async def nodes(_: ClusterQueries) -> NodePage:
+        asked.append(None)
+        if len(asked) <= times:
+            raise TooManyRequests(429, "", "storage is (re)initializing", retry_after_s=0.0, by_budget=False)
+        return NodePage(total=0, items=[])
+
+    _use_cluster(tmp_path, monkeypatch, skips=False)
+    monkeypatch.setattr(transport, "BUSY_S", 600.0 if code == 0 else 0.3)
+    monkeypatch.setattr(ClusterQueries, "nodes", nodes)
+    assert main(["nodes", "-o", "json"]) == code
+    answer = capsys.readouterr()
+    assert (len(asked) == times + 1) is (code == 0)
+    assert ("initializing" in answer.err) is (code != 0)
+
+
+def _use_cluster(directory: Path, monkeypatch: pytest.MonkeyPatch, *, skips: bool) -> None:
+    written = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "c", "cluster": {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": skips}}
+        ],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    (directory / "config").write_text(json.dumps(written))
+    monkeypatch.setenv("WEIR_URL", "kube:")
+    monkeypatch.setenv("KUBECONFIG", str(directory / "config"))
