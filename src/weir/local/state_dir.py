@@ -3,7 +3,6 @@
 import fcntl
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from weir.control.port import PodExit, PodExited
 from weir.local import pod_files, pod_records
 from weir.local.job_files import UnreadableFile
 from weir.local.pod_records import ExitRecord, StartRecord
+from weir.local.tree_removal import remove_path
 from weir.model.resources import MEMORY, written
 from weir.state.events import PodKey
 
@@ -221,7 +221,7 @@ class StateDir:
 
     def forget(self, uid: int) -> None:
         """Delete the records and output of a workload that is over; its checkpoints stay."""
-        shutil.rmtree(f"{self.path}/{pod_files.RECORDS}/{uid}", ignore_errors=True)
+        remove_path(f"{self.path}/{pod_files.RECORDS}/{uid}")
         with suppress(OSError):
             self.remove(uid, False)
 
@@ -232,7 +232,7 @@ class StateDir:
 
     def _remove_own(self, uid: int, checkpoints: bool) -> None:
         path = self.checkpoints(uid) if checkpoints else f"{self.path}/{pod_files.OWN}/{uid}"
-        shutil.rmtree(path, ignore_errors=True)
+        remove_path(path)
 
 
 def ended(directory: str) -> StartOutcome | None:

@@ -7,6 +7,8 @@ import os
 import stat
 from contextlib import suppress
 
+from weir.local.tree_removal import remove_tree
+
 DIRECTORY = "container"
 PID = "pid"
 PROBLEM = "problem"
@@ -51,7 +53,7 @@ def remove(own: int) -> None:
         os.stat(DIRECTORY, dir_fd=own, follow_symlinks=False)
     except OSError:
         return
-    _remove(own, DIRECTORY)
+    remove_tree(own, DIRECTORY)
 
 
 def remove_earlier(own: str) -> None:
@@ -68,54 +70,3 @@ def remove_earlier(own: str) -> None:
                 remove(earlier)
             finally:
                 os.close(earlier)
-
-
-def _remove(above: int, name: str) -> None:
-    """Delete a directory with everything in it; the stack is explicit, since containers nest as they like."""
-    stack: list[tuple[int, str, list[str]]] = []
-    entered = _entered(above, name)
-    if entered is None:
-        return
-    stack.append((entered, name, _names(entered)))
-    while stack:
-        directory, own_name, left = stack[-1]
-        if left:
-            each = left.pop()
-            with suppress(OSError):
-                os.unlink(each, dir_fd=directory)
-                continue
-            inner = _entered(directory, each) if len(stack) < _DEPTH_MOST else None
-            if inner is not None:
-                stack.append((inner, each, _names(inner)))
-            continue
-        stack.pop()
-        os.close(directory)
-        with suppress(OSError):
-            os.rmdir(own_name, dir_fd=stack[-1][0] if stack else above)
-
-
-_DEPTH_MOST = 512
-"""Deeper directories stay: each level costs a file descriptor."""
-
-
-def _entered(above: int, name: str) -> int | None:
-    """Open a directory, with the rights to empty it; None if it can't be opened."""
-    for _ in range(2):
-        with suppress(OSError):
-            return _with_rights(os.open(name, _OPEN, dir_fd=above))
-        with suppress(OSError):
-            os.chmod(name, 0o700, dir_fd=above)  # the work directory of a file system has no rights
-    return None
-
-
-def _with_rights(directory: int) -> int:
-    with suppress(OSError):
-        os.fchmod(directory, 0o700)
-    return directory
-
-
-def _names(directory: int) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []

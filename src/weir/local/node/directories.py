@@ -4,13 +4,13 @@ Their parents belong to root, so neither a user nor the server can put a link in
 """
 
 import os
-import shutil
 import stat
 from contextlib import suppress
 from typing import NamedTuple
 
 from weir.local.node.accounts import Account, AccountRules, become
 from weir.local.node.forked import fork
+from weir.local.tree_removal import empty
 
 OWN, CHECKPOINTS = "jobs", "checkpoints"
 _PARENT_MODE = 0o751
@@ -139,9 +139,4 @@ def _empty(above: int, name: str, rules: AccountRules) -> None:
 
 def _empty_as_owner(directory: int, owner: int, rules: AccountRules) -> None:
     become(Account("the owner", owner, owner, ()), rules)
-    for each in os.scandir(directory):
-        if each.is_dir(follow_symlinks=False):
-            shutil.rmtree(each.name, ignore_errors=True, dir_fd=directory)
-        else:
-            with suppress(OSError):
-                os.unlink(each.name, dir_fd=directory)
+    empty(directory)
