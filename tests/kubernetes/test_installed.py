@@ -163,7 +163,7 @@ def test_it_installs_where_the_cluster_has_a_class_train_of_its_own(
     cluster.api.create({**kind, "metadata": {"name": "train"}, "value": 1000})
     path = tmp_path / "weir.yaml"
     path.write_text(as_yaml(manifests(Installation("weir-critical"))))
-    plane.kubectl("apply", "--server-side", "-f", str(path))
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     assert cluster.api.get(f"{classes}/train")["value"] == 1000
     assert cluster.api.get(f"{classes}/weir-train")["value"] == 50
