@@ -12,7 +12,7 @@ import yaml
 from tests.kubernetes.chart_cases import installation, random_values
 from tools.controlplane.binaries import Binaries
 from tools.controlplane.cluster import Cluster
-from tools.controlplane.enforcement import wait_for_policies, wait_for_rights
+from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import job
@@ -184,8 +184,11 @@ class Release:
         self._helm.do("rollback", "weir", "1", "--namespace", self.namespace)
 
     def uninstall(self) -> None:
+        """Uninstall both charts, and wait until the API server enforces none of it on the next test."""
         for name in ("weir", "weir-crds"):
             self._helm.do("uninstall", name, "--namespace", self.namespace)
+        wait_for_policies(self._cluster.api)
+        wait_for_webhooks(self._cluster.api)
 
     def replicas(self) -> int:
         path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/weir"
@@ -208,7 +211,7 @@ def test_upgrade_rollback_and_uninstall_keep_projects_and_pods(
     binaries: Binaries, charts: Path, cluster: Cluster, plane: ControlPlane, tmp_path: Path
 ) -> None:
     """All pods that ran before run after each step, as they were, and Weir starts more in between."""
-    pods = 500 if EFFORT > 1 else 40
+    pods = 500 if EFFORT > 1 else 16
     release = Release(Helm(binaries["helm"], tmp_path, plane.kubeconfig), charts, cluster)
     release.install_kinds()
     release.apply({})
