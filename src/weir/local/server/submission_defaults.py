@@ -1,6 +1,6 @@
 """Defaults of a project for what a submission leaves open: type, priority, GPUs, longest run and grace.
 
-A default is never the cause of a refusal: it is cut to what its person may ask for.
+A default of priority, run or grace is never the cause of a refusal: it is cut to what its person may ask for.
 """
 
 from typing import Any
