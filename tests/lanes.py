@@ -17,19 +17,20 @@ LONGEST_FIRST = [
     *("cli", "hostile", "installed", "real_node", "churn", "ends", "why_pods_wait", "namespace_end"),
     *("policies", "constraints", "gpu_sharing", "leading", "acting", "scheduler_config"),
     *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),
-    *("backend", "overcommit", "plane", "gangs_by_kind", "budgets", "webhooks"),
+    *("backend", "overcommit", "plane", "gangs_by_kind", "budgets", "webhooks", "charts"),
 ]
 """Files in front of a control plane that take more than about 8 s: the last one begun keeps a run waiting."""
 BEGUN_EARLY = [
     *("tests/e2e/test_demo.py::test_all_of_it_comes_true_and_nothing_is_left", "tests/browser/"),
-    *("tests/test_architecture.py", "tests/users/test_shared_pool.py", "tests/users/test_attacks.py"),
+    *("tests/users/test_shared_pool.py", "tests/users/test_containers.py", "tests/users/test_attacks.py"),
+    *("tests/test_architecture.py", "tests/oidc/test_remote_pool.py"),
 ]
 """Other tests that take long, or go to one process: the others have them first."""
 TOGETHER = {
     *("tests/e2e/test_up.py", "tests/e2e/test_documented_commands.py"),
     *("tests/unit/local/server/test_overload.py", "tests/unit/local/server/test_rest_schema.py"),
     *("tests/users/test_attacks.py", "tests/users/test_shared_pool.py", "tests/users/test_peers.py"),
-    "tests/users/test_oidc.py",
+    *("tests/users/test_containers.py", "tests/users/test_device_isolation.py", "tests/users/test_oidc.py"),
     *("tests/oidc/test_remote_pool.py", "tests/oidc/test_sessions.py", "tests/oidc/test_tokens.py"),
     "tests/test_architecture.py",
 }

@@ -16,7 +16,7 @@ from tests.properties.budget import EFFORT
 from .shared_pool import ROOT, SharedPool, until
 
 People = list[pwd.struct_passwd]
-KILLS = 4 if EFFORT == 1 else 200
+KILLS = 3 if EFFORT == 1 else 200
 
 
 def test_a_job_runs_as_its_submitter(pool: SharedPool, unix_users: People) -> None:
