@@ -87,8 +87,13 @@ def charts(directory: Path, /) -> int:
     for name, files in made().items():
         for path, text in files.items():
             file = directory / name / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                why = error.strerror or type(error).__name__
+                print(f"weir: {file} can't be written: {why}; name another directory.", file=sys.stderr)
+                return 1
         print(directory / name)
     return 0
 

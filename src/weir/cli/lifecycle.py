@@ -58,7 +58,8 @@ def priority(name: str, priority: int | str, /) -> int:
     name
         The workload.
     priority
-        The new priority, up to your highest in its project: a number, or low, normal, high or urgent.
+        The new priority, up to your highest in its project: a number, or a class such as high
+        (`weir priorities`).
     """
     from weir.cli.connect import connect
 

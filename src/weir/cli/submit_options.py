@@ -47,8 +47,8 @@ class RuleOptions:
     type_: Annotated[Literal["train", "build", "inference"] | None, Parameter(name="--type")] = None
     """train, build (interactive) or inference: sets the default priority and preemptibility."""
     priority: int | str | None = None
-    """Order inside the project: a number, higher first, or low (25), normal (50), high (75) or urgent
-    (99)."""
+    """Order inside the project: a number, higher first, or low (25), normal (50), high (75), urgent (99)
+    or another class of the pool (`weir priorities`)."""
     preemptible: bool | None = None
     """Allow preemption. A non-preemptible workload must fit into the quota."""
     max_runtime: str | None = None

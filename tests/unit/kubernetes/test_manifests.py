@@ -229,3 +229,11 @@ def test_each_alert_names_a_runbook_that_exists() -> None:
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
         headings = [line.removeprefix("## ").lower() for line in (ROOT / page).read_text().splitlines()]
         assert anchor in headings, rule["alert"]
+
+
+def test_charts_that_cannot_be_written_name_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["kube", "charts", str(tmp_path / "file/charts")]) == 1
+    assert "can't be written: Not a directory; name another directory." in capsys.readouterr().err

@@ -307,3 +307,15 @@ def test_command_names_the_line_of_a_mistake(tmp_path: Path, capsys: pytest.Capt
     assert "queues.yaml:4" in capsys.readouterr().err
     assert main(["import", "kueue", "--devices", "gpu", str(wrong)]) == 2
     assert "--devices" in capsys.readouterr().err
+
+
+def test_command_says_that_the_input_holds_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("")
+    assert main(["import", "runai", str(empty)]) == 1
+    assert "the input holds no objects" in capsys.readouterr().err
+    empty.write_text("kind: List\n")
+    assert main(["import", "kai", str(empty)]) == 1
+    assert "left out  List: " in capsys.readouterr().err

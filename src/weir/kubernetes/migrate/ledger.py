@@ -18,7 +18,7 @@ class LedgerLine:
 
     def __str__(self) -> str:
         """Return the line as text; names from outside can't contain control characters."""
-        return f"{self.outcome:8}  {printable(self.source)}: {printable(self.sentence)}"
+        return f"{self.outcome:8}  {printable(self.source.strip())}: {printable(self.sentence)}"
 
 
 class Ledger:
