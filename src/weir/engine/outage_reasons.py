@@ -62,7 +62,7 @@ def _reason(context: ReasonContext, job: Job, first: NodeOutage, outages: Outage
 
 def _which(outage: Outage, node: str) -> str:
     if outage.devices is None:
-        return f"{node} goes out of service"
+        return f"node {node} goes out of service"
     indices = ", ".join([str(device) for device in outage.devices])
     return f"GPU{'' if len(outage.devices) == 1 else 's'} {indices} of {node} go{_es(outage)} out of service"
 
