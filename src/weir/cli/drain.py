@@ -88,11 +88,10 @@ def drain(
             pool.drain(node, reason=reason, running=fate, at_s=at_s, after=in_)
         else:
             pool.drain_gpu(node, gpu, reason=reason, running=fate, at_s=at_s, after=in_)
+        when = _announced(pool, "drain" if gpu is None else f"drain-gpu-{gpu}") if timed else ""
     undo = f"weir undrain {node}" + ("" if gpu is None else f" --gpu {gpu}")
-    if timed:
-        print(f"{which} will be drained; `weir maintenance` shows when, `{undo}` withdraws it.")
-    else:
-        print(f"{which} is drained; `{undo}` lets workloads start on it again.")
+    now = f"is drained; `{undo}` lets workloads start on it again."
+    print(f"{which} will be drained{when}; `{undo}` withdraws it." if timed else f"{which} {now}")
     return 0
 
 
@@ -134,6 +133,11 @@ def in_options() -> Iterator[None]:
     except Refused as refused:
         refused.args = (_FIELD.sub(lambda found: _OPTIONS[found[0]], str(refused)),)
         raise
+
+
+def _announced(pool: "Pool", name: str) -> str:
+    """Return the time of a drain in words; empty if it isn't announced any more."""
+    return next((f" at {_shown_time(row.from_s)}" for row in pool.maintenance() if row.name == name), "")
 
 
 def _only_node(pool: "Pool") -> str | None:

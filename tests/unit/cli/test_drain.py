@@ -131,6 +131,18 @@ def test_a_refused_window_is_explained_in_options(pool: Fake, capsys: pytest.Cap
     assert told == "weir: --until: the window ends before it begins; --gpu: gpu1 has no GPU 12; it has 8.\n"
 
 
+def test_an_announced_drain_says_its_time(
+    pool: Fake, still: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool.on("GET", "/maintenance", page(WINDOW, {**WINDOW, "name": "drain-gpu-3", "from_s": 1_004_400.0}))
+    assert main(["drain", "--gpu", "3", "--in", "2h"]) == 0
+    told = capsys.readouterr().out
+    assert (
+        told
+        == "GPU 3 of gpu1 will be drained at 1970-01-12 15:00; `weir undrain gpu1 --gpu 3` withdraws it.\n"
+    )
+
+
 @pytest.mark.parametrize("words", [["maintenance", "foo"], ["drain", "gpu1", "foo"]])
 def test_an_argument_too_many_is_named(
     pool: Fake, words: list[str], capsys: pytest.CaptureFixture[str]
