@@ -13,6 +13,7 @@ from weir.local.devices import Device
 DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 KIND = "nvidia.com/gpu"
 HOW = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+_INDEX_END = 1 << 32
 _FILES_MOST, _BYTES_MOST, _NAMES_MOST, _NAME_MOST = 64, 4 << 20, 4096, 128
 
 
@@ -99,7 +100,13 @@ def _names(path: str) -> list[str]:
     if not isinstance(spec, dict) or spec.get("kind") != KIND or not isinstance(spec.get("devices"), list):
         return []
     names = [each.get("name") for each in spec["devices"] if isinstance(each, dict)]
-    return [str(name) for name in names if isinstance(name, str | int) and 0 < len(str(name)) <= _NAME_MOST]
+    texts = [str(name) for name in names if isinstance(name, str) or _is_index(name)]
+    return [text for text in texts if 0 < len(text) <= _NAME_MOST]
+
+
+def _is_index(name: object) -> bool:
+    """Return True for the number of a GPU; Python writes no integer of thousands of digits."""
+    return isinstance(name, int) and 0 <= name < _INDEX_END
 
 
 def _content(path: str) -> bytes | None:

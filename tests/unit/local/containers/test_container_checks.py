@@ -172,4 +172,5 @@ def test_damaged_specifications_name_nothing(tmp_path: Path) -> None:
     )
     (tmp_path / "g.json").write_text('{"kind": "other.com/gpu", "devices": [{"name": "0"}]}')
     (tmp_path / "h.yaml").write_text(f"kind: nvidia.com/gpu\ndevices: [{{name: {'x' * 500}}}]\n")
+    (tmp_path / "i.yaml").write_text(f"kind: nvidia.com/gpu\ndevices: [{{name: 0x{'f' * 5000}}}]\n")
     assert DeviceSpecifications([str(tmp_path)]).names() == frozenset()
