@@ -24,6 +24,7 @@ from weir.local.supervisor import SIGNALS
 
 _FILES_MOST = len(StartFiles._fields)
 _KILLS_MOST = 20
+_NO_ANSWER = "the driver hasn't answered yet"
 _AGAIN_S = 0.01
 """Looks at processes after a kill. All other orders wait meanwhile, and the server orders it again."""
 
@@ -35,6 +36,7 @@ class NodeProcess:
         self._site = site
         self._starts = starts
         self._calls = calls
+        self._limiting: dict[int, str] = {}  # children that limit memory of GPUs, and the starts
 
     def serve(self, server: int = 0) -> int:
         """Carry out orders until the server is gone; return its exit code.
@@ -52,14 +54,26 @@ class NodeProcess:
                 if fd == ended:
                     with suppress(BlockingIOError):
                         os.read(ended, MESSAGE_MOST)
-                    if (code := _reap(server)) is not None:
+                    if (code := self._reap(server)) is not None:
                         return code
                 elif not self._carry_out_next(self._starts if fd == self._starts.fileno() else self._calls):
                     if not server:
                         return 0
                     poll.unregister(fd)
-                    if (code := _reap(server)) is not None:  # it may have ended before this process listened
+                    if (
+                        code := self._reap(server)
+                    ) is not None:  # it may have ended before this process listened
                         return code
+
+    def _reap(self, server: int) -> int | None:
+        """Take note of ended children; return the exit code of the server if it is one of them."""
+        code = None
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._limiting.pop(ended[0], None)
+                if ended[0] == server:
+                    code = os.waitstatus_to_exitcode(ended[1])
+        return code
 
     def _carry_out_next(self, place: socket.socket) -> bool:
         """Carry out one order; return False if the server is gone."""
@@ -92,9 +106,8 @@ class NodeProcess:
     def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> NodeAnswer | None:
         if isinstance(order, orders.StartOrder):
             return self._start(order, fds, processes)
-        if isinstance(order, orders.GpuMemoryOrder):  # a child answers: a driver that hangs holds up nothing
-            fork(lambda: self._limit_gpu_memory(order))
-            return None
+        if isinstance(order, orders.GpuMemoryOrder):
+            return self._begin_limit(order)
         if isinstance(order, orders.SignalOrder):
             return self._signal(order, fds)
         if isinstance(order, orders.KillOrder):
@@ -118,6 +131,16 @@ class NodeProcess:
         self._starts.close()
         self._calls.close()
         run_start(order, account, files, self._site)
+
+    def _begin_limit(self, order: orders.GpuMemoryOrder) -> NodeAnswer | None:
+        """Have a child limit the memory and answer: a driver that hangs holds up nothing else.
+
+        A child inside such a driver can't be killed, so a start has one at most.
+        """
+        if order.name in self._limiting.values():
+            return NodeAnswer(order.name, _NO_ANSWER, memory_limit=True)
+        self._limiting[fork(lambda: self._limit_gpu_memory(order))] = order.name
+        return None
 
     def _limit_gpu_memory(self, order: orders.GpuMemoryOrder) -> None:
         refused = ""
@@ -223,13 +246,3 @@ def _field(file: str, name: str) -> list[str]:
     """Return the words of a line of a file of the kernel; none if there is no such line."""
     lines = (line.partition(":") for line in text_of(file).splitlines())
     return next((words.split() for key, _, words in lines if key == name), [])
-
-
-def _reap(server: int) -> int | None:
-    """Take note of ended children; return the exit code of the server if it is one of them."""
-    code = None
-    with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] == server:
-                code = os.waitstatus_to_exitcode(ended[1])
-    return code
