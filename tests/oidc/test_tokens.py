@@ -380,7 +380,9 @@ def test_keys_of_other_kinds_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
-@pytest.mark.parametrize("url", ["http://sso.example.org/x", "file:///etc/passwd", "", None, "https://[", 7])
+@pytest.mark.parametrize(
+    "url", ["http://sso.example.org/x", "file:///etc/passwd", "", None, "https://[", "https://x/\ud800", 7]
+)
 def test_an_endpoint_without_https_is_refused(name: str, url: object) -> None:
     document = dict.fromkeys(
         ("authorization_endpoint", "token_endpoint", "jwks_uri"), "https://sso.example.org/x"

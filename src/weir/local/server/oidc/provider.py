@@ -150,7 +150,7 @@ class IdentityProvider:
         url, headers, body = client.prepare("POST", described.token_endpoint, headers, body)
         answer = _parsed(await self._request("POST", url, headers, body.encode(), refusals=(400, 401, 403)))
         if "error" in answer:
-            raise GrantRefused(str(answer["error"])[:80])
+            raise GrantRefused(ascii(answer["error"])[1:-1][:80])  # its text may be no text at all
         return answer
 
     def _begin_fetch(self) -> asyncio.Task[str | None] | None:
@@ -281,6 +281,8 @@ def _check_endpoint(url: str, issuer: str) -> None:
         scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
     except ValueError:
         scheme, host = "", ""
+    if not url.isascii() or not url.isprintable():
+        raise ProviderUnavailable("The identity provider names an endpoint that is no address.")
     if scheme == "https" and host:
         return
     if scheme == "http" and is_loopback(host) and issuer.startswith("http:"):
