@@ -29,6 +29,8 @@ from weir.store import HistoryEvent
 
 AHEAD_S_MAX = 10 * 366 * 86400.0
 LOOKS_EVERY_S = 5.0
+FORGET_S = 3600.0
+"""Time after which a window that is over is forgotten: a wall clock that is wrong for a while ends none."""
 _MOVED_S = 1.0
 """Least difference of times that is passed on after the wall clock was set."""
 _DRAIN = "drain"
@@ -46,6 +48,7 @@ class Maintenance:
         self._lock = asyncio.Lock()
         self._windows = MaintenanceWindows()
         self._told: tuple[Outage, ...] = ()
+        self._over_s: dict[str, float] = {}  # windows that are over, and since when on the timeline
         self.trouble: str | None = None
 
     def begin(self) -> None:
@@ -73,11 +76,25 @@ class Maintenance:
                 if window.is_drain and window.from_s <= now_s:
                     await self._drain_now(window)
                     await self._keep(self._windows.without(window.name))
-                elif window.until_s is not None and window.until_s <= now_s:
-                    await self._keep(self._windows.without(window.name))
-                    self._add_event(f"Maintenance window {window.name} is over: {window.sentence}.", None)
+                elif self._is_over(window):
+                    await self._end(window)
+                else:
+                    self._over_s.pop(window.name, None)
             if self._have_moved():
                 self._tell()
+
+    def _is_over(self, window: MaintenanceWindow) -> bool:
+        return window.until_s is not None and window.until_s <= self._wall_s()
+
+    async def _end(self, window: MaintenanceWindow) -> None:
+        """Tell that a window is over; forget it some time later."""
+        at_s = self._pool.clock()
+        since_s = self._over_s.setdefault(window.name, at_s)
+        if since_s == at_s:
+            self._add_event(f"Maintenance window {window.name} is over: {window.sentence}.", None)
+        elif at_s - since_s >= FORGET_S:
+            await self._keep(self._windows.without(window.name))
+            del self._over_s[window.name]
 
     async def add(self, asked: MaintenanceAsked, person: Person) -> MaintenanceRow:
         """Announce a window.
@@ -96,7 +113,7 @@ class Maintenance:
                 running="finish" if asked.running == "finish" else "evict",
             )
             self._check(window)
-            await self._keep(self._windows.with_(window))
+            await self._keep(self._present().with_(window))
         self._add_event(f"{person.user} announces {window.sentence}.", person)
         return self.row(window)
 
@@ -137,11 +154,11 @@ class Maintenance:
             }
         )
         async with self._lock:
-            if len(self._windows.without(window.name).windows) >= WINDOWS_MAX:
+            if len(self._present().without(window.name).windows) >= WINDOWS_MAX:
                 raise RequestRefused(
                     422, f"at_s: there are {WINDOWS_MAX} windows, and no more are kept; remove one"
                 )
-            await self._keep(self._windows.with_(window))
+            await self._keep(self._present().with_(window))
         self._add_event(f"{person.user} announces {window.sentence}.", person)
         return window
 
@@ -153,7 +170,7 @@ class Maintenance:
 
     def rows(self) -> list[MaintenanceRow]:
         """Return the windows and drains at a time, soonest first."""
-        return [self.row(window) for window in self._windows.windows]
+        return [self.row(window) for window in self._windows.windows if not self._is_over(window)]
 
     def row(self, window: MaintenanceWindow) -> MaintenanceRow:
         """Return a window as people see it."""
@@ -174,7 +191,7 @@ class Maintenance:
         check_name(window.name, ("name",), fields)
         if window.name == _DRAIN or window.name.startswith(f"{_DRAIN}-gpu-"):
             fields.at(("name",), "name: this name is for drains at a time; write another")
-        elif self._windows.get(window.name) is not None:
+        elif self._present().get(window.name) is not None:
             fields.at(("name",), f"name: there is a window {window.name}; write another, or remove that one")
         if window.until_s is not None and window.until_s <= max(window.from_s, now_s):
             wrong = "is over" if window.until_s <= now_s else "ends before it begins"
@@ -185,9 +202,15 @@ class Maintenance:
         for gpu in window.gpus or ():
             if gpu >= gpus:
                 fields.at(("gpus",), f"gpus: {self._pool.node.name} has no GPU {gpu}; it has {gpus}")
-        if len(self._windows.windows) >= WINDOWS_MAX:
+        if len(self._present().windows) >= WINDOWS_MAX:
             fields.at(("name",), f"name: there are {WINDOWS_MAX} windows, and no more are kept; remove one")
         fields.refuse_if_any()
+
+    def _present(self) -> MaintenanceWindows:
+        """Return the windows; if there is no place for another, without those that are over."""
+        if len(self._windows.windows) < WINDOWS_MAX:
+            return self._windows
+        return self._windows.without(*[each.name for each in self._windows.windows if self._is_over(each)])
 
     def _new_name(self) -> str:
         number = 1

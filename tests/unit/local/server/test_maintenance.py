@@ -156,6 +156,32 @@ async def test_a_window_follows_a_wall_clock_that_is_set(tmp_path: Path) -> None
         assert (await stands.get("workloads/runs"))["status"] == "running"
 
 
+async def test_a_wall_clock_that_is_wrong_for_a_while_ends_no_window(tmp_path: Path) -> None:
+    clocks = Clocks()
+    async with standing(tmp_path / "home", clock=clocks.clock()) as stands:
+        await announce(stands, clocks.wall_s + HOUR_S, clocks.wall_s + 2 * HOUR_S)
+        clocks.set_by(1000 * HOUR_S)
+        for _ in range(2):
+            await look(stands)
+            assert (await stands.get("maintenance"))["items"] == []
+            clocks.pass_(HOUR_S / 10)
+        clocks.set_by(-1000 * HOUR_S)
+        await look(stands)
+        assert len((await stands.get("maintenance"))["items"]) == 1
+        await stands.submit(name="long", max_runtime="2h")
+        await stands.until_true(
+            lambda row: (row["reason"] or {}).get("why") == "maintenance", "workloads/long"
+        )
+        clocks.pass_(2 * HOUR_S)
+        await look(stands)
+        assert (tmp_path / "home" / FILE).exists()
+        clocks.pass_(HOUR_S)
+        await look(stands)
+        assert not (tmp_path / "home" / FILE).exists()
+        page = await stands.get("events")
+        assert sum("is over" in each["sentence"] for each in page["items"]) >= 1
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
