@@ -24,7 +24,6 @@ from weir.local.supervisor import SIGNALS
 
 _FILES_MOST = len(StartFiles._fields)
 _KILLS_MOST = 20
-_NO_ANSWER = "the driver hasn't answered yet"
 _AGAIN_S = 0.01
 """Looks at processes after a kill. All other orders wait meanwhile, and the server orders it again."""
 
@@ -106,8 +105,10 @@ class NodeProcess:
     def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> NodeAnswer | None:
         if isinstance(order, orders.StartOrder):
             return self._start(order, fds, processes)
-        if isinstance(order, orders.GpuMemoryOrder):
-            return self._begin_limit(order)
+        if isinstance(order, orders.GpuMemoryOrder):  # a child answers: a driver that hangs holds up nothing
+            if order.name not in self._limiting.values():  # and no signal ends the child: a start has one
+                self._limiting[fork(lambda: self._limit_gpu_memory(order))] = order.name
+            return None
         if isinstance(order, orders.SignalOrder):
             return self._signal(order, fds)
         if isinstance(order, orders.KillOrder):
@@ -131,16 +132,6 @@ class NodeProcess:
         self._starts.close()
         self._calls.close()
         run_start(order, account, files, self._site)
-
-    def _begin_limit(self, order: orders.GpuMemoryOrder) -> NodeAnswer | None:
-        """Have a child limit the memory and answer: a driver that hangs holds up nothing else.
-
-        A child inside such a driver can't be killed, so a start has one at most.
-        """
-        if order.name in self._limiting.values():
-            return NodeAnswer(order.name, _NO_ANSWER, memory_limit=True)
-        self._limiting[fork(lambda: self._limit_gpu_memory(order))] = order.name
-        return None
 
     def _limit_gpu_memory(self, order: orders.GpuMemoryOrder) -> None:
         refused = ""
@@ -203,11 +194,10 @@ class NodeProcess:
         return NodeAnswer(order.name)
 
     def _remove(self, order: orders.RemoveOrder) -> NodeAnswer:
-        site = self._site
-        if site.rules is None or site.places is None:
+        places, rules = self._site.places, self._site.rules
+        if rules is None or places is None:
             raise InvalidOrder("this pool deletes its directories itself")
-        places, rules, uid = site.places, site.rules, order.uid
-        fork(lambda: directories.remove(places, uid, rules, checkpoints=order.checkpoints))
+        fork(lambda: directories.remove(places, order.uid, rules, checkpoints=order.checkpoints))
         return NodeAnswer()
 
 
