@@ -268,7 +268,7 @@ def test_upgrade_keeps_the_fields_that_weir_writes(
 
 
 def _run_more(cluster: Cluster, team: str, name: str, pods: int) -> None:
-    """Create a Job for each of so many pods, and wait until they run."""
+    """Create Jobs of one pod each, and wait until all pods run."""
     expected = len(_running(cluster, team)) + pods
     cluster.api.create_many([job(team, f"{name}-{at}") for at in range(pods)])
     cluster.until(lambda: len(_running(cluster, team)) == expected, 120, f"{expected} pods to run")

@@ -66,7 +66,7 @@ class Providers:
 
 
 class Provider:
-    """One provider."""
+    """A running identity provider."""
 
     def __init__(self, providers: Providers, issuer: str) -> None:
         self._providers = providers

@@ -88,7 +88,7 @@ class PlacementOptions:
     image: str | None = None
     """Container image that the command runs in, such as docker.io/library/python:3.13."""
     pull: Literal["missing", "always", "never"] | None = None
-    """Whether the image is fetched: if it is missing (the default), always or never."""
+    """Fetching of the image: if it is missing (the default), always or never."""
     container_runtime: Literal["podman", "docker"] | None = None
     """Program that runs the container; podman by default."""
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None

@@ -71,7 +71,7 @@ def test_work_whose_longest_run_ends_before_is_left_alone_until_then() -> None:
 def test_only_work_on_the_gpus_out_of_service_is_stopped() -> None:
     scene = Scene(gang("first", 1), gang("other", 2), rules=RULES)
     scene.starts("first", 1)  # on GPU 0
-    scene.starts("other", 2)  # on GPUs 0 and 1: the harness places as it is told
+    scene.starts("other", 2)  # on GPUs 0 and 1: the harness places them there
     scene.step(out_of_service(Outage(1000.0, devices=(1,))))
     assert wait(scene, 1100.0) == ["other", "other"]
 

@@ -1,4 +1,4 @@
-"""What is written a moment before an object counts for its review, although no watch has reported it yet."""
+"""Reviews count objects that were written a moment before, although no watch has reported them yet."""
 
 import asyncio
 import base64

@@ -31,7 +31,7 @@ NAMESPACE = "WEIR_NAMESPACE"
 DEFAULT_NAMESPACE = "weir-system"
 LEFT_S = 1.0
 BUSY_S = 30.0
-"""How long an API server that has no time is asked again."""
+"""Time for which a read is repeated that an API server had no time for."""
 _NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 _ROOT = "/api/v1/"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SPEC = "WEIR_CONTAINER"
 """Variable of the leader: the container to run, as JSON."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where the runtime and its programs are found."""
+"""Directories of the runtime and its programs."""
 _PROXIES = tuple(
     name for each in ("http", "https", "no") for name in (f"{each}_proxy", f"{each.upper()}_PROXY")
 )
