@@ -398,18 +398,23 @@ def test_nothing_is_left_of_a_node_whose_test_was_killed(
     test = subprocess.Popen(
         [sys.executable, "-c", ABANDONED, *map(str, words)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
+
+    def processes_of(guard: psutil.Process) -> list[psutil.Process]:
+        """Return the node's processes; none while the pod's shell has yet to begin what it waits for."""
+        found = [guard, *guard.children(recursive=True)]
+        return found if {"containerd", "kubelet", "sleep"} <= set(map(name_of, found)) else []
+
     try:
-        with test:
-            assert test.stdout is not None
-            guard = psutil.Process(int(test.stdout.readline()))
-            shared.api.create(for_real(pod("default", "there", 1, nodeName="abandoned"), REST))
-            shared.until(lambda: "there" in shared.running("default"), 120, "a pod to run on it")
-            processes = [guard, *guard.children(recursive=True)]
-            assert {"containerd", "kubelet", "sleep"} <= set(map(name_of, processes))
-            group = f"{PREFIX}{test.pid}-abandoned"
-            assert group in left_behind()
-            test.kill()
+        assert test.stdout is not None
+        guard = psutil.Process(int(test.stdout.readline()))
+        shared.api.create(for_real(pod("default", "there", 1, nodeName="abandoned"), REST))
+        shared.until(lambda: "there" in shared.running("default"), 120, "a pod to run on it")
+        processes = shared.until(lambda: processes_of(guard), 120, "its shell to sleep")
+        group = f"{PREFIX}{test.pid}-abandoned"
+        assert group in left_behind()
     finally:
+        test.kill()
+        test.communicate()
         shared.api.delete("/api/v1/namespaces/default/pods", grace_s=0)
         shared.api.delete("/api/v1/nodes/abandoned")
     shared.until(lambda: all(map(has_ended, processes)), 120, "its processes to end")

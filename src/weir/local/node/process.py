@@ -106,8 +106,9 @@ class NodeProcess:
         if isinstance(order, orders.StartOrder):
             return self._start(order, fds, processes)
         if isinstance(order, orders.GpuMemoryOrder):  # a child answers: a driver that hangs holds up nothing
-            if order.name not in self._limiting.values():  # and no signal ends the child: a start has one
-                self._limiting[fork(lambda: self._limit_gpu_memory(order))] = order.name
+            if order.name in self._limiting.values():  # and no signal ends the child: a start has one
+                raise InvalidOrder("the driver hasn't answered yet")
+            self._limiting[fork(lambda: self._limit_gpu_memory(order))] = order.name
             return None
         if isinstance(order, orders.SignalOrder):
             return self._signal(order, fds)

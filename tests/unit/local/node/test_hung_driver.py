@@ -1,5 +1,6 @@
 """Orders to limit memory of GPUs while the driver hangs: one process a start, however often it is ordered."""
 
+import json
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ import pytest
 from weir.local.cgroups import Cgroups
 from weir.local.node import process
 from weir.local.node.forked import fork, wait_for
-from weir.local.node.orders import GpuMemoryOrder
+from weir.local.node.orders import MESSAGE_MOST, GpuMemoryOrder
 from weir.local.node.process import NodeProcess
 from weir.local.node.starts import Site
 from weir.local.node_client import encode
@@ -31,6 +32,7 @@ def test_a_driver_that_hangs_gets_one_process_a_start(monkeypatch: pytest.Monkey
 
 def _order_again_and_again(forked: list[int]) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(60)
     ended = 0
     node = NodeProcess(Site("/nowhere", Cgroups("none")), theirs, theirs)
 
@@ -42,6 +44,9 @@ def _order_again_and_again(forked: list[int]) -> None:
         for name in ("7/1-0-0", "7/1-0-0", "7/1-0-1", "7/1-0-0"):
             order(name)
         assert len(forked) == 2
+        for _ in range(2):
+            name, refused, *_, is_about_memory = json.loads(ours.recv(MESSAGE_MOST))
+            assert (name, refused, is_about_memory) == ("7/1-0-0", "the driver hasn't answered yet", True)
         ended = forked[0]
         os.kill(ended, signal.SIGKILL)
         os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
