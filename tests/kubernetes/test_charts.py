@@ -210,7 +210,7 @@ class Release:
 def test_upgrade_rollback_and_uninstall_keep_projects_and_pods(
     binaries: Binaries, charts: Path, cluster: Cluster, plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """All pods that ran before run after each step, as they were, and Weir starts more in between."""
+    """Each step leaves all running pods as they were, and Weir starts more in between."""
     pods = 500 if EFFORT > 1 else 16
     release = Release(Helm(binaries["helm"], tmp_path, plane.kubeconfig), charts, cluster)
     release.install_kinds()

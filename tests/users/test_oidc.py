@@ -128,7 +128,7 @@ def test_unix_groups_give_no_rights_to_people_of_the_provider(opened: OpenedPool
 
 
 def test_what_people_run_through_the_provider_is_their_own(opened: OpenedPool, unix_users: People) -> None:
-    """Of the account and of nobody else: another person of the provider can't stop it."""
+    """Belong to the account alone: another person of the provider can't stop it."""
     with opened.asks(unix_users[0].pw_name) as person, opened.asks("stranger", "vision") as stranger:
         assert opened.submit(person, "lasting", "sleep", "3600").status_code == 201
         opened.pool.wait("lasting", "running")

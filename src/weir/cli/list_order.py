@@ -1,7 +1,7 @@
 """Order and summary of the list of workloads."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Order = Literal["status", "age", "name", "gpus", "priority"]
 STATUSES = ("running", "starting", "stopping", "pending", "failed", "stopped", "succeeded")
-"""Statuses in the order of the list: what holds GPUs comes first."""
+"""Statuses in the order of the list: running work comes first."""
 _RANK = {status: rank for rank, status in enumerate(STATUSES)}
 _KEYS: "dict[Order, Callable[[WorkloadRow], Any]]" = {
     "status": lambda row: (_RANK.get(row.status, len(_RANK)), -row.submitted_s),
@@ -34,10 +34,10 @@ def summary(rows: "Sequence[WorkloadRow]", total: int) -> str:
     if len(rows) < total:
         return counted(total, "workload")
     numbers: Counter[str] = Counter()
-    devices: Counter[str] = Counter()
+    devices: defaultdict[str, float] = defaultdict(float)
     for row in rows:
         numbers[row.status] += 1
-        devices[row.status] += row.devices  # type: ignore[assignment] # shares of a GPU
+        devices[row.status] += row.devices
     return ", ".join(
         f"{numbers[status]:,} {status}" + (f" ({resource(GPU, devices[status])})" if devices[status] else "")
         for status in STATUSES

@@ -1,6 +1,5 @@
 """A submission as a YAML or JSON file, or from the standard input."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from weir.api.submissions import Submission
-from weir.scenario_io.document import BYTES_MAX, decoded, read_document, text_of
+from weir.scenario_io.document import input_name, input_text, read_document
 from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.source_map import Mistakes, Step
-
-STANDARD_INPUT = Path("-")
 
 
 class _Lines(Mistakes):
@@ -35,12 +32,8 @@ def read_submission(file: Path) -> dict[str, Any]:
     Raises:
         scenario.InvalidFile: the file has mistakes; each has its line.
     """
-    if file == STANDARD_INPUT:
-        mistakes = _Lines("standard input")
-        text = decoded(sys.stdin.buffer.read(BYTES_MAX + 1), mistakes)
-    else:
-        mistakes = _Lines(str(file))
-        text = text_of(file, mistakes)
+    mistakes = _Lines(input_name(file))
+    text = input_text(file, mistakes)
     body = read_document(text, mistakes)
     if not isinstance(body, dict):
         mistakes.on(1, "is no mapping; write keys and values such as project: vision")

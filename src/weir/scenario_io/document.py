@@ -10,6 +10,7 @@ reports only the first duplicate key, and fails on deep nesting.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import yaml
 from weir.scenario_io.json_lines import read_json
 from weir.scenario_io.source_map import LineCounter, Mistakes, SourceBranch, Spot
 
+STANDARD_INPUT = Path("-")
 BYTES_MAX = 256 << 20
 """Size limit of a file."""
 DEPTH_MAX = 64
@@ -79,6 +81,22 @@ def text_of(path: Path | str, mistakes: Mistakes) -> str:
         mistakes.on(0, f"can't be opened: {reason.lower()}; name a file that can be read")
         mistakes.refuse_if_any()
     return decoded(raw, mistakes)
+
+
+def input_name(file: Path) -> str:
+    """Return the name of an input in sentences about it."""
+    return "standard input" if file == STANDARD_INPUT else str(file)
+
+
+def input_text(file: Path, mistakes: Mistakes) -> str:
+    """Return the text of a file; `-` is the standard input.
+
+    Raises:
+        InvalidFile: it can't be opened, is too large, or isn't UTF-8.
+    """
+    if file == STANDARD_INPUT:
+        return decoded(sys.stdin.buffer.read(BYTES_MAX + 1), mistakes)
+    return text_of(file, mistakes)
 
 
 def decoded(raw: bytes, mistakes: Mistakes) -> str:

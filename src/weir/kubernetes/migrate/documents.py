@@ -1,16 +1,14 @@
 """Objects of files: YAML or JSON, one or several documents, single objects or lists of them."""
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from weir.kubernetes.migrate.runai import LISTS
-from weir.scenario_io.document import BYTES_MAX, decoded, read_document, text_of
+from weir.scenario_io.document import input_name, input_text, read_document
 from weir.scenario_io.source_map import Mistakes
 
-STANDARD_INPUT = Path("-")
 _BETWEEN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
@@ -20,12 +18,8 @@ def read_objects(file: Path) -> Iterator[Mapping[str, Any]]:
     Raises:
         InvalidFile: the file can't be read; each mistake has its line.
     """
-    if file == STANDARD_INPUT:
-        mistakes = Mistakes("standard input")
-        text = decoded(sys.stdin.buffer.read(BYTES_MAX + 1), mistakes)
-    else:
-        mistakes = Mistakes(str(file))
-        text = text_of(file, mistakes)
+    mistakes = Mistakes(input_name(file))
+    text = input_text(file, mistakes)
     lines_before = 0
     for part in _BETWEEN.split(text):
         if part.strip():
