@@ -2,19 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from weir.engine.disruption_allowances import DisruptionAllowances
-from weir.model.reasons import Reason
+from weir.engine.holder_phrases import PROTECTED, REFUSED, budgets_phrase
 from weir.state.jobs import Job, Pod
-
-MAX_BUDGETS = 16
-"""Budgets in the numbers of a reason."""
-_NAMED_MOST = 4
-PROTECTED = "workloads that"
-"""Start of the words for what budgets protect."""
-REFUSED = "workloads whose eviction was refused a moment ago"
 
 
 class Protection(NamedTuple):
@@ -75,22 +67,12 @@ class BudgetProtection:
         """Return what is protected, by words that say by what."""
         found = {REFUSED: self.refused} if self.refused else {}
         if self._units:
-            found[f"{PROTECTED} {_named(self.names)} {self._verb}"] = self._units
+            found[f"{PROTECTED} {budgets_phrase(self.names)} {self._verb}"] = self._units
         return found
 
     @property
     def _verb(self) -> str:
         return "protects" if len(self._by_name) == 1 else "protect"
-
-
-def with_budgets(job: Job, reason: Reason) -> Reason:
-    """Add the budgets to the reason of a workload that counts as non-preemptible because of them."""
-    names = sorted({budget.name for pods in job.pods for pod in pods for budget in pod.budgets})
-    if not names or not job.spec.protected:
-        return reason
-    verb = "protects" if len(names) == 1 else "protect"
-    sentence = f"{reason.sentence}; {_named(names)} {verb} it from eviction, so it may not go over quota"
-    return replace(reason, sentence=sentence, numbers={**reason.numbers, "budgets": names[:MAX_BUDGETS]})
 
 
 def _protected(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]:
@@ -104,7 +86,8 @@ def _protected(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]:
     return alone or pods
 
 
-def _named(names: Sequence[str]) -> str:
-    kind = "PodDisruptionBudget" if len(names) == 1 else "PodDisruptionBudgets"
-    more = len(names) - _NAMED_MOST
-    return f"{kind} {', '.join(names[:_NAMED_MOST])}" + (f" and {more} more" if more > 0 else "")
+def budgets_of(job: Job) -> tuple[str, ...]:
+    """Return the budgets because of which a workload counts as non-preemptible."""
+    if not job.spec.protected:
+        return ()
+    return tuple(sorted({budget.name for pods in job.pods for pod in pods for budget in pod.budgets}))

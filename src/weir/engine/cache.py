@@ -6,6 +6,7 @@ from weir.engine.capacity import Capacity
 from weir.engine.fair_share import FairShares
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.fragmentation import FragmentationScore
+from weir.engine.kept_refusals import KeptRefusals
 from weir.engine.node_scores import NodeScores
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
@@ -35,6 +36,7 @@ class EngineCache:
     def clear(self) -> None:
         """Forget all results. The cache still belongs to its cluster."""
         self.preemption = PreemptionCache()
+        self.refusals = KeptRefusals()
         # Valid while nothing but checkpoints happens: pending classes with their reservations, and the
         # order of pending workloads of one size for a swap
         self.reserved: tuple[list[EquivalenceClass], list[Reservation]] | None = None
@@ -96,6 +98,7 @@ class EngineCache:
         self.preemption.failed_consolidations.clear()
         if self._static_version != cluster.static_version or policy is not self._policy:
             self._feasibility = FeasibilityCache(cluster, policy)
+            self.refusals = KeptRefusals()
             self.preemption.eligibility.clear()
             self._static_version = cluster.static_version
             self._policy = policy

@@ -1,12 +1,10 @@
 """Running work that a pending workload may not evict, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weir.engine.budget_protection import (
-    MAX_BUDGETS,
-    PROTECTED,
     BudgetProtection,
     Protection,
     protection_of,
@@ -14,16 +12,12 @@ from weir.engine.budget_protection import (
 )
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.feasibility import Bools
-from weir.engine.infeasible import amount_phrase
 from weir.engine.preemption_rules import PreemptionRules, divergence_level, is_past_min_runtime
+from weir.engine.refusals import IneligibleVictims
 from weir.model.policy import Policy
-from weir.model.resources import GPU
-from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.reducers.accounting import usage_on
-
-_NAMED_MOST = 4
 
 
 @dataclass(slots=True)
@@ -130,7 +124,7 @@ class RunningHoldings:
         return protection_of(job, self._disruptions, row, self._nodes) if self._disruptions.any else None
 
 
-class IneligibleVictims:
+class ProtectedHolders:
     """Holders of capacity from the view of one requester."""
 
     def __init__(
@@ -179,14 +173,11 @@ class IneligibleVictims:
                 found[name] = until_s
         return found
 
-    def amounts(self, resource: str, numbers: dict[str, object]) -> dict[str, int]:
-        """Return the amounts of a resource that they hold, by cause; empty if the requester can't reclaim.
-
-        Budgets that protect some of it are added to `numbers`.
-        """
+    def amounts(self, resource: str) -> IneligibleVictims | None:
+        """Return the amounts of a resource that they hold, by cause; None if the requester can't reclaim."""
         row = self._cluster.rows.known(resource)
         if not self._rules.any_reclaim or row is None or not self._job.can_preempt:
-            return {}
+            return None
         causes: Counter[str] = Counter()
         protected = BudgetProtection()
         for project, holdings in self._holdings.of(row).items():
@@ -201,10 +192,9 @@ class IneligibleVictims:
             else:
                 causes[f"work of {name} within its minimum run time"] += holdings.young
                 protected.add(holdings.protected)
-        if protected.names:
-            numbers["budgets"] = protected.names[:MAX_BUDGETS]
         amounts = (*protected.holders().items(), *causes.items())
-        return {cause: units for cause, units in amounts if units}
+        holders = {cause: units for cause, units in amounts if units}
+        return IneligibleVictims(resource, holders, tuple(protected.names)) if holders else None
 
     def _add_own(self, project: int, row: int, causes: Counter[str], protected: BudgetProtection) -> None:
         """Add what its own project holds: work of lower priority is eligible."""
@@ -217,23 +207,3 @@ class IneligibleVictims:
                 causes["its own project at no lower priority"] += units
             elif (protection := self._holdings.protection(other, row)) is not None:
                 protected.add([protection])
-
-
-def amounts_phrase(resource: str, holders: Mapping[str, int]) -> str:
-    """Return the amounts by holder as a part of a sentence: of budgets, then the largest first.
-
-    A budget is always named. People can change it, while the other holders only have what is theirs.
-    """
-    ordered = sorted(holders.items(), key=lambda item: (not item[0].startswith(PROTECTED), -item[1], item[0]))
-    return "; ".join(
-        f"{amount_phrase(resource, units)} {'is' if units == WHOLE_MILLI else 'are'} held by {holder}"
-        if resource == GPU
-        else f"{amount_phrase(resource, units)} held by {holder}"
-        for holder, units in ordered[:_NAMED_MOST]
-    )
-
-
-def names_phrase(names: Sequence[str]) -> str:
-    """Return a few of these names and the number of the others."""
-    more = len(names) - _NAMED_MOST
-    return ", ".join(names[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")

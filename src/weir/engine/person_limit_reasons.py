@@ -1,6 +1,6 @@
 """Reasons of work that the limits of its person withhold, and what lets it start."""
 
-from weir.engine.ineligible_victims import names_phrase
+from weir.engine.holder_phrases import names_phrase
 from weir.model.reasons import Reason, ReasonCode
 from weir.model.resources import written
 from weir.model.workloads import WorkloadType

@@ -14,8 +14,8 @@ from weir.engine.preemption_ways import PreemptionWays
 from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.engine.refusals import RefusalKind
 from weir.engine.victim_search import VictimSearch
-from weir.model.reasons import ReasonCode
 
 
 class Preemptor:
@@ -101,7 +101,7 @@ class Preemptor:
         if leaving and job.is_running and any(pod in leaving for pod in job.running_pods()):
             return None  # a workload that is stopped or moved in this plan doesn't grow in it
         refusal = self._checks.refusal(candidate, context.placer.capacity)
-        if refusal is not None and refusal.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA:
+        if refusal is not None and refusal.kind is RefusalKind.QUOTA:
             return None
         # Only then is there more capacity than at its allocation
         if refusal is None and (self._cluster.releasing_on or leaving):
@@ -111,7 +111,7 @@ class Preemptor:
                 return self._cleared_or_kept(candidate, placements)
         if not job.can_preempt:
             return None
-        under_limits = refusal is None or refusal.why is not ReasonCode.OVER_LIMIT
+        under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
         plan = self._first_success(self._eligibility.rules_of(candidate), under_limits)
         if plan is not None:
             self._freed()

@@ -4,6 +4,7 @@ from enum import IntEnum
 
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE, QuotaOverlay
+from weir.engine.refusals import QuotaShortfall
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster
@@ -95,6 +96,32 @@ class PreemptionRules:
     def in_share(self) -> bool:
         """Return True if its project stays within its fair share."""
         return self._overlay.in_share(self.path[-1], self.request)
+
+    @property
+    def depends_on_share(self) -> bool:
+        """Return True if its rights could change with its project's fair share or by waiting."""
+        if self.is_owner:
+            return False
+        above = any(self._overlay.in_quota(queue, self.request) for queue in self.path[:-1])
+        return self._policy.reclaim_share_after > 0 or self.is_patient or above
+
+    def shortfall(self) -> QuotaShortfall | None:
+        """Return the queue whose quota keeps it from reclaiming; None if it may reclaim, or never may."""
+        if self.any_reclaim or not self.job.can_preempt:
+            return None
+        ledger = self._overlay.ledger
+        for queue in reversed(self.path):
+            for row, amount in self.request:
+                have, most = ledger.allocated[queue][row], ledger.quota[queue][row]
+                if amount and have + amount > most:
+                    return QuotaShortfall(queue, row, have + amount, most, self._claims_s())
+        return None
+
+    def _claims_s(self) -> float | None:
+        """Return when it may reclaim its fair share, if waiting alone gives it that right."""
+        if self.is_patient or not self.in_share:
+            return None
+        return self.job.waits_since_s + self._policy.reclaim_share_after
 
     def by_share(self, level: int) -> bool:
         """Return True if every queue from that level of its path down stays within its fair share."""

@@ -3,9 +3,9 @@
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.queue_order import Candidate
-from weir.engine.quota_overlay import QuotaOverlay, QuotaRefusal
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.refusals import QuotaRefusal, RefusalKind
 from weir.model.policy import Policy
-from weir.model.reasons import ReasonCode
 from weir.state.jobs import EquivalenceClass, Job, devices_of_charge
 from weir.state.quota_usage import Amounts
 from weir.state.shapes import GPU_ROW
@@ -40,20 +40,21 @@ class QuotaChecks:
             return refusal
         if self.in_quota(candidate) if in_quota is None else in_quota:
             return None
-        return self._headroom_refusal(candidate.gpu_milli, capacity)
+        return self.headroom_refusal(candidate.gpu_milli, capacity)
 
     def move_refusal(self, job: Job, request: Amounts, capacity: Capacity) -> QuotaRefusal | None:
         """Return the first check that refuses running pods a new place."""
         refusal = self._overlay.refusal(job, request)
         if refusal is not None or not self.headroom_milli or self._overlay.covers(job.path, request):
             return refusal
-        return self._headroom_refusal(devices_of_charge(job, dict(request).get(GPU_ROW, 0)), capacity)
+        return self.headroom_refusal(devices_of_charge(job, dict(request).get(GPU_ROW, 0)), capacity)
 
-    def _headroom_refusal(self, want: int, capacity: Capacity) -> QuotaRefusal | None:
+    def headroom_refusal(self, want: int, capacity: Capacity) -> QuotaRefusal | None:
+        """Return the headroom that keeps devices from work over quota; None if it stays free."""
         if not want or (free_milli := capacity.free_gpu_milli()) - want >= self.headroom_milli:
             return None
-        why, most = ReasonCode.CAPACITY_RESERVED, self.headroom_milli
-        return QuotaRefusal(why, queue=_NO_QUEUE, row=GPU_ROW, have=free_milli, want=want, most=most)
+        kind, most = RefusalKind.HEADROOM, self.headroom_milli
+        return QuotaRefusal(kind, queue=_NO_QUEUE, row=GPU_ROW, have=free_milli, want=want, most=most)
 
     def in_quota(self, candidate: Candidate) -> bool:
         """Return True if the quotas of all queues above a workload cover it and the claims of older ones."""

@@ -1,12 +1,11 @@
 """Quota overlay: usage of each queue during the cycle, fair shares, and quota checks on its path."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from weir.engine.fair_share import FairShares, demands, fair_shares
 from weir.engine.never_runs import Excess
+from weir.engine.refusals import QuotaRefusal, RefusalKind
 from weir.model.policy import Policy
-from weir.model.reasons import ReasonCode
 from weir.model.resources import GPU_MODEL_PREFIX, UNLIMITED
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
@@ -14,18 +13,6 @@ from weir.state.quota_usage import Amounts
 from weir.state.shapes import GPU_ROW
 
 INFINITE = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaRefusal:
-    """A failed quota check: queue, resource row, current amount, requested amount, and maximum."""
-
-    why: ReasonCode
-    queue: int
-    row: int
-    have: int
-    want: int
-    most: int
 
 
 class QuotaOverlay:
@@ -126,14 +113,14 @@ class QuotaOverlay:
         more, too: it can be taken back, but only against its budgets, so nothing more of it may borrow.
         """
         if not job.preemptible or job.spec.lapsed:
-            why, most = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA, self.ledger.bounded
+            kind, most = RefusalKind.QUOTA, self.ledger.bounded
             usage = self.used if job.preemptible else self.fixed
-            if (found := _first_over(why, job.path, request, usage, most)) is not None:
+            if (found := _first_over(kind, job.path, request, usage, most)) is not None:
                 return found
         limited = self.ledger.limited
         for queue in job.path:
             if limited[queue]:
-                return _first_over(ReasonCode.OVER_LIMIT, job.path, request, self.used, limited)
+                return _first_over(RefusalKind.LIMIT, job.path, request, self.used, limited)
         return None
 
     def models_left(self, path: Sequence[int], request: Amounts, fixed: bool) -> dict[str, int]:
@@ -278,7 +265,7 @@ class QuotaOverlay:
 
 
 def _first_over(
-    why: ReasonCode,
+    kind: RefusalKind,
     path: Sequence[int],
     request: Amounts,
     used: Sequence[Sequence[int]],
@@ -291,7 +278,7 @@ def _first_over(
             for row, most in bounds[queue]:
                 want, have = wanted.get(row, 0), used[queue][row]
                 if want and have + want > most:
-                    return QuotaRefusal(why, queue=queue, row=row, have=have, want=want, most=most)
+                    return QuotaRefusal(kind, queue=queue, row=row, have=have, want=want, most=most)
     return None
 
 

@@ -1,7 +1,6 @@
 """Shared results of the reasons of one state: each is computed for the first workload that needs it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay, usage_of
+from weir.engine.refusals import Shortage
 from weir.engine.shortage_phrases import ShortagePhrases
 from weir.engine.transaction import Accounting, Transaction
 from weir.model.policy import AffinityPolicy, Policy
@@ -21,36 +21,32 @@ from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """Capacity that a candidate lacks now.
-
-    `fitting` are the pods that fit, for each group that lacks some; `nodes` counts the matching nodes that
-    can't take a pod by what they are short of; `helped` are the shortages that evictions could end.
-    """
-
-    fitting: tuple[int, ...]
-    nodes: Mapping[str, int]
-    sentence: str
-    helped: tuple[str, ...]
-
-
 class ReasonContext:
     """The state with its quota checks, shortages and holders of capacity."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        now_s: float,
+        cache: EngineCache,
+        allocator: Allocator | None = None,
+    ) -> None:
         self.cluster = cluster
         self.policy = policy
         self.now_s = now_s
         self.cache = cache
-        self.capacity = cache.sync(cluster, policy)
+        if allocator is None:
+            self.capacity = cache.sync(cluster, policy)
+            usage, shares = usage_of(cluster, policy, now_s), cache.known_shares(cluster)
+            self.overlay = QuotaOverlay(cluster, policy, usage, shares, cache.feasibility.excess)
+            self.checks = QuotaChecks(policy, self.overlay, cache.feasibility)
+        else:
+            self.capacity, self.overlay, self.checks = allocator.capacity, allocator.overlay, allocator.checks
         self.feasibility = cache.feasibility
-        usage = usage_of(cluster, policy, now_s)
-        self.overlay = QuotaOverlay(cluster, policy, usage, excess=self.feasibility.excess)
-        self.checks = QuotaChecks(policy, self.overlay, self.feasibility)
         self._holdings: dict[bytes, RunningHoldings] = {}  # by the nodes that count
         self._shortages: dict[tuple[tuple[int, ...], tuple[AffinityPolicy, ...]], Shortage] = {}
-        self._allocator: Allocator | None = None
+        self._allocator = allocator
 
     @property
     def allocator(self) -> Allocator:

@@ -12,6 +12,7 @@ from weir.engine.preferred_domain import fits_one_domain
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.refusals import DomainPatienceRefusal, ModelLimitRefusal, ReservationRefusal
 from weir.engine.reservation import Reservation, expected_runtime_s, reservations
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
@@ -85,6 +86,25 @@ class WorkloadPlacer:
     def forget(self, job: Job) -> None:
         """Forget the placements of a workload that is placed elsewhere."""
         self._nodes_of.pop(job, None)
+
+    def refusal(self, candidate: Candidate) -> ModelLimitRefusal | ReservationRefusal | None:
+        """Return what withholds the free capacity that a workload fits; None if it lacks a common place."""
+        shut = self.models_shut(candidate)
+        if shut:
+            return ModelLimitRefusal(tuple(sorted(shut)), not candidate.job.preemptible)
+        return ReservationRefusal() if self.open_to(candidate) is not None else None
+
+    def patience_refusal(self, candidate: Candidate) -> DomainPatienceRefusal | None:
+        """Return the preferred level for which a gang waits rather than scatter; None if it may."""
+        job, topology = candidate.job, candidate.job.topology
+        if topology is None or topology.preferred is None or self.may_scatter(job, candidate.lacks):
+            return None
+        return DomainPatienceRefusal(topology.preferred, job.waits_since_s + self._policy.topology.patience)
+
+    @property
+    def any_reservation(self) -> bool:
+        """Return True if any workload has a reservation."""
+        return bool(self._reserved())
 
     # Nodes
 

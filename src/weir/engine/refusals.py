@@ -1,0 +1,215 @@
+"""Refusals: what keeps a pending workload from its start, with its numbers, as the check knows that refused.
+
+A refusal is data. `weir.engine.refusal_sentences` turns it into the reason that people read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from weir.model.nodes import Outage
+from weir.model.reasons import Reason
+
+
+class RefusalKind(StrEnum):
+    """Checks that refuse a pending workload. The first that refuses is its reason, in this order."""
+
+    QUOTA = "quota"  # non-preemptible work over a quota
+    NODES = "nodes"  # idle nodes couldn't take it
+    LIMIT = "limit"
+    OUTAGE = "outage"
+    OLDER_CLAIM = "older_claim"
+    PREEMPTION_CYCLE = "preemption_cycle"
+    NO_ELIGIBLE_VICTIMS = "no_eligible_victims"
+    TOO_FEW_VICTIMS = "too_few_victims"
+    NO_CLAIM = "no_claim"  # capacity is short, and it has no claim on what others hold
+    MODEL_LIMIT = "model_limit"
+    RESERVATION = "reservation"
+    HEADROOM = "headroom"
+    DOMAIN_PATIENCE = "domain_patience"
+    TOGETHER = "together"  # each of its pods fits, but not all at once
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRefusal:
+    """A quota, limit or headroom: queue, resource row, current amount, requested amount, and maximum."""
+
+    kind: RefusalKind
+    queue: int
+    row: int
+    have: int
+    want: int
+    most: int
+    budgets: tuple[str, ...] = ()  # that make the workload non-preemptible
+
+
+@dataclass(frozen=True, slots=True)
+class NodesRefusal:
+    """Nodes that could never take the workload, each by a constraint. The reason is the same while idle."""
+
+    reason: Reason
+    over_quota: bool
+    kind: RefusalKind = RefusalKind.NODES
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Capacity that the shapes of a workload lack now, shared by all workloads with these shapes.
+
+    `fitting` are the pods that fit, for each group that lacks some; `nodes` counts the matching nodes that
+    can't take a pod by what they are short of; `helped` are the shortages that evictions could end.
+    """
+
+    fitting: tuple[int, ...]
+    nodes: Mapping[str, int]
+    sentence: str
+    helped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaShortfall:
+    """Queue whose quota a reclaim would exceed. From `claims_s` on, the fair share is a claim."""
+
+    queue: int
+    row: int
+    have: int
+    quota: int
+    claims_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoClaim:
+    """No right to evict what others hold: the workload may not preempt, or a quota doesn't cover it."""
+
+    may_preempt: bool
+    shortfall: QuotaShortfall | None
+    kind: RefusalKind = RefusalKind.NO_CLAIM
+
+
+@dataclass(frozen=True, slots=True)
+class OlderClaims:
+    """Older workloads of the project that claim the rest of its quota, and their GPUs in thousandths."""
+
+    project: int
+    workloads: tuple[str, ...]
+    claimed: int
+    kind: RefusalKind = RefusalKind.OLDER_CLAIM
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionCycle:
+    """Victims that the workload was stopped for itself, with the time until which they are left alone."""
+
+    partners: Mapping[str, float]
+    kind: RefusalKind = RefusalKind.PREEMPTION_CYCLE
+
+
+@dataclass(frozen=True, slots=True)
+class IneligibleVictims:
+    """Amounts of a resource that running work holds, by what protects it from the workload."""
+
+    resource: str
+    holders: Mapping[str, int]
+    budgets: tuple[str, ...]
+    kind: RefusalKind = RefusalKind.NO_ELIGIBLE_VICTIMS
+
+
+@dataclass(frozen=True, slots=True)
+class TooFewVictims:
+    """Eligible victims that don't hold enough together."""
+
+    kind: RefusalKind = RefusalKind.TOO_FEW_VICTIMS
+
+
+NoVictims = NoClaim | OlderClaims | PreemptionCycle | IneligibleVictims | TooFewVictims
+"""Why no eviction helps a workload for which capacity is short."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortageRefusal:
+    """Capacity is short, and no eviction helps.
+
+    `groups` are the groups that lack pods, with their number; `level` is the topology level that all of its
+    pods have to share.
+    """
+
+    shortage: Shortage
+    groups: tuple[tuple[str, int], ...]
+    level: str | None
+    several_groups: bool
+    cause: NoVictims
+    over_quota: bool
+
+    @property
+    def kind(self) -> RefusalKind:
+        """Return the kind of the cause."""
+        return self.cause.kind
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimitRefusal:
+    """GPU models whose limit (non-preemptible work: quota) is used up, while only such GPUs are free."""
+
+    models: tuple[str, ...]
+    non_preemptible: bool
+    kind: RefusalKind = RefusalKind.MODEL_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationRefusal:
+    """Free capacity that is reserved for work that has waited longer."""
+
+    kind: RefusalKind = RefusalKind.RESERVATION
+
+
+@dataclass(frozen=True, slots=True)
+class DomainPatienceRefusal:
+    """A gang that would fit only scattered, and waits for one domain of its preferred level until then."""
+
+    level: str
+    until_s: float
+    kind: RefusalKind = RefusalKind.DOMAIN_PATIENCE
+
+
+@dataclass(frozen=True, slots=True)
+class DomainShortage:
+    """Domains of the required level: those its pods run in, else the best one with the pods that fit."""
+
+    level: str
+    pods: int
+    runs_in: tuple[str, ...]
+    best: str = ""
+    fitting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TogetherRefusal:
+    """Each pod of a gang fits now, but not all of them at once."""
+
+    domain: DomainShortage | None
+    shortfall: QuotaShortfall | None
+    over_quota: bool
+    kind: RefusalKind = RefusalKind.TOGETHER
+
+
+@dataclass(frozen=True, slots=True)
+class OutageRefusal:
+    """An outage of a node that the workload would run into, and its longest run, if it has one."""
+
+    node: str
+    outage: Outage
+    longest_s: float | None
+    may_start_before: bool  # preemptible work that needs no longest run
+    kind: RefusalKind = RefusalKind.OUTAGE
+
+
+Refusal = (
+    QuotaRefusal
+    | NodesRefusal
+    | ShortageRefusal
+    | ModelLimitRefusal
+    | ReservationRefusal
+    | DomainPatienceRefusal
+    | TogetherRefusal
+    | OutageRefusal
+)
