@@ -148,7 +148,9 @@ def test_the_dashboard_signs_in_by_the_code_flow_and_out(pool: RemotePool, page:
         assert word in page.flow_cookie
     assert page.opened.get("/api/v1/status").status_code == 200
     assert page.opened.get("/api/v1/tokens").status_code == 403
-    assert page.opened.delete("/api/v1/dashboard/session").status_code == 204
+    ended = page.opened.delete("/api/v1/dashboard/session")
+    assert ended.status_code == 200
+    assert ended.json()["provider"].endswith("/session/end?client_id=weir")
     assert page.opened.get("/api/v1/status").status_code == 401
     line = pool.audited(path=SIGN_IN, outcome="allowed")[0]
     assert line["details"]["signed_in_by"] == "OpenID Connect"

@@ -394,6 +394,20 @@ def test_an_endpoint_without_https_is_refused(name: str, url: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "is_kept"),
+    [
+        *(("https://sso.example.org/out?x=1", True), ("javascript:alert(1)", False), ("http://a.org", False)),
+        *(("https://x/\ud800", False), (7, False), ("https://a.org/" + "x" * 3000, False)),
+    ],
+)
+def test_page_that_ends_sessions_is_kept_if_it_is_a_safe_address(url: object, is_kept: bool) -> None:
+    issuer, names = "https://sso.example.org", ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    document = {"issuer": issuer, **dict.fromkeys(names, "https://sso.example.org/x")}
+    found = described({**document, "end_session_endpoint": url}, issuer)
+    assert found.end_session_endpoint == (url if is_kept else None)
+
+
+@pytest.mark.parametrize(
     "issuer",
     ["sso.example.org", "http://sso.example.org", "https://a@b.org", "https://b.org?x=1", "https://[", ""],
 )

@@ -49,6 +49,12 @@ class DashboardPerson(Answer):
     proof: str | None = None  # what the page adds to each of its requests; told once
 
 
+class SignedOut(Answer):
+    """The end of a session. `provider`: page that ends the session with the identity provider."""
+
+    provider: str | None = None
+
+
 def _person(person: Person, proof: str | None = None) -> DashboardPerson:
     return DashboardPerson(
         user=person.user,
@@ -98,13 +104,14 @@ async def session(who: Who) -> Response:
 
 @routes.delete(_SESSION, include_in_schema=False)
 async def sign_out(request: Request, _who: Who) -> Response:
-    """End the session."""
+    """End the session; name the page that ends the one with the identity provider, if there is one."""
     sessions: DashboardSessions = request.app.state.sessions
     sessions.end(session_cookie(request.scope))
     oidc: OidcSignIn | None = request.app.state.oidc
+    answer = json_response(SignedOut())
     if oidc is not None:
         oidc.end_session(request.state.credential)
-    answer = Response(status_code=204)
+        answer = json_response(SignedOut(provider=oidc.sign_out_address(request.state.credential)))
     name = cookie_name(request.scope)
     answer.delete_cookie(name, path="/", secure=name == SECURE_COOKIE, httponly=True, samesite="strict")
     return answer

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 from authlib.oauth2.auth import ClientAuth
@@ -48,6 +48,7 @@ ASYMMETRIC = (
     "Ed25519",
 )
 """Algorithms of signatures that are accepted. A token can't choose none, or one with a shared secret."""
+_ADDRESS_LENGTH_MAX = 2000
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _LOG = get_logger(__name__)
 
@@ -60,6 +61,8 @@ class ProviderDescription:
     token_endpoint: str
     jwks_uri: str
     algorithms: tuple[str, ...]
+    end_session_endpoint: str | None = None
+    """Page where a browser ends its session with the provider, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,15 @@ class IdentityProvider:
                 if self._described is None:
                     raise
         return self._described
+
+    @property
+    def end_session_address(self) -> str | None:
+        """Return the page where a browser ends its session with the provider, if one is known."""
+        endpoint = None if self._described is None else self._described.end_session_endpoint
+        if endpoint is None:
+            return None
+        mark = "&" if "?" in endpoint else "?"
+        return f"{endpoint}{mark}{urlencode({'client_id': self._settings.client_id})}"
 
     async def grant(self, grant_type: str, **fields: str) -> Mapping[str, Any]:
         """Return the answer of the token endpoint to a grant.
@@ -272,7 +284,19 @@ def described(document: Mapping[str, Any], issuer: str) -> ProviderDescription:
         found[name] = url
     named = document.get("id_token_signing_alg_values_supported")
     named = named if isinstance(named, list) else ["RS256"]
-    return ProviderDescription(**found, algorithms=tuple(each for each in ASYMMETRIC if each in named))
+    algorithms = tuple(each for each in ASYMMETRIC if each in named)
+    return ProviderDescription(**found, algorithms=algorithms, end_session_endpoint=_end_of(document, issuer))
+
+
+def _end_of(document: Mapping[str, Any], issuer: str) -> str | None:
+    """Return the endpoint that ends sessions; one that is no safe address is left out."""
+    url = document.get("end_session_endpoint")
+    if not isinstance(url, str) or len(url) > _ADDRESS_LENGTH_MAX:
+        return None
+    with suppress(ProviderUnavailable):
+        _check_endpoint(url, issuer)
+        return url
+    return None
 
 
 def _check_endpoint(url: str, issuer: str) -> None:

@@ -136,6 +136,10 @@ class OidcSignIn:
         """Forget a session of a browser, with its tokens."""
         self._sessions.pop(credential, None)
 
+    def sign_out_address(self, credential: str) -> str | None:
+        """Return the page where this browser ends its session with the provider, if it has one there."""
+        return self.provider.end_session_address if credential.startswith(PREFIX) else None
+
     async def refresh(self, credential: str) -> None:
         """Ask the provider again for the identity of a session, if that was long ago.
 
