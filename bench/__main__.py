@@ -1,6 +1,6 @@
 """All benchmarks, one after another.
 
-    python -m bench [dashboard dashboard_server engine kubernetes kube_size packing quotas spot
+    python -m bench [dashboard engine kubernetes kube_size packing quotas spot
         store topology] [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
@@ -23,7 +23,6 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
     replays = ["--traces", str(traces), *(["--replays", "1"] if quick else [])]
     return {
         "dashboard": ["--quick"] if quick else [],
-        "dashboard_server": ["--quick"] if quick else [],
         "engine": ["--nodes"] if quick else [],
         "kubernetes": ["--nodes", "50"] if quick else [],
         "kube_size": [],

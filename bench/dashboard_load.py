@@ -61,6 +61,12 @@ def changes(server: Any, per_s: float) -> Iterator[list[int]]:
             thread.join()
 
 
+def new_tokens(server: Any) -> list[str]:
+    """Return tokens of five people: one person may have 32 streams at once."""
+    asked = [{"user": f"user-{at}", "projects": ["default"]} for at in range(5)]
+    return [server.ask("POST", "/api/v1/tokens", each)[1]["token"] for each in asked]
+
+
 @contextmanager
 def viewers(server: Any, count: int, tokens: list[str]) -> Iterator[None]:
     """Read the live stream this many times, in a thread each."""
@@ -79,6 +85,8 @@ def _view(server: Any, token: str) -> socket.socket:
     found = socket.create_connection((host, int(port)))
     head = f"GET /api/v1/dashboard/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
     found.sendall(f"{head}\r\n".encode())
+    if not (answer := found.recv(1 << 16)).startswith(b"HTTP/1.1 200"):
+        raise RuntimeError(f"the stream is refused: {answer[-300:].decode()}")
 
     def read() -> None:
         try:

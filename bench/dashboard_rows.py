@@ -1,20 +1,20 @@
 """Rows of the dashboard's table of measurements: a value beside its limit."""
 
-import argparse
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured value and its limit, in the same unit."""
+    """A measured value, its limit and what is aimed at, in the same unit."""
 
     name: str
     value: float
     limit: float
     unit: str
+    aim: float | None = None
 
     @property
     def is_met(self) -> bool:
@@ -27,21 +27,17 @@ def percentile(values: Sequence[float], part: float) -> float:
     return sorted(values)[max(0, math.ceil(part * len(values)) - 1)]
 
 
-def parser_of(module: str, about: str) -> argparse.ArgumentParser:
-    """Return the options that both benchmarks have."""
-    parser = argparse.ArgumentParser(prog=f"bench.{module}", description=about)
-    parser.add_argument("--quick", action="store_true", help="fewer rows, kills and workloads")
-    parser.add_argument("--output", default="text", choices=("text", "json"))
-    return parser
-
-
-def report(rows: Iterable[Measured], output: str) -> None:
-    """Print rows as they come, or all as JSON."""
+def report(rows: Iterable[Measured], output: str) -> bool:
+    """Print rows as they come, or all as JSON; return True if each is within its limit."""
     if output == "json":
-        found = [{"name": row.name, "value": row.value, "limit": row.limit, "unit": row.unit} for row in rows]
-        print(json.dumps(found))
-        return
-    print(f"{'what':58} {'measured':>10} {'limit':>8}")
+        found = list(rows)
+        print(json.dumps([asdict(row) for row in found]))
+        return all(row.is_met for row in found)
+    met = True
+    print(f"{'what':72} {'measured':>10} {'must':>8} {'aim':>8}")
     for row in rows:
-        mark = "" if row.is_met else "  over"
-        print(f"{row.name:58} {row.value:>10,.4g} {row.limit:>8,.4g} {row.unit}{mark}", flush=True)
+        met &= row.is_met
+        mark = "" if row.is_met else "  OVER"
+        aim = "" if row.aim is None else f"{row.aim:,.4g}"
+        print(f"{row.name:72} {row.value:>10,.4g} {row.limit:>8,.4g} {aim:>8} {row.unit}{mark}", flush=True)
+    return met

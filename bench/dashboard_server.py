@@ -1,7 +1,4 @@
-"""Measures the server of the dashboard: 50 viewers, a replay, a year of history, kill -9 under a page.
-
-python -m bench.dashboard_server [viewers what_if history kills] [--quick]
-"""
+"""The server of the dashboard: 50 viewers, a replay, a year of history, kill -9 under a page."""
 
 import shutil
 import statistics
@@ -13,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
-from tests.browser.conftest import CHROMIUM, ServingOnPort
-from tests.unit.local.server.server_process import serving
+from tests.browser.serving import CHROMIUM, ServingOnPort
+from tests.unit.local.server.server_process import Serving, serving
 from tests.unit.store.fixtures import opened
 from tests.unit.store.week import record_week
 
-from bench.dashboard_load import Spent, changes, fill, memory_mb, spend, viewers
-from bench.dashboard_rows import Measured, parser_of, report
+from bench.dashboard_load import Spent, changes, fill, memory_mb, new_tokens, spend, viewers
+from bench.dashboard_page import LIVE, live_rows, new_page, seed_live
+from bench.dashboard_rows import Measured
 from bench.dashboard_year import seed_year
+from weir.local.server.what_if_runs import NICE
 
 VIEWERS = 50
 CHANGES_PER_S = 200
@@ -51,6 +50,12 @@ REQUESTS = {
 """Requests of the screens, with their filters."""
 
 
+class AsInstalled(Serving):
+    """A server whose replays have the lowest priority."""
+
+    replay_nice = NICE
+
+
 def compared(
     server: Any, beside: Callable[[], AbstractContextManager[None]], rounds: int
 ) -> tuple[list[Spent], list[Spent]]:
@@ -76,10 +81,7 @@ def watch(quick: bool) -> Iterator[Measured]:
     """Yield what 50 viewers cost the server, beyond the same changes without any."""
     with tempfile.TemporaryDirectory() as name, serving(Path(name) / "home") as server:
         fill(server)
-        tokens = [
-            server.ask("POST", "/api/v1/tokens", {"user": f"user-{at}", "projects": ["default"]})[1]["token"]
-            for at in range(5)
-        ]
+        tokens = new_tokens(server)
         before_mb = memory_mb(server.process.pid)
         alone, together = compared(server, lambda: viewers(server, VIEWERS, tokens), 1 if quick else ROUNDS)
         grown_mb = memory_mb(server.process.pid) - before_mb
@@ -87,9 +89,9 @@ def watch(quick: bool) -> Iterator[Measured]:
     seen = statistics.median(spent.changes_per_s for spent in together)
     core = statistics.median(b.core - a.core for a, b in zip(alone, together, strict=True))
     what = f"{VIEWERS} viewers, {seen:.0f} changes a second"
-    yield Measured(f"{what}: part of a core", 100 * core, 15, "%")
-    yield Measured(f"{what}: memory", grown_mb, 60, "MB")
-    yield Measured(f"{what}: slower decisions", slower_percent(alone, together), 5, "%")
+    yield Measured(f"{what}: part of a core", 100 * core, 15, "%", 7.5)
+    yield Measured(f"{what}: memory", grown_mb, 60, "MB", 30)
+    yield Measured(f"{what}: slower decisions", slower_percent(alone, together), 5, "%", 2.5)
 
 
 def replay(quick: bool) -> Iterator[Measured]:
@@ -98,11 +100,14 @@ def replay(quick: bool) -> Iterator[Measured]:
         home = Path(name) / "home"
         with opened(home) as store:
             record_week(store, time.time() - 60, 2000)
-        with serving(home) as server:
+        server = AsInstalled(home)
+        try:
             server.ask("PUT", "/api/v1/projects/default", {"name": "default", "quota": {"gpu": 4}})
             fill(server)
             alone, together = compared(server, lambda: replaying(server), 1 if quick else ROUNDS)
             server.stop_all()
+        finally:
+            server.end()
     yield Measured("What if replays: slower decisions", slower_percent(alone, together), 5, "%")
 
 
@@ -128,13 +133,13 @@ def history(quick: bool) -> Iterator[Measured]:
             seed_year(home, jobs, now_s)
             with opened(home) as store:
                 yield from _reports(store, jobs, now_s)
+            seed_live(home, LIVE)
             server = ServingOnPort(home, 4)
             try:
                 yield from _requests(server, jobs)
-                painted = _painted(server)
+                yield from _in_a_browser(server, jobs)
             finally:
                 server.end()
-        yield Measured(f"year of {jobs:,} workloads, chosen to painted", painted, 300, "ms")
 
 
 def _reports(store: Any, jobs: int, now_s: float) -> Iterator[Measured]:
@@ -161,32 +166,30 @@ def _median_ms(call: Callable[[], object]) -> float:
     return round(statistics.median(times) * 1e3, 1)
 
 
-def _painted(server: Any) -> int:
-    """Return the milliseconds from the choice of a year to the painted chart."""
+CHOSEN = """async () => { const began = performance.now()
+  const old = document.querySelector('.tiles').textContent
+  const buttons = [...document.querySelectorAll('button')]
+  buttons.find(each => each.textContent === 'Year').click()
+  const frame = () => new Promise(requestAnimationFrame)
+  while (document.querySelector('.tiles').textContent === old) await frame()
+  await frame(); return performance.now() - began }"""
+
+
+def _in_a_browser(server: Any, jobs: int) -> Iterator[Measured]:
+    """Yield how soon the list of live workloads is painted, and a chart from the choice of a year on."""
     with sync_playwright() as here:
         browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
-        page = browser.new_page()
-        page.goto(server.link())
-        page.locator(".state", has_text="live").wait_for()
+        yield from live_rows(browser, server, jobs)
+        page = new_page(browser, server.link(), [])
         page.goto(f"{server.url}/#/history?since=1d")
         page.wait_for_selector("figure")
         times = []
         for _ in range(5):
             page.get_by_role("button", name="Day").click()
             page.wait_for_timeout(1000)
-            times.append(
-                page.evaluate(
-                    """async () => { const began = performance.now()
-                    const old = document.querySelector('.tiles').textContent
-                    const buttons = [...document.querySelectorAll('button')]
-                    buttons.find(each => each.textContent === 'Year').click()
-                    const frame = () => new Promise(requestAnimationFrame)
-                    while (document.querySelector('.tiles').textContent === old) await frame()
-                    await frame(); return performance.now() - began }"""
-                )
-            )
+            times.append(page.evaluate(CHOSEN))
         browser.close()
-    return round(statistics.median(times))
+    yield Measured(f"year of {jobs:,} workloads, chosen to painted", statistics.median(times), 300, "ms", 150)
 
 
 def kills(quick: bool) -> Iterator[Measured]:
@@ -249,18 +252,3 @@ def counted(page: Any) -> int:
     """Return the number of workloads that the page says it lists."""
     text: str = page.locator(".chosen .count").inner_text()
     return int(text.split(maxsplit=1)[0].replace(",", "")) if text[:1].isdigit() else -1
-
-
-WORK = {"viewers": watch, "what_if": replay, "history": history, "kills": kills}
-
-
-def main() -> None:
-    """Measure what is named, side by side with the limits."""
-    parser = parser_of("dashboard_server", (__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("which", nargs="*", default=list(WORK))
-    args = parser.parse_args()
-    report((row for name in args.which for row in WORK[name](args.quick)), args.output)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,62 +3,32 @@
 import importlib.util
 import os
 import shutil
-import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.local.server.server_process import Serving
 from tests.unit.store.fixtures import opened as opened_store
 from tests.unit.store.week import record_week
-from tools.controlplane.ports import free_port
+
+from .accessibility import AXE
+from .pages import Window, go, is_live
+from .serving import CHROMIUM, ServingOnPort
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "src/weir/local/server/dashboard/page/index.html"
-AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
 NEEDS = (
     (lambda: shutil.which("chromium"), "chromium isn't installed: `apt-get install chromium`"),
     (lambda: importlib.util.find_spec("playwright"), "playwright isn't installed: `make` installs it"),
     (PAGE.exists, "the dashboard isn't built: `make web`"),
     (AXE.exists, "axe-core isn't installed: `make web`"),
 )
-CHROMIUM = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 
 
 def missing() -> str | None:
     """Return what browser tests lack here."""
     return next((answer for is_there, answer in NEEDS if not is_there()), None)
-
-
-class ServingOnPort(Serving):
-    """A server that begins again on the same port, as a page expects it."""
-
-    def __init__(self, home: Path, gpus: int) -> None:
-        self.port = free_port()
-        super().__init__(home, gpus)
-
-    def kill(self) -> None:
-        self.end(signal.SIGKILL)
-
-    def put(self, kind: str, name: str, **words: Any) -> None:
-        status, answer = self.ask("PUT", f"/api/v1/{kind}/{name}", {"name": name, **words})
-        assert status in (200, 201), answer
-
-    def link(self, token: str | None = None) -> str:
-        status, answer = self.ask("POST", "/api/v1/dashboard/links", {}, token)
-        assert status == 201, answer
-        return f"{self.url}{answer['path']}"
-
-    def member(self, user: str, *projects: str) -> str:
-        status, answer = self.ask("POST", "/api/v1/tokens", {"user": user, "projects": list(projects)})
-        assert status == 201, answer
-        token: str = answer["token"]
-        return token
 
 
 @pytest.fixture(scope="package")
@@ -91,3 +61,47 @@ def browser(server: ServingOnPort) -> Iterator[Any]:
         found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
         yield found
         found.close()
+
+
+@pytest.fixture(scope="package")
+def window(browser: Any, server: ServingOnPort) -> Iterator[Window]:
+    found = Window(browser, server)
+    yield found
+    found.context.close()
+
+
+@pytest.fixture
+def opened(server: ServingOnPort, window: Window) -> Iterator[Callable[..., Any]]:
+    """Open a page that is signed in; whatever goes wrong in it fails the test."""
+    wrong: list[str] = []
+    listeners = {
+        "pageerror": lambda error: wrong.append(str(error)),
+        "console": lambda answer: wrong.append(answer.text) if is_wrong(answer) else None,
+        "request": lambda sent: wrong.append(sent.url) if not is_own(sent.url) else None,
+        "dialog": lambda dialog: wrong.append(dialog.message),
+    }
+
+    def open_(token: str | None = None, screen: str = "now", **settings: Any) -> Any:
+        page = window.plain_page(**settings)
+        if page not in listening:
+            listening.append(page)
+            for event, listener in listeners.items():
+                page.on(event, listener)
+        page.goto(server.link(token))
+        is_live(page).wait_for()
+        go(page, server, screen)
+        return page
+
+    def is_wrong(answer: Any) -> bool:
+        return answer.type in ("error", "warning") and "Failed to load resource" not in answer.text
+
+    def is_own(url: str) -> bool:
+        return url.startswith((server.url, "blob:", "data:"))
+
+    listening: list[Any] = []
+    yield open_
+    for page in listening:
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+    window.forget()
+    assert not wrong

@@ -1,88 +1,63 @@
-"""The page stays small in front of large pools: 512 GPUs, 200 projects, 3,000 workloads."""
+"""The page stays small and within its window in front of pools of any size, at three widths."""
 
 from itertools import product
 from typing import Any
 
-from bench.dashboard import row_of
+import pytest
 from bench.dashboard_front import front_of
 
-from weir.api.answers import DeviceRow, NodeRow, QueueRow
-from weir.local.server.dashboard.live_frames import answer_json, workload_columns
-from weir.local.server.dashboard.live_hub import LiveTable
-
-from .conftest import ServingOnPort
+from .pages import WITHIN_MS, is_live
+from .pools import first_frame
+from .serving import ServingOnPort
 
 ELEMENTS_MAX = 1500
-NODES, PROJECTS, WORKLOADS = 64, 200, 3000
-WIDTHS = (1440, 320)
-SCREENS = (
-    ("now", "Node node-00"),
-    ("workloads", "List of workloads"),
-    ("quotas", "Departments and projects"),
-    ("nodes", "Nodes"),
-    ("nodes/node-63", "GPUs of node-63"),
-)
+WIDTHS = (1440, 1024, 320)
+POOLS = {
+    "empty": (0, 0, 0, False),
+    "small": (5, 1, 3, False),
+    "middle": (500, 12, 20, True),
+    "large": (10_000, 64, 200, True),
+}
+"""Numbers of workloads, nodes and projects, and whether all names are as long as can be."""
+SCREENS = ("now", "workloads", "quotas", "nodes", "submit")
 
 
-def large_pool() -> bytes:
-    """Return the first frame of a large pool, where workload n holds GPU n."""
-    table = LiveTable()
-    for uid in range(WORKLOADS):
-        table.rows[uid] = workload_columns(row_of(uid))
-    for at in range(NODES):
-        devices = [
-            DeviceRow(
-                index=index,
-                model="H100",
-                memory=80 << 30,
-                allocated=1.0,
-                use=0.5,
-                workloads=[row_of(8 * at + index).name],
-            )
-            for index in range(8)
-        ]
-        name = f"node-{at:02d}"
-        amounts = {"gpu": 8.0}
-        table.nodes[name] = answer_json(
-            NodeRow(name=name, devices=devices, capacity=amounts, allocated=amounts)
-        )
-    for at in range(PROJECTS):
-        name = f"project-{at:03d}"
-        table.queues[name] = answer_json(
-            QueueRow(
-                name=name,
-                kind="project",
-                parent=None,
-                quota={"gpu": 2.0},
-                follows=False,
-                limit={},
-                weight={},
-                priority=100,
-                allocated={"gpu": 3.0 * (at % 2)},
-                share={"gpu": 2.0},
-            )
-        )
-    return table.whole(b'{"trouble":null,"policy":"fair"}')
-
-
-def test_large_pool_keeps_the_page_small_and_within_the_window(browser: Any, server: ServingOnPort) -> None:
+@pytest.mark.parametrize("pool", POOLS)
+def test_page_stays_small_and_within_the_window(browser: Any, server: ServingOnPort, pool: str) -> None:
+    workloads, nodes, projects, long_names = POOLS[pool]
     context = browser.new_context()
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(WITHIN_MS)
     page = context.new_page()
-    with front_of(server.url, large_pool()) as url:
+    with front_of(server.url, first_frame(workloads, nodes, projects, long_names=long_names)) as url:
         page.goto(url + server.link().removeprefix(server.url))
-        page.locator(".state", has_text="live").wait_for()
-        for width, (screen, shown) in product(WIDTHS, SCREENS):
+        is_live(page).wait_for()
+        for width, screen in product(WIDTHS, SCREENS):
             page.set_viewport_size({"width": width, "height": 900})
             page.goto(f"{url}/#/{screen}")
-            page.get_by_role("region", name=shown, exact=True).wait_for()
+            page.locator("h1").wait_for(state="attached")
             at = f"{screen} at {width}"
             assert page.evaluate("document.querySelectorAll('*').length") <= ELEMENTS_MAX, at
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, at
+        if pool == "empty":
+            page.goto(f"{url}/#/workloads")
+            page.get_by_text("Nothing runs or waits.").wait_for()
+        context.close()
+
+
+def test_long_tables_have_pages_and_a_search(browser: Any, server: ServingOnPort) -> None:
+    context = browser.new_context()
+    context.set_default_timeout(WITHIN_MS)
+    page = context.new_page()
+    with front_of(server.url, first_frame(500, 64, 200)) as url:
+        page.goto(url + server.link().removeprefix(server.url))
+        is_live(page).wait_for()
         page.goto(f"{url}/#/quotas")
         page.get_by_text("1 to 40 of 200").wait_for()
         page.get_by_role("button", name="Next").click()
         page.get_by_role("link", name="project-040").wait_for()
         page.get_by_label("Find").fill("project-199")
         page.get_by_text("1 to 1 of 1").wait_for()
+        page.goto(f"{url}/#/nodes/node-63")
+        page.get_by_role("region", name="GPUs of node-63").wait_for()
+        page.get_by_text("1 to 50 of 64").wait_for()
         context.close()

@@ -48,5 +48,11 @@ def test_a_person_signs_in_by_the_button_and_out_again(remote: RemotePool, brows
         page.get_by_role("button", name="Sign out").click()
         page.get_by_text("You are signed out.").wait_for()
         assert context.cookies(remote.url) == []
+        page.get_by_role("link", name="sign out there").click()
+        page.get_by_role("button", name="Yes, sign me out").click()
+        page.get_by_text("Sign-out Success").wait_for()
+        page.goto(remote.url)
+        page.get_by_role("link", name="Sign in with OpenID Connect").click()
+        page.get_by_placeholder("Enter any login").wait_for()  # the provider asks again
     finally:
         context.close()

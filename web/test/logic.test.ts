@@ -7,6 +7,7 @@ import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/
 import { ago, amount, brief, byName, bytes, colourOf, domainOf, sentence, shortOf, span } from '../src/logic/format'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
+import { drainBody, NO_WINDOW, partOf, seconds, windowBody } from '../src/logic/outages'
 import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
@@ -193,9 +194,20 @@ describe('acts', () => {
   })
 })
 
+test('drains and windows: times of the browser, GPUs as numbers', () => {
+  expect(drainBody({ reason: 'r', at: '', running: 'evict' })).toEqual({ reason: 'r', running: 'evict' })
+  expect(drainBody({ reason: '', at: '2030-01-02T03:04', running: 'finish' })).toEqual({ reason: '', running: 'finish', at_s: new Date(2030, 0, 2, 3, 4).getTime() / 1000 })
+  const form = { ...NO_WINDOW, from: '2030-01-02T03:04', until: '2030-01-02T04:04' }
+  expect(windowBody(form)).toEqual({ from_s: seconds(form.from), until_s: seconds(form.from) + 3600, reason: '', running: 'evict' })
+  expect(windowBody({ ...form, gpus: ' 2,3 x' })).toMatchObject({ gpus: [2, 3, 'x'] })
+  const outage = { name: 'w', node: 'n1', gpus: [2], from_s: 0, until_s: null, reason: '', user: 'mia', running: 'evict' as const }
+  expect([partOf(outage), partOf({ ...outage, gpus: null }), partOf({ ...outage, gpus: [2, 3] })]).toEqual(['GPU 2', 'n1', 'GPUs 2, 3'])
+})
+
 test('quota form keeps what it does not show', () => {
   const vision = queue('vision', { parent: 'research', quota: { gpu: 2, cpu: 4 }, times: { max_runtime: 60 }, max_priority_of: { mia: 60 } })
-  expect(entryOf(vision, { ...fieldsOf(vision), gpus: '3' })).toEqual({ name: 'vision', quota: { cpu: 4, gpu: 3 }, limit: {}, weight: {}, priority: 100, department: 'research', max_priority_of: { mia: 60 }, times: { max_runtime: 60 } })
+  expect(entryOf(vision, { ...fieldsOf(vision), gpus: '3' })).toEqual({ name: 'vision', quota: { cpu: 4, gpu: 3 }, limit: {}, weight: {}, priority: 100, department: 'research', max_priority: null, max_priority_of: { mia: 60 }, times: { max_runtime: 60 } })
+  expect(entryOf({ ...vision, person_limits: { gpus: 2 } } as typeof vision, fieldsOf(vision))).toMatchObject({ person_limits: { gpus: 2 } })
   const sum = queue('d', { kind: 'department', follows: true })
   expect(entryOf(sum, fieldsOf(sum))).toMatchObject({ quota: {} })
 })

@@ -69,9 +69,11 @@ export async function whoAmI(): Promise<Person | null> {
   }
 }
 
-export async function signOut(): Promise<void> {
-  await request('DELETE', '/dashboard/session').catch(() => undefined)
+/** End the session; return the page that ends the one with the identity provider, if there is one. */
+export async function signOut(): Promise<string> {
+  const answer = await send<{ provider: string | null }>('DELETE', '/dashboard/session').catch(() => null)
   forget()
+  return answer?.provider ?? ''
 }
 
 /** Save a text answer as a file. */

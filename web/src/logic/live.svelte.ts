@@ -4,7 +4,9 @@ import { lines } from './lines'
 import { Pool, type Frame } from './pool'
 import type { Page, PoolEvent } from './types'
 
-const RETRY_MS = [250, 500, 1000, 1000, 2000, 3000]
+const RETRY_MS = [250, 500, 1000]
+/** Time until the next try after a refusal, such as of too many open pages. */
+const REFUSED_MS = 5000
 const SILENT_MS = 12_000
 const MARK_MS = 2_000
 const LOCK = 'weir.live'
@@ -17,6 +19,10 @@ export class Live {
   /** Grows with each frame: what reads the pool reads this first. */
   version = $state(0)
   state = $state<State>('loading')
+  /** A list was taken in: before that, nothing is shown as empty. */
+  loaded = $state(false)
+  /** Why the server refuses the stream; empty if it doesn't answer. */
+  refusal = $state('')
   /** Seconds since the epoch by the server's clock; moves once a second. */
   now = $state(Date.now() / 1000)
   /** Rows that changed in the last two seconds. */
@@ -61,8 +67,13 @@ export class Live {
     this.leads = true
     for (let tries = 0; !this.stopped.signal.aborted; tries++) {
       try {
-        await this.read(() => (tries = 0))
+        await this.read(() => {
+          tries = 0
+          this.refusal = ''
+        })
+        this.refusal = ''
       } catch (problem) {
+        this.refusal = problem instanceof Problem && problem.status ? problem.message : ''
         if (problem instanceof Problem && problem.status === 401) {
           this.state = 'signed out'
           return
@@ -71,7 +82,7 @@ export class Live {
       if (this.stopped.signal.aborted) return
       this.lost()
       this.tell({ lost: true })
-      await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]))
+      await new Promise((done) => setTimeout(done, this.refusal ? REFUSED_MS : RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]))
     }
   }
 
@@ -118,9 +129,10 @@ export class Live {
 
   private take(line: string): void {
     const frame = JSON.parse(line) as Frame
-    if (frame.kind !== 'list' && this.state === 'loading') return
+    if (frame.kind !== 'list' && !this.loaded) return
     const changed = this.pool.take(frame, Date.now() / 1000)
     if (frame.kind === 'list' && this.state === 'lost') void this.loadEvents()
+    this.loaded = true
     this.state = 'live'
     this.now = Date.now() / 1000 + this.pool.ahead_s
     this.version++

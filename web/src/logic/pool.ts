@@ -11,7 +11,7 @@ type Values = unknown[]
 
 /** A line of the stream. */
 export interface Frame {
-  kind: 'list' | 'delta' | 'events' | 'replay'
+  kind: 'list' | 'delta' | 'events' | 'administration'
   now?: number
   columns?: string[]
   rows?: Values[]
@@ -22,6 +22,8 @@ export interface Frame {
   status?: PoolState
   events?: PoolEvent[]
   replay?: RunningReplay | null
+  /** Number of lines of the audit log, for administrators. */
+  audit?: number | null
 }
 
 /** The replay that runs now. */
@@ -39,6 +41,7 @@ export class Pool {
   /** Newest first. */
   events: PoolEvent[] = []
   replay: RunningReplay | null = null
+  audit: number | null = null
   /** Stops that the store told of when the page began; later ones are among the events. */
   stops: PoolEvent[] = []
   /** Workloads by name: a name is of one live workload. */
@@ -55,12 +58,12 @@ export class Pool {
       this.addEvents(frame.events ?? [])
       return []
     }
-    if (frame.kind === 'replay') {
+    if (frame.kind === 'administration' || frame.kind === 'list') {
       this.replay = frame.replay ?? null
-      return []
+      this.audit = frame.audit ?? null
     }
+    if (frame.kind === 'administration') return []
     if (frame.kind === 'list') {
-      this.replay = null
       this.columns = frame.columns ?? []
       this.usual = this.columns.join() === COLUMNS
       this.rows = new Map()
@@ -95,6 +98,8 @@ export class Pool {
       queues: [...this.queues.values()],
       nodes: [...this.nodes.values()],
       status: this.status,
+      replay: this.replay,
+      audit: this.audit,
     }
   }
 

@@ -19,21 +19,21 @@ export const fieldsOf = (queue: Queue): QuotaFields => ({
 
 const text = (value: number | null | undefined): string => (value === null || value === undefined ? '' : String(value))
 
-/** Return the complete object, with what the form doesn't show as it was. */
+/** Fields of a queue that aren't settings of it. */
+const COMPUTED = new Set(['kind', 'parent', 'follows', 'allocated', 'share', 'running', 'pending', 'warnings'])
+
+/** Return the complete object: settings that the form doesn't show, also those it doesn't know, stay as they were. */
 export function entryOf(queue: Queue, fields: QuotaFields): Record<string, unknown> {
-  const entry: Record<string, unknown> = {
+  const shown = {
     name: queue.name,
     quota: withGpus(queue.quota, fields.gpus),
     limit: withGpus(queue.limit, fields.limit),
     weight: withGpus(queue.weight, fields.weight),
     priority: Number(fields.priority || 100),
   }
-  if (queue.kind === 'department') return queue.parent === null ? entry : { ...entry, parent: queue.parent }
-  if (queue.parent !== null) entry['department'] = queue.parent
-  if (fields.max_priority.trim()) entry['max_priority'] = Number(fields.max_priority)
-  if (Object.keys(queue.max_priority_of).length) entry['max_priority_of'] = queue.max_priority_of
-  if (Object.keys(queue.times).length) entry['times'] = queue.times
-  return entry
+  if (queue.kind === 'department') return { ...shown, parent: queue.parent }
+  const kept = Object.fromEntries(Object.entries(queue).filter(([key]) => !COMPUTED.has(key)))
+  return { ...kept, ...shown, department: queue.parent, max_priority: fields.max_priority.trim() ? Number(fields.max_priority) : null }
 }
 
 function withGpus(amounts: Record<string, number>, gpus: string): Record<string, number | string> {

@@ -169,7 +169,7 @@ def create_app(
     app.state.oidc = authenticator.oidc
     app.state.sign_ins = oidc_routes.SignInLimiter()
     app.state.public_host = None if public_url is None else urlsplit(public_url).netloc
-    app.state.live = LiveHub(pool)
+    app.state.live = LiveHub(pool, lambda: audit.lines)
     app.add_middleware(
         _AuthMiddleware, authenticator=authenticator, limiter=RequestLimiter(pool.limits), sessions=sessions
     )

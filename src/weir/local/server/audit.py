@@ -19,6 +19,7 @@ from typing import Any, Literal
 from structlog import get_logger
 
 FILE = "audit.jsonl"
+PATH = "/api/v1/audit"
 FILE_BYTES_MOST = 16 << 20
 FILES_KEPT = 8
 """Files kept in all: the current one, and former ones with a number at the end of their names."""
@@ -74,6 +75,8 @@ class AuditLog:
         self._lock = threading.Lock()
         self._allowances: dict[tuple[int | None, str | None], _RefusalBudget] = {}
         self._lost = 0
+        self.lines = 0
+        """Number of lines of this server, without reads of the log itself: who reads it sees it grow."""
         self.trouble: str | None = None
         """Return why lines can't be written now; None if they can."""
         if to_syslog:
@@ -117,6 +120,7 @@ class AuditLog:
                 "outcome": outcome,
                 "details": entry,
             }
+            self.lines += not path.startswith(PATH)
             self._append(json.dumps(line, separators=(",", ":"), default=str))
 
     def _append(self, line: str) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from weir.local.server.audit import AuditLog, Outcome
+from weir.local.server.audit import PATH, AuditLog, Outcome
 from weir.local.server.authorization import Person
 from weir.local.server.peers import peer_of
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
-CONFIDENTIAL = ("/api/v1/tokens", "/api/v1/snapshot", "/api/v1/audit")
+CONFIDENTIAL = ("/api/v1/tokens", "/api/v1/snapshot", PATH)
 """Paths whose reads are logged too, like the output of workloads."""
 _LOGS = "/logs"
 _TOKEN = re.compile(r"weir_[A-Za-z0-9_-]{8,}")

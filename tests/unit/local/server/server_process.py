@@ -17,9 +17,9 @@ from tools import prefork
 UP = (
     "import gc, sys; gc.disable(); from pathlib import Path, PosixPath; from weir.local.server.main import run; "
     "from weir.local.server.settings import ServerSettings as Settings; gc.enable(); "
-    "from weir.local.server import what_if_runs; what_if_runs.NICE = 0; "  # else other tests could starve it
+    "from weir.local.server import what_if_runs; what_if_runs.NICE = int(sys.argv[5]); "
     "sys.exit(run(Settings(home=Path(sys.argv[1]), port=int(sys.argv[3]), virtual_gpus=int(sys.argv[2]), "
-    "log_level='warning', **(eval(sys.argv[4]) if sys.argv[4:] else {}))))"
+    "log_level='warning', **eval(sys.argv[4]))))"
 )
 SHARED_ACCOUNT = {"shared_account": pwd.getpwuid(os.getuid()).pw_name}
 """Settings of a pool whose people have tokens."""
@@ -31,6 +31,7 @@ FRESH_S = 30.0
 class Serving:
     """The server, and an administrator who asks it."""
 
+    replay_nice = 0  # as the pool has it, other tests could starve a replay
     _fresh_until_s = 0.0
     port = 0  # any
 
@@ -42,7 +43,7 @@ class Serving:
 
     def begin(self) -> None:
         command = [sys.executable, "-c", UP, str(self.home), str(self.gpus), str(self.port)]
-        command.append(repr(dict(self.settings)))
+        command += [repr(dict(self.settings)), str(self.replay_nice)]
         reading, writing = os.pipe()
         self.output = os.fdopen(reading)
         self.process = prefork.start(command, stdout=writing)

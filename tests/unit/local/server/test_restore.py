@@ -43,7 +43,7 @@ def test_lost_database_is_refused_and_a_restored_one_ends_what_it_doesnt_know(tm
         server.end(signal.SIGKILL)
         for part in ("", "-wal", "-shm"):
             (home / f"weir.db{part}").unlink(missing_ok=True)
-        refused = prefork.run([sys.executable, "-c", UP, str(home), "2", "0"])
+        refused = prefork.run([sys.executable, "-c", UP, str(home), "2", "0", "{}", "0"])
         assert refused.returncode == 1
         assert "weir restore FILE" in refused.stderr
         assert not is_gone(first)

@@ -6,7 +6,7 @@ has fallen behind: nothing is shown that mixes two states.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -145,8 +145,10 @@ class LiveTable:
 class LiveHub:
     """The live stream. Belongs to the event loop."""
 
-    def __init__(self, pool: PoolService) -> None:
+    def __init__(self, pool: PoolService, audited: Callable[[], int]) -> None:
+        """`audited` returns the number of lines of the audit log."""
         self._pool = pool
+        self._audited = audited
         self._readers: set[LiveReader] = set()
         self._table = LiveTable()
         self._events: list[EventRow] = []
@@ -157,7 +159,7 @@ class LiveHub:
         self._status = b""
         self._device_use: object = None
         self._readings = 0  # of the devices: a page reads curves again after each
-        self._replay: bytes = b"null"
+        self._for_administrators = b""
         self._version = 0  # of the table
         self._rows: object = None  # of the view that the table was loaded from
 
@@ -184,6 +186,8 @@ class LiveHub:
                     reader.frames.clear()
                     reader.behind = False
                     yield await self._packed_whole()
+                    if may(reader.person, Action.ADMINISTER):
+                        yield self._administration()
                     continue
                 if not reader.frames:
                     reader.wake.clear()
@@ -311,7 +315,7 @@ class LiveHub:
                 reader.give(packed)
         if events:
             self._send_events(events)
-        self._send_replay()
+        self._send_administration()
 
     def _send_events(self, events: Sequence[EventRow]) -> None:
         """Send events to the people who may read them; readers with the same rights share a frame."""
@@ -327,15 +331,19 @@ class LiveHub:
             if made[key]:
                 reader.give(made[key])
 
-    def _send_replay(self) -> None:
-        """Send the progress of the running replay to administrators, who alone may read replays."""
-        replay = to_json(self._pool.what_if.progress)
-        if replay != self._replay:
-            self._replay = replay
-            packed = compressed(frame([("kind", b'"replay"'), ("replay", replay)]))
+    def _send_administration(self) -> None:
+        """Send what only administrators may read, if it changed."""
+        packed = self._administration()
+        if packed != self._for_administrators:
+            self._for_administrators = packed
             for reader in self._readers:
                 if may(reader.person, Action.ADMINISTER):
                     reader.give(packed)
+
+    def _administration(self) -> bytes:
+        """Return the frame for administrators: the running replay, and how many lines the audit log has."""
+        parts = [("replay", to_json(self._pool.what_if.progress)), ("audit", to_json(self._audited()))]
+        return compressed(frame([("kind", b'"administration"'), *parts]))
 
     async def _packed_whole(self) -> bytes:
         """Return the compressed frame of everything; readers that join together share it."""
