@@ -9,7 +9,7 @@ Cases, with the goals of the design for the size in brackets:
     cycle    a cycle after 100 mixed events on that full cluster (10,000: 20 ms)
     backlog  the same with a workload of every project waiting, a quarter of the devices borrowed
     parts    the same as backlog, where one workload has half a device
-    reasons  the reasons of all classes of that backlog, a class for every project, after those cycles
+    reasons  the refusals of that backlog, a class for every project, after each of those cycles
     node     a cycle after one node changed on that full cluster
     cannot   "can't run" for a gang of 8-device pods on full nodes, with the reason (10,000: 15 ms)
     reclaim  a quarter of all devices for one gang of whole nodes (1,000: 0.5 s)
@@ -37,11 +37,15 @@ import numpy as np
 from bench.made import NODE_GPUS, Made, node, project, work
 from bench.tables import show
 from weir.engine.cache import EngineCache
-from weir.engine.pending_reasons import PendingReasonFinder, pending_reason
+from weir.engine.pending_reasons import pending_reason
+from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.plan import Plan
+from weir.engine.refusal_sentences import RefusalSentences
+from weir.engine.refusals import Refusal
 from weir.model.policy import PRESETS, Policy
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.events import Checkpointed, NodeSet
+from weir.state.jobs import EquivalenceClass
 from weir.state.reduce import reduce
 
 Row = dict[str, object]
@@ -153,15 +157,20 @@ def parts(nodes: int, policy: Policy) -> Row:
 
 
 def reasons(nodes: int, policy: Policy) -> Row:
-    """Every reason after 100 events and the cycle that follows; kept from one to the next where it can be."""
+    """Every refusal after 100 events and the cycle that follows, and the sentences of those that changed."""
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
-    made, cache, took = busy.made, EngineCache(), []
+    made, took = busy.made, []
+    shown: dict[EquivalenceClass, Refusal] = {}
     for _ in range(SHOTS):
         busy.measured(busy.events, 1)
         began = perf_counter()
-        finder = PendingReasonFinder(made.cluster, policy, made.now_s, cache)
+        sentences = RefusalSentences(made.cluster, made.now_s)
+        refusals = PendingRefusals(made.cluster, policy, made.now_s, made.cache)
         for of in made.cluster.waiting.values():
-            assert finder.find(of.first) is not None
+            refusal = refusals.of_class(of)
+            if shown.get(of) is not refusal:
+                shown[of] = refusal
+                assert sentences.reason_of(refusal).sentence
         took.append(perf_counter() - began)
     return {"workloads": len(made.cluster.waiting), **quantiles(took)}
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from weir.engine.cache import EngineCache
 from weir.engine.ineligible_victims import RunningHoldings
 from weir.engine.pending_reasons import pending_reason
+from weir.engine.plan import Plan
+from weir.engine.refusal_sentences import RefusalSentences
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Workload
 from weir.state.cluster import Cluster
@@ -128,6 +130,27 @@ def test_a_reason_is_the_same_with_a_memo_of_earlier_reasons(world: World) -> No
             assert pending_reason(cluster, policy, job, now_s, cache) == pending_reason(
                 cluster, policy, job, now_s
             )
+
+
+@examples(24)
+@given(worlds(policies=POLICIES, happens=(*QUIET, Does.HOLD, Does.RELEASE), topology=True, rules=True))
+def test_a_plan_carries_the_refusal_of_every_class_that_stays_pending(world: World) -> None:
+    running = Running(world)
+
+    def look(plan: Plan) -> None:
+        cluster, policy, now_s = running.cluster, world.policy, running.now_s
+        assert plan.refusals is not None
+        assert plan.refusals.is_current
+        for of in cluster.waiting.values():
+            refusal = plan.refusals.of_class(of)
+            if plan.acts or of.first.name in cluster.nominated:
+                continue  # what is carried out changes the state, and what is nominated has another reason
+            reason = RefusalSentences(cluster, now_s).reason_of(refusal)
+            assert reason == pending_reason(cluster, policy, of.first, now_s)
+
+    running.before(look)
+    for _ in running.run():
+        pass
 
 
 @examples(30)

@@ -16,7 +16,8 @@ from weir.control.outbox import Observer, Outbox
 from weir.control.port import Backend, ReleaseNomination, ReserveNomination, StartPod
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.plan import Plan
+from weir.engine.pending_refusals import PendingRefusals
+from weir.engine.plan import ClassRefusals, Plan
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.events import Nominated, NominationReleased, PodAssigned
@@ -57,6 +58,7 @@ class Control:
         self._out = Outbox(self.cluster, readers)
         self._lives = WorkloadLifecycle(self._out, policy.life)
         self._plan_wakes_s: float | None = None
+        self._refusals: ClassRefusals | None = None  # of the last plan
         self._rules_changed = False
 
     @property
@@ -85,7 +87,7 @@ class Control:
             took_s = perf_counter() - started
             for reader in self._out.readers:
                 reader.decided(plan, now_s, took_s)
-            self._plan_wakes_s = plan.wake_s
+            self._plan_wakes_s, self._refusals = plan.wake_s, plan.refusals
             if plan.acts:
                 self._carry_out(plan, now_s)
                 lives.due(now_s)  # what was started may have no time left
@@ -116,6 +118,16 @@ class Control:
                 why = f"the scheduler failed at it ({what}) and tries it again later"
                 self._lives.set_aside(name, why, now_s, now_s + RETRY_AFTER_S)
         return self._decide(self.cluster, self._policy, now_s, self.cache)
+
+    def refusals(self) -> ClassRefusals:
+        """Return the refusals of pending workloads: those of the last plan, or of what came of it."""
+        if self._refusals is None or not self._refusals.is_current:
+            self._refusals = PendingRefusals(self.cluster, self._policy, self._clock(), self.cache)
+        return self._refusals
+
+    def forget_results(self) -> None:
+        """Forget all that was kept from earlier decisions."""
+        self.cache, self._refusals = EngineCache(), None
 
     @property
     def wakes_s(self) -> float | None:

@@ -7,6 +7,8 @@
 5. Swap: a workload over quota that has just checkpointed gives way to a clearly better pending one.
 6. Repack, if it is enabled and no eviction or nomination is under way.
 7. Stop gangs that have run below their minimum for too long.
+
+The plan carries the refusal of every class of workloads that stays pending.
 """
 
 from weir.engine.allocate import Allocator
@@ -16,6 +18,7 @@ from weir.engine.eviction_reasons import EvictionReasons, choice_sentence
 from weir.engine.incomplete_gangs import IncompleteGangs
 from weir.engine.nominations import Nominations
 from weir.engine.outages import OutageRules
+from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.placer import NodePlacement
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
 from weir.engine.preemption import Preemptor
@@ -66,6 +69,9 @@ class Cycle:
         self._bind_nominated()  # 1
         transaction = Transaction(self._capacity, self._accounting)
         allocator = Allocator(self._cluster, self._policy, transaction, self._cache, self._now_s)
+        self._plan.refusals = PendingRefusals(
+            self._cluster, self._policy, self._now_s, self._cache, allocator
+        )
         if self._cluster.withdrawn and self._retry_refused(allocator):
             return self._plan
         unchanged = self._cache.is_unchanged(self._cluster, self._now_s)

@@ -13,7 +13,7 @@ class KeptRefusal:
 
     Attributes:
         touched: version of the usage that its checks read: of its project and of each bounded queue above.
-        in_share: whether its fair share covered it, if its claim depends on that; else None.
+        share: the fair share of its project, if its claim depends on that; else None.
         until_s: time at which waiting alone changes its claim.
         final: a refusal that free capacity doesn't change.
         claimless: why it has no claim on what others hold; None if victims have to be looked at.
@@ -28,12 +28,12 @@ class KeptRefusal:
 
     __slots__ = (
         *("any_model_shut", "basis", "changes", "claimless", "final", "groups"),
-        *("in_quota", "in_share", "refusal", "refusal_until_s", "touched", "until_s"),
+        *("in_quota", "share", "refusal", "refusal_until_s", "touched", "until_s"),
     )
 
     def __init__(self, touched: int) -> None:
         self.touched = touched
-        self.in_share: bool | None = None
+        self.share: list[float] | None = None
         self.until_s = INFINITE
         self.final: Refusal | None = None
         self.claimless: NoClaim | OlderClaims | None = None

@@ -5,6 +5,7 @@ from weir.engine.holder_phrases import names_phrase
 from weir.engine.infeasible_gang import group_phrase
 from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.person_limit_reasons import person_limit_reason
+from weir.engine.plan import ClassRefusals
 from weir.engine.refusal_sentences import RefusalSentences
 from weir.model.policy import Policy
 from weir.model.reasons import Reason, ReasonCode
@@ -28,8 +29,9 @@ class PendingReasonFinder:
         policy: Policy,
         now_s: float,
         cache: EngineCache,
-        refusals: PendingRefusals | None = None,
+        refusals: ClassRefusals | None = None,
     ) -> None:
+        """Find reasons by the refusals of this state, if there are any yet."""
         self._cluster = cluster
         self._refusals = refusals or PendingRefusals(cluster, policy, now_s, cache)
         self._sentences = RefusalSentences(cluster, now_s)

@@ -60,6 +60,7 @@ class PendingRefusals:
         self._touched: dict[int, int] = {}
         self._shortages: dict[tuple[Wants, tuple[AffinityPolicy, ...]], Shortage] = {}
         self._headrooms: dict[int, QuotaRefusal | None] = {}
+        self._any_outage = False
 
     @property
     def is_current(self) -> bool:
@@ -68,15 +69,15 @@ class PendingRefusals:
 
     def of_class(self, of: EquivalenceClass) -> Refusal:
         """Return what refuses the oldest workload of a class."""
-        kept = self._table.of.get(of)
-        if kept is not None and kept.changes == self._changes and self.now_s < kept.refusal_until_s:
-            assert kept.refusal is not None
-            return kept.refusal
-        if kept is None or not self._claims_hold(kept, of):
-            kept = self._table.of[of] = self._claims_of(Candidate(of, 0))
-        kept.refusal_until_s = kept.until_s
-        kept.refusal = self._refusal(of, 0, kept)
-        kept.changes = self._changes
+        table = self._kept_table or self._table()
+        kept = table.of.get(of)
+        if kept is None or kept.changes != self._changes or self.now_s >= kept.refusal_until_s:
+            if kept is None or not self._claims_hold(kept, of):
+                kept = table.of[of] = self._claims_of(Candidate(of, 0))
+            kept.refusal_until_s = kept.until_s
+            kept.refusal = self._refusal(of, 0, kept)
+            kept.changes = self._changes
+        assert kept.refusal is not None
         return kept.refusal
 
     def of_member(self, of: EquivalenceClass, at: int) -> Refusal:
@@ -92,25 +93,22 @@ class PendingRefusals:
             )
         return self._kept_context
 
-    @property
     def _table(self) -> KeptRefusals:
         """Return the kept refusals; a plan that acts keeps none, since it may not be carried out."""
-        if self._kept_table is None:
-            self._kept_table = self._cache.refusals if not self._context.overlay.log else KeptRefusals()
-            self._kept_table.prune(len(self._cluster.waiting))
-        return self._kept_table
+        found = self._kept_table
+        if found is None:
+            found = self._cache.refusals if not self._context.overlay.log else KeptRefusals()
+            found.prune(len(self._cluster.waiting))
+            self._kept_table = found
+            self._any_outage = bool(self._context.allocator.placement.outages)
+        return found
 
     # Whatever is free: quotas, nodes, and claims
 
     def _claims_hold(self, kept: KeptRefusal, of: EquivalenceClass) -> bool:
-        return (
-            kept.touched == self._version(of.project)
-            and self.now_s < kept.until_s
-            and (
-                kept.in_share is None
-                or kept.in_share is self._context.overlay.in_share(of.project, of.step.request)
-            )
-        )
+        if kept.touched != self._version(of.project) or self.now_s >= kept.until_s:
+            return False
+        return kept.share is None or kept.share == self._context.overlay.share[of.project]
 
     def _version(self, project: int) -> int:
         """Return how often the usage has changed that checks of the project's workloads read."""
@@ -144,7 +142,7 @@ class PendingRefusals:
         kept.groups = tuple([(name, lack) for name, _, lack in context.lacking(candidate)])
         kept.any_model_shut = bool(context.allocator.placement.models_shut(candidate))
         if rules.depends_on_share:
-            kept.in_share = rules.in_share
+            kept.share = context.overlay.share[job.project]
             if self._policy.usage.k:
                 kept.until_s = -INFINITE  # shares change with time
             if not rules.is_patient:
@@ -168,10 +166,9 @@ class PendingRefusals:
             return kept.final
         shortage = self._shortage(of, at)
         is_short = _is_short(shortage, kept.groups)
-        context = self._context
-        if context.allocator.placement.outages:
+        if self._any_outage:
             kept.refusal_until_s = -INFINITE
-            outage = outage_refusal(context, Candidate(of, at), fits=not is_short)
+            outage = outage_refusal(self._context, Candidate(of, at), fits=not is_short)
             if outage is not None:
                 return outage
         return self._short(of, at, kept, shortage) if is_short else self._withheld(of, at, kept)
@@ -183,7 +180,7 @@ class PendingRefusals:
         if found is None:
             found = self._context.shortage(Candidate(of, at))
             if not any(shape.pod_rules for shape in job.shapes):  # else it is that of this workload alone
-                found = self._shortages[key] = self._table.shared_shortage(key, found)
+                found = self._shortages[key] = self._table().shared_shortage(key, found)
         return found
 
     def _short(self, of: EquivalenceClass, at: int, kept: KeptRefusal, shortage: Shortage) -> Refusal:
@@ -245,7 +242,7 @@ class PendingRefusals:
         """Return the headroom that keeps these devices from work over quota; None if it stays free."""
         if want not in self._headrooms:
             found = self._context.checks.headroom_refusal(want, self._context.capacity)
-            self._headrooms[want] = None if found is None else self._table.shared_headroom(found)
+            self._headrooms[want] = None if found is None else self._table().shared_headroom(found)
         return self._headrooms[want]
 
     def _domain(self, candidate: Candidate) -> DomainShortage | None:

@@ -1,10 +1,12 @@
 """The plan: the result of a cycle."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from weir.engine.refusals import Refusal
 from weir.model.reasons import EvictionCause
 from weir.state.events import Placement, PodKey
-from weir.state.jobs import Pod
+from weir.state.jobs import EquivalenceClass, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,30 @@ class NominatedPods:
     freed_by: tuple[str, ...] = ()
 
 
+class ClassRefusals(Protocol):
+    """Refusals of the classes of pending workloads in one state."""
+
+    @property
+    def is_current(self) -> bool:
+        """Return True if the cluster hasn't changed since."""
+        ...
+
+    def of_class(self, of: EquivalenceClass) -> Refusal:
+        """Return what refuses the oldest workload of a class."""
+        ...
+
+    def of_member(self, of: EquivalenceClass, at: int) -> Refusal:
+        """Return what refuses one workload of a class."""
+        ...
+
+
 @dataclass(slots=True)
 class Plan:
-    """Binds, evictions and nominations. `weir.engine.pending_reasons` explains why other workloads wait.
+    """Binds, evictions and nominations, and the refusals of the other pending workloads.
 
-    `drops` are workloads whose nomination is released. `wake_s` is the next time at which the plan could
-    change without an event; None if never.
+    `refusals` hold until the plan is carried out or the cluster changes otherwise. `drops` are workloads
+    whose nomination is released. `wake_s` is the next time at which the plan could change without an event;
+    None if never.
     """
 
     binds: list[Placement] = field(default_factory=list)
@@ -42,6 +62,7 @@ class Plan:
     nominations: list[NominatedPods] = field(default_factory=list)
     drops: list[str] = field(default_factory=list)
     wake_s: float | None = None
+    refusals: ClassRefusals | None = field(default=None, compare=False, repr=False)
 
     @property
     def acts(self) -> bool:

@@ -122,7 +122,7 @@ class TooFewVictims:
 
 
 NoVictims = NoClaim | OlderClaims | PreemptionCycle | IneligibleVictims | TooFewVictims
-"""Why no eviction helps a workload for which capacity is short."""
+"""Causes for which no eviction helps a workload that is short of capacity."""
 
 
 @dataclass(frozen=True, slots=True)

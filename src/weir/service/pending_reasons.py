@@ -1,27 +1,24 @@
-"""Reasons of pending workloads, computed at a bounded rate.
+"""Reasons of pending workloads, as people see them, kept up to date after every step.
 
-A reason is computed once for all equivalent workloads, only after a change, and in short turns, so that
-reasons take at most a fifth of the control thread however many workloads wait.
+The refusals come from the decision. A class of workloads costs a look-up while its refusal stays the same.
 """
 
-from time import thread_time
+from typing import NamedTuple
 
 from structlog import get_logger
 
 from weir.api.answers import Explanation
-from weir.engine.cache import EngineCache
+from weir.control.loop import Control
 from weir.engine.pending_reasons import PendingReasonFinder
-from weir.model.policy import Policy
+from weir.engine.refusal_sentences import RefusalSentences
+from weir.engine.refusals import Refusal
 from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
-from weir.state.jobs import Job
+from weir.state.jobs import EquivalenceClass, Job
 
 _LOG = get_logger(__name__)
-TURN_S = 0.02
-"""Time of one turn, which computes at least one reason."""
-PAUSE_LEAST_S = 0.5
-PAUSE_FACTOR = 4.0
-"""Factor between the time of a turn and the pause after it."""
+REWORDED_AFTER_S = 60.0
+"""Age at which a sentence is written again, since it may say how much time is left."""
 
 
 def explanation(found: Reason | None) -> Explanation | None:
@@ -33,59 +30,55 @@ def explanation(found: Reason | None) -> Explanation | None:
     )
 
 
+class _Shown(NamedTuple):
+    """Reason of a class as people see it: its refusal, the usage of its project, and when it was written."""
+
+    refusal: Refusal | None
+    touched: int
+    at_s: float
+
+
 class PendingReasons:
     """The reasons of all that wait. All calls come from the control thread."""
 
     def __init__(self, reasons: dict[str, Explanation]) -> None:
         self.reasons = reasons
-        self._cache: tuple[Cluster, EngineCache] | None = None
+        self._cluster: Cluster | None = None
         self._changes = -1
-        self._left: list[list[Job]] = []
-        self._next_s = 0.0
+        self._shown: dict[EquivalenceClass, _Shown] = {}
 
-    def due_s(self, cluster: Cluster) -> float | None:
-        """Return the time of the next update; None while nothing has changed since the last one."""
-        waits = cluster.waiting or cluster.nominated
-        return self._next_s if self._left or (waits and cluster.changes != self._changes) else None
-
-    def turn(self, cluster: Cluster, policy: Policy, now_s: float) -> list[str]:
-        """Find some out if it is time; the workloads of which the reason changed."""
-        due_s = self.due_s(cluster)
-        if due_s is None or now_s < due_s:
+    def update(self, control: Control, now_s: float) -> list[str]:
+        """Update the reasons after a change; return the workloads with another one."""
+        cluster = control.cluster
+        if cluster is self._cluster and cluster.changes == self._changes:
             return []
-        started = thread_time()
-        if not self._left:
-            self._changes = cluster.changes
-            self._left = [[job for _, _, job in of.members] for of in cluster.waiting.values()]
-            self._left += [[job] for job in cluster.nominated.values()]
+        if cluster is not self._cluster:
+            self._cluster = cluster
+            self._shown.clear()
+        self._changes = cluster.changes
+        update = _Update(control, now_s)
+        before, self._shown = self._shown, {}
         changed: list[str] = []
-        finder: PendingReasonFinder | None = None
-        while self._left:
-            members = [job for job in self._left.pop() if cluster.jobs.get(job.spec.name) is job]
-            if members:
-                finder = finder or self._finder(cluster, policy, now_s)
-                changed += self._keep(members, self._found(finder, members[0]))
-            if thread_time() - started > TURN_S:
-                break
-        took_s = thread_time() - started
-        self._next_s = now_s + max(PAUSE_LEAST_S, PAUSE_FACTOR * took_s)
+        for of in cluster.waiting.values():
+            refusal, touched = update.refusal_of(of), cluster.ledger.touched[of.project]
+            shown = before.get(of)
+            if (
+                shown is None
+                or refusal is None
+                or shown.refusal is not refusal
+                or shown.touched != touched  # other workloads may be in the class
+                or now_s - shown.at_s >= REWORDED_AFTER_S
+            ):
+                members = [job for _, _, job in of.members]
+                changed += self._show(members, update.explanation_of(members[0], refusal))
+                shown = _Shown(refusal, touched, now_s)
+            self._shown[of] = shown
+        for job in cluster.nominated.values():
+            if job.waiting is None:
+                changed += self._show([job], update.explanation_of(job, None))
         return changed
 
-    def _finder(self, cluster: Cluster, policy: Policy, now_s: float) -> PendingReasonFinder:
-        if self._cache is None or self._cache[0] is not cluster:
-            self._cache = cluster, EngineCache()
-        return PendingReasonFinder(cluster, policy, now_s, self._cache[1])
-
-    def _found(self, finder: PendingReasonFinder, job: Job) -> Explanation | None:
-        """Return why a workload is pending; None if that fails, which must not stop the scheduler."""
-        try:
-            return explanation(finder.find(job))
-        except Exception as error:  # noqa: BLE001 - a reason is only told to people
-            self._cache = None
-            _LOG.error("reason_not_found", workload=job.name, exc_info=error)
-            return None
-
-    def _keep(self, members: list[Job], why: Explanation | None) -> list[str]:
+    def _show(self, members: list[Job], why: Explanation | None) -> list[str]:
         changed = []
         alike: dict[int, bool] = {}  # equivalent workloads share reasons: each is compared once
         first = self.reasons.get(members[0].spec.name)
@@ -106,3 +99,52 @@ class PendingReasons:
                 else:
                     self.reasons[name] = why
         return changed
+
+
+class _Update:
+    """Refusals of one state, and the explanations that classes share."""
+
+    def __init__(self, control: Control, now_s: float) -> None:
+        self._control = control
+        self._cluster = control.cluster
+        self._now_s = now_s
+        self._sentences = RefusalSentences(control.cluster, now_s)
+        self._explained: dict[int, tuple[Reason, Explanation | None]] = {}  # by identity of the reason
+        self._begin()
+
+    def _begin(self) -> None:
+        control = self._control
+        self._refusals = control.refusals()
+        self._finder = PendingReasonFinder(
+            control.cluster, control.policy, self._now_s, control.cache, self._refusals
+        )
+
+    def refusal_of(self, of: EquivalenceClass) -> Refusal | None:
+        """Return the refusal of a class; None if its reason is another, or if it can't be found."""
+        first = of.first
+        if first.name in self._cluster.nominated or not first.is_ready:
+            return None
+        try:
+            return self._refusals.of_class(of)
+        except Exception as error:  # noqa: BLE001 - a reason is only for people: it must not stop the scheduler
+            self._failed(first, error)
+            return None
+
+    def explanation_of(self, job: Job, refusal: Refusal | None) -> Explanation | None:
+        """Return why a workload is pending; None if that can't be found."""
+        try:
+            reason = self._finder.find(job) if refusal is None else self._sentences.reason_of(refusal)
+        except Exception as error:  # noqa: BLE001 - see above
+            self._failed(job, error)
+            return None
+        if reason is None:
+            return None
+        known = self._explained.get(id(reason))
+        if known is None:
+            known = self._explained[id(reason)] = reason, explanation(reason)
+        return known[1]
+
+    def _failed(self, job: Job, error: Exception) -> None:
+        self._control.forget_results()  # a search may have been broken off in the middle
+        self._begin()
+        _LOG.error("reason_not_found", workload=job.name, exc_info=error)

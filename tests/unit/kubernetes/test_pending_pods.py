@@ -128,7 +128,7 @@ def test_a_reason_is_written_at_once_and_an_event_of_the_workload_once_it_can_be
     waits = Waiting()
     here = waits.here
     reasons = PendingReasons(here.backend.reasons)
-    here.backend.reasons_changed(reasons.turn(here.control.cluster, here.control.policy, here.now_s))
+    here.backend.reasons_changed(reasons.update(here.control, here.now_s))
     here.writes.clear()
     here.backend.tell_waiting(here.now_s)
     assert not any("/pods/" in getattr(each, "path", "") for each in here.writes)
@@ -155,7 +155,7 @@ def test_pods_that_start_at_once_get_no_condition() -> None:
         if at % 8 == 7:
             here.step()
             reasons = PendingReasons(here.backend.reasons)
-            here.backend.reasons_changed(reasons.turn(here.control.cluster, here.control.policy, here.now_s))
+            here.backend.reasons_changed(reasons.update(here.control, here.now_s))
             here.writes.clear()
             here.backend.tell_waiting(here.now_s)
             here.backend.tell_people(here.now_s)

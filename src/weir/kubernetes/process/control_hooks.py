@@ -146,7 +146,7 @@ class ClusterControlHooks:
     def on_idle(self, control: Control, now_s: float) -> float | None:
         """Update what people see, between steps."""
         backend, cluster = self.backend, control.cluster
-        changed = self._reasons.turn(cluster, self.policy, now_s)
+        changed = self._reasons.update(control, now_s)
         backend.reasons_changed(changed)
         backend.tell_waiting(now_s)
         self._log.waits(cluster, changed, backend.reasons, self.cycle)
@@ -172,7 +172,7 @@ class ClusterControlHooks:
         due_s = backend.due_s
         if due_s is not None and due_s <= now_s:
             self.wake()
-        times = [self._reasons.due_s(cluster), backend.people_due_s(), due_s, self._queues_due_s]
+        times = [backend.people_due_s(), due_s, self._queues_due_s]
         if backend.has_news:
             times.append(self._people_next_s)
         if self._changed(cluster) != self._changes:

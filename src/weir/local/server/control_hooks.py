@@ -1,7 +1,7 @@
 """Hooks around the steps of the pool's control loop, all on the control thread.
 
-A new control rebuilds the view. After a step its events are stored and published. Between steps pending
-reasons are computed, and once a minute usage is summed up.
+A new control rebuilds the view. After a step its events are stored and published, and pending reasons are
+brought up to date. Once a minute usage is summed up.
 """
 
 import time
@@ -140,7 +140,7 @@ class PoolControlHooks:
         pool = self._pool
         _ = pool.clock.ahead_s  # reports a jump of the wall clock, here at the latest
         cluster = control.cluster
-        changed = self._reasons.turn(cluster, pool.policy, now_s)
+        changed = self._reasons.update(control, now_s)
         if pool.stream.readers:
             rows = (pool.view.row(name) for name in changed[:REASONS_SENT_MOST])
             pool.stream.send([("workload", row, None) for row in rows if row is not None])
@@ -155,7 +155,7 @@ class PoolControlHooks:
             self._cancellations.reserve.restore()
             pool.disk_trouble = self._cancellations.reserve.trouble
         pool.record(())
-        times = [self._next_minute_s, self._reasons.due_s(cluster)]
+        times = [self._next_minute_s]
         if pool.view.starting:
             pool.view.run_now(pool.backend.pods())
             self._send_rows()
@@ -163,7 +163,7 @@ class PoolControlHooks:
             times.append(now_s + STARTED_AFTER_S)
         if pool.stream.readers and cluster.changes != self._queues_changes:
             times.append(self._queues_next_s)
-        return min(time_s for time_s in times if time_s is not None)
+        return min(times)
 
     def _send_queues(self, cluster: Cluster, now_s: float) -> None:
         """Publish rows of queues and nodes that changed, at a bounded rate."""

@@ -2,8 +2,8 @@
 
 Observes control, and the facts and effects between control and the backend. The control thread keeps
 mutable views of workloads and, once a step, makes rows of the changed ones; rows are immutable, so any
-thread may read them without waiting. Pending reasons are expensive, so they are computed once for all
-equivalent workloads, at a bounded rate (`PendingReasons`).
+thread may read them without waiting. Pending reasons are kept beside them, one for all equivalent workloads
+(`PendingReasons`).
 """
 
 import time
