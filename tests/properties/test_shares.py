@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.engine.fair_share import demands, fair_shares, water_fill
+from weir.engine.fair_share import water_fill
+from weir.engine.fair_share_tree import FairShareTree, fair_shares
 from weir.model.queues import Queue
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI
@@ -97,7 +98,10 @@ def guarantee_of(queue: Queue, demand: dict[str, int]) -> int:
 @given(overlay())
 def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> None:
     expected = demand_of(of)
-    found = demands(of.ledger())
+    ledger = of.ledger()
+    tree = FairShareTree(ledger)
+    tree.update([of.total] * len(ledger.weightless), [0.0] * len(of.queues), 0.0)
+    found = tree.demand
     assert {queue.name: found[at][GPU_ROW] for at, queue in enumerate(of.queues)} == expected
 
 
@@ -244,3 +248,33 @@ def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: floa
 @given(overlay(), st.dictionaries(st.sampled_from(("p0", "p1", "p2")), st.floats(0, 1)))
 def test_without_a_memory_past_use_counts_for_nothing(of: Books, usage: dict[str, float]) -> None:
     assert of.fair_shares(usage, 0.0) == of.fair_shares()
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Books, list[tuple[str, int, int, int]]]:
+    """Books, and changes: a project, what it holds and asks for more, and how many parts it asks for."""
+    of = draw(overlay(whole=draw(st.booleans())))
+    projects = st.sampled_from(sorted(of.holds))
+    units = st.integers(0, 8).map(lambda count: count * 250)
+    return of, draw(st.lists(st.tuples(projects, units, units, st.integers(0, 1)), min_size=1, max_size=12))
+
+
+@examples(60)
+@given(histories(), st.sampled_from([0.0, 1.0]))
+def test_shares_updated_change_by_change_equal_shares_computed_at_once(
+    history: tuple[Books, list[tuple[str, int, int, int]]], k: float
+) -> None:
+    of, changes = history
+    ledger = of.ledger()
+    tree = FairShareTree(ledger)
+    usage = [0.1 * at for at in range(len(of.queues))]
+    for step, (project, held, asked, parts) in enumerate(changes):
+        at = ledger.position[project]
+        ledger.add_allocated(ledger.path[at], ((GPU_ROW, held),), fixed=False)
+        ledger.add_asked(ledger.path[at], ((GPU_ROW, asked),), 1)
+        ledger.add_sharing(ledger.path[at], parts)
+        excess = {at: {GPU_ROW: asked}} if step % 3 == 2 else {}
+        total = [of.total + 1000 * (step % 2)] * len(ledger.weightless)
+        fresh = FairShareTree(ledger)
+        assert tree.update(total, usage, k, excess) == fresh.update(total, usage, k, excess)
+        assert tree.demand == fresh.demand

@@ -1,6 +1,6 @@
 """Allocation: place pending workloads on free capacity, in queue order, after quota checks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from weir.engine.borrower_order import BorrowerOrder
 from weir.engine.cache import EngineCache
@@ -60,7 +60,10 @@ class Allocator:
         for of, is_over_quota in classes.find(by_runtime=by_runtime and self.policy.oldest_first_in_quota):
             (over_quota if is_over_quota else candidates).append(self.candidate(of, 0))
         order = QueueOrder(self.overlay, candidates) if candidates else None
+        least_block = _least_block(candidates)
         while order is not None and (candidate := order.next()) is not None:
+            if not self._may_fit(least_block):
+                break
             in_quota = self.checks.in_quota(candidate)
             if by_runtime and not in_quota:
                 if classes.leaves_headroom(candidate.of):
@@ -79,8 +82,9 @@ class Allocator:
 
     def _allocate_by_runtime(self, candidates: list[Candidate]) -> Iterator[list[NodePlacement]]:
         """Place workloads over quota of all projects, by predicted run time, size and share."""
+        least_block, least_milli = _least_block(candidates), _least_milli(candidates)
         order = BorrowerOrder(self.runtime_order.key_of, candidates)
-        while (candidate := order.next()) is not None:
+        while self._may_fit(least_block, least_milli) and (candidate := order.next()) is not None:
             placements = self._place(candidate, in_quota=False)
             if placements is None:
                 order.settle(candidate, self._other_step(candidate))
@@ -89,6 +93,11 @@ class Allocator:
             if self._keeps(candidate, placements):
                 yield placements
             order.settle(candidate, self._followers(candidate))
+
+    def _may_fit(self, least_block: int, least_milli: int = 0) -> bool:
+        """Return True if any step might fit that needs this block on one node, and leave the headroom."""
+        largest, _ = self.capacity.totals.largest_free_blocks()
+        return least_block <= largest and self.checks.leaves_headroom(least_milli, self.capacity)
 
     def _place(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
         """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""
@@ -172,3 +181,15 @@ class Allocator:
                 for job in running.values():
                     if job.started_s is not None:
                         yield job.started_s + policy.min_runtime.of(job.type)
+
+
+def _least_block(candidates: Iterable[Candidate]) -> int:
+    """Return the exclusive devices on one node that any step of these candidates needs at least."""
+    shapes = (shape for candidate in candidates for shape in candidate.job.shapes)
+    return min([shape.devices if shape.whole else 0 for shape in shapes], default=0)
+
+
+def _least_milli(candidates: Iterable[Candidate]) -> int:
+    """Return the thousandths of devices that any step of these candidates needs at least."""
+    steps = (0 if candidate.job.is_elastic else candidate.gpu_milli for candidate in candidates)
+    return min(steps, default=0)

@@ -3,15 +3,15 @@
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.fair_share import FairShares
+from weir.engine.fair_share_tree import FairShareTree
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.fragmentation import FragmentationScore
 from weir.engine.kept_refusals import KeptRefusals
 from weir.engine.node_scores import NodeScores
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
-from weir.engine.queue_order import RuntimeKeyOrder
 from weir.engine.reservation import Reservation
+from weir.engine.swap_order import SwapOrder
 from weir.model.policy import AffinityPolicy, Policy
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
@@ -40,7 +40,7 @@ class EngineCache:
         # Valid while nothing but checkpoints happens: pending classes with their reservations, and the
         # order of pending workloads of one size for a swap
         self.reserved: tuple[list[EquivalenceClass], list[Reservation]] | None = None
-        self.swap_order: dict[Size, list[tuple[RuntimeKeyOrder, EquivalenceClass, int]]] = {}
+        self.swap_orders: dict[Size, SwapOrder] = {}
         self.blocked: dict[str, Pod] = {}  # by nominated workload: a pod whose capacity wasn't free yet
         self._policy: Policy | None = None
         self._static_version = -1
@@ -48,7 +48,7 @@ class EngineCache:
         self._feasibility: FeasibilityCache | None = None
         self._followed = (0, 0)  # epoch and length of the cluster's log
         self._capacity_followed = 0  # length of the capacity's log
-        self._shares: tuple[int, FairShares] | None = None  # with the cluster's changes
+        self._share_tree: FairShareTree | None = None
         # The cluster's changes at a plan without actions, and the time until which that plan holds
         self._unchanged: tuple[int, float] | None = None
         self._scores: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
@@ -61,15 +61,23 @@ class EngineCache:
         assert self._feasibility is not None, "sync comes first"
         return self._feasibility
 
+    @property
+    def share_tree(self) -> FairShareTree:
+        """Return the fair shares as they were last computed, to be updated."""
+        assert self._share_tree is not None, "sync comes first"
+        return self._share_tree
+
     def sync(self, cluster: Cluster, policy: Policy) -> Capacity:
         """Return the current capacity of the cluster."""
         if self._cluster is None:
             self._cluster = cluster
         assert self._cluster is cluster, "a cache belongs to one cluster: another needs its own"
+        if self._share_tree is None or not self._share_tree.is_of(cluster.ledger):
+            self._share_tree = FairShareTree(cluster.ledger)
         epoch, at = self._followed
         capacity = self._capacity
         if policy is not self._policy:
-            self._unchanged = self._shares = None
+            self._unchanged = None
             self.preemption.forget_reclaims()
         if (
             capacity is None
@@ -149,7 +157,7 @@ class EngineCache:
             self.reserved = None
             self.preemption.wake(cluster)
         if not unchanged or (self._policy is not None and self._policy.usage.k):
-            self.swap_order.clear()  # with usage history, shares change with time, and the keys with them
+            self.swap_orders.clear()  # with usage history, shares change with time, and the keys with them
         return unchanged
 
     def wake_s(self) -> float | None:
@@ -157,20 +165,12 @@ class EngineCache:
         assert self._unchanged is not None
         return None if self._unchanged[1] == float("inf") else self._unchanged[1]
 
-    def known_shares(self, cluster: Cluster) -> FairShares | None:
-        """Return the fair shares if nothing that they depend on has changed."""
-        assert self._policy is not None
-        if self._shares is None or self._policy.usage.k or self._shares[0] != cluster.changes:
-            return None
-        return self._shares[1]
-
-    def keep(self, cluster: Cluster, plan: Plan, shares: FairShares | None) -> None:
-        """Keep the shares, and a plan without actions until time alone could change it."""
+    def keep(self, cluster: Cluster, plan: Plan) -> None:
+        """Keep a plan without actions until time alone could change it."""
         wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         self._unchanged = None if plan.acts else (cluster.changes, wake_s)
         if plan.acts:  # reclaims failed beside these actions
             self.preemption.forget_reclaims()
-        self._shares = None if shares is None else (cluster.changes, shares)
 
     # Node scores
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from weir.engine.capacity_totals import CapacityTotals
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import NO_DEVICE, CapacityColumns, Ints, idle_devices
 from weir.state.cluster import Cluster
@@ -17,7 +18,7 @@ WITHHELD_MILLI = 1 << 20
 """Thousandths taken from a withheld device: more than any pods hold of it."""
 _FEW = 8
 """Nodes up to which they are taken over one by one."""
-_Kept = tuple[Ints, Ints, Ints, Ints | None, int]
+_Kept = tuple[Ints, Ints, Ints, Ints | None]
 
 
 class NodeStateIds:
@@ -45,8 +46,7 @@ class Capacity:
         self.log: list[int] = []
         self.state_ids: NodeStateIds | None = None
         self._trials: list[dict[int, _Kept]] = []
-        self._free_gpu = -1, 0  # in thousandths, with the length of the log by then
-        self._holes = -1, (0, 0)  # with the same
+        self._totals: CapacityTotals | None = None
 
     @classmethod
     def of(cls, cluster: Cluster) -> "Capacity":
@@ -75,7 +75,11 @@ class Capacity:
         self.columns.share[at] = cluster.free_capacity.share[at]
         self.columns.memory[at] = cluster.free_capacity.memory[at]
         self.columns.marks[:, at] = cluster.free_capacity.marks[:, at]
-        self.whole[at] = idle_devices(self.columns.share[at])
+        idle = idle_devices(self.columns.share[at])
+        if self._totals is not None:
+            for node, whole in zip(nodes, idle.tolist(), strict=True):
+                self._totals.update(node, self.columns.free.item(GPU_ROW, node), self.whole.item(node), whole)
+        self.whole[at] = idle
         self.log.extend(nodes)
 
     def _refresh_one(self, cluster: Cluster, node: int) -> None:
@@ -86,8 +90,7 @@ class Capacity:
         columns.memory[node] = new.memory[node]
         if len(columns.marks):
             columns.marks[:, node] = new.marks[:, node]
-        self.whole[node] = columns.share[node].tolist().count(WHOLE_MILLI)
-        self.log.append(node)
+        self._note_changed(node)
 
     def allocate(self, node: int, shape: RequestShape, devices: Sequence[int], pods: int = 1) -> None:
         """Allocate devices of a node to a pod of this shape (pods -1: release them)."""
@@ -95,7 +98,16 @@ class Capacity:
             self._keep(node)
         self.columns.hold(node, shape, devices, int(self.device_memory[node]), pods)
         if devices:
-            self.whole[node] = self.columns.share[node].tolist().count(WHOLE_MILLI)
+            self._note_changed(node)
+        else:
+            self.log.append(node)
+
+    def _note_changed(self, node: int) -> None:
+        """Update what is derived from a node's devices, and log it."""
+        idle = self.columns.share[node].tolist().count(WHOLE_MILLI)
+        if self._totals is not None:
+            self._totals.update(node, self.columns.free.item(GPU_ROW, node), self.whole.item(node), idle)
+        self.whole[node] = idle
         self.log.append(node)
 
     def _keep(self, node: int) -> None:
@@ -108,7 +120,6 @@ class Capacity:
                 columns.share[node].copy(),
                 columns.memory[node].copy(),
                 columns.marks[:, node].copy() if len(columns.marks) else None,
-                int(self.whole[node]),
             )
 
     def withhold(self, node: int, devices: Sequence[int]) -> None:
@@ -123,8 +134,7 @@ class Capacity:
         if self._trials:
             self._keep(node)
         self.columns.share[node, list(devices)] += milli
-        self.whole[node] = self.columns.share[node].tolist().count(WHOLE_MILLI)
-        self.log.append(node)
+        self._note_changed(node)
 
     def release(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:
         """Release the capacity of such a pod."""
@@ -145,28 +155,25 @@ class Capacity:
 
     def rollback(self) -> None:
         """Roll back the innermost trial."""
-        for node, (free, share, memory, marks, whole) in self._trials.pop().items():
+        for node, (free, share, memory, marks) in self._trials.pop().items():
             self.columns.free[:, node] = free
             self.columns.share[node] = share
             self.columns.memory[node] = memory
             if marks is not None:
                 self.columns.marks[:, node] = marks
-            self.whole[node] = whole
-            self.log.append(node)
+            self._note_changed(node)
 
     def rollback_to(self, depth: int) -> None:
         """Roll back trials until only this many are open."""
         while len(self._trials) > depth:
             self.rollback()
 
-    def free_gpu_milli(self) -> int:
-        """Return the free devices of all nodes together, in thousandths."""
-        at, milli = self._free_gpu
-        if at != len(self.log):
-            free = self.columns.free[GPU_ROW]
-            milli = int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
-            self._free_gpu = len(self.log), milli
-        return milli
+    @property
+    def totals(self) -> CapacityTotals:
+        """Return the totals over all nodes; they are counted at their first use and follow every change."""
+        if self._totals is None:
+            self._totals = CapacityTotals(self.columns.free[GPU_ROW], self.whole)
+        return self._totals
 
     def is_overcommitted(self, node: int) -> bool:
         """Return True if more is held of a device of this node than there is."""
@@ -177,20 +184,3 @@ class Capacity:
         share = self.columns.share
         parts: Ints = np.where((share > 0) & (share < WHOLE_MILLI), share, 0).sum(axis=1)
         return parts
-
-    def largest_free_blocks(self) -> tuple[int, int]:
-        """Return the largest free block of one node, and the next largest of another."""
-        at, holes = self._holes
-        if at != len(self.log):
-            holes = _two_largest(self.whole)
-            self._holes = len(self.log), holes
-        return holes
-
-
-def _two_largest(amounts: Ints) -> tuple[int, int]:
-    """Return the two largest amounts, 0 where there are fewer; without a sort, since many are equal."""
-    largest = int(amounts.max(initial=0))
-    below = amounts[amounts < largest]
-    if len(amounts) - len(below) > 1:
-        return largest, largest
-    return largest, int(below.max(initial=0))

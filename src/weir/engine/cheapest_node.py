@@ -92,9 +92,8 @@ class CheapestNode:
             return False
         if self._to_move is None:
             return True
-        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= int(
-            self._capacity.whole.sum()
-        )
+        idle_devices = self._capacity.totals.idle_devices
+        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= idle_devices
 
     def _bound_whole(self, takeable: VictimEntries) -> None:
         capacity, shape = self._capacity, self._shape

@@ -65,7 +65,7 @@ class ConsolidationBounds:
 
     def _hole_beside(self, node: int) -> int:
         """Return the largest free block on other nodes, in exclusive devices."""
-        first, second = self._capacity.largest_free_blocks()
+        first, second = self._capacity.totals.largest_free_blocks()
         return second if int(self._capacity.whole[node]) == first else first
 
     def price(self, job: Job) -> float:
@@ -96,7 +96,7 @@ class ConsolidationBounds:
         if known is not None and known.log_position == at:
             return known._replace(saves=saves)
         projects = self._projects_over_quota if moves.protect_in_quota else frozenset()
-        return FailedConsolidation(saves, at, self._capacity.largest_free_blocks(), projects)
+        return FailedConsolidation(saves, at, self._capacity.totals.largest_free_blocks(), projects)
 
     def _still_fails(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
         """Return True if a failed consolidation still can't succeed.
@@ -124,7 +124,7 @@ class ConsolidationBounds:
         self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey
     ) -> bool:
         """Return True if few nodes have changed, and the others can be cleared no better."""
-        first, second = self._capacity.largest_free_blocks()
+        first, second = self._capacity.totals.largest_free_blocks()
         return (
             len(changed) <= _FEW
             and first <= known.free_blocks[0]
@@ -241,7 +241,7 @@ class ConsolidationBounds:
         found = self._found.get((budget, spares))
         if found is None:
             restart, lent = self._policy.price.restart, self.over_quota if spares else None
-            running, (first, second) = self._cluster.running_pods, self._capacity.largest_free_blocks()
+            running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
             holes = np.where(self._capacity.whole == first, second, first)
             broken = self._cluster.incomplete.values()
             rows, price = running.movable(self._now_s, budget, restart, holes, lent, broken)

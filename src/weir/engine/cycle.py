@@ -55,8 +55,8 @@ class Cycle:
         self._cache = cache
         self._capacity = cache.sync(cluster, policy)
         self._feasibility = cache.feasibility
-        usage, shares = usage_of(cluster, policy, now_s), cache.known_shares(cluster)
-        self._overlay = QuotaOverlay(cluster, policy, usage, shares, self._feasibility.excess)
+        usage, excess = usage_of(cluster, policy, now_s), self._feasibility.excess
+        self._overlay = QuotaOverlay(cluster, policy, usage, cache.share_tree, excess)
         disruptions = DisruptionAllowances(cluster, policy, now_s)
         self._accounting = Accounting(cluster, self._overlay, disruptions)
         rules = self._feasibility.pod_rules()
@@ -83,7 +83,7 @@ class Cycle:
         self._repack(allocator)  # 6
         self._gangs.stop(self._plan, self._accounting)  # 7
         self._plan.wake_s = self._cache.wake_s() if unchanged else self._wakes_s(allocator)
-        self._cache.keep(self._cluster, self._plan, self._overlay.known)
+        self._cache.keep(self._cluster, self._plan)
         return self._plan
 
     def _place(self, placement: NodePlacement) -> Placement:
@@ -111,7 +111,7 @@ class Cycle:
         if not self._plan.nominations:
             return False
         self._plan.wake_s = self._now_s
-        self._cache.keep(self._cluster, self._plan, self._overlay.known)
+        self._cache.keep(self._cluster, self._plan)
         return True
 
     def _preemptor(self, allocator: Allocator) -> Preemptor:

@@ -29,8 +29,8 @@ class FittingClasses:
         self._placer = placer
         self._capacity = capacity
         self._headroom_milli = headroom_milli
-        self._free_milli = capacity.free_gpu_milli() if headroom_milli else 0
-        self._free_whole = int(capacity.whole.sum())
+        self._free_milli = capacity.totals.free_gpu_milli if headroom_milli else 0
+        self._free_whole = capacity.totals.idle_devices
         self._fitting: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}  # pods by shape
 
     def find(self, *, by_runtime: bool) -> Iterator[tuple[EquivalenceClass, bool]]:
@@ -64,7 +64,7 @@ class FittingClasses:
         for shape_id in of.shapes:
             shape, pods = self._cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
             if shape.whole and (
-                shape.devices > self._capacity.largest_free_blocks()[0]
+                shape.devices > self._capacity.totals.largest_free_blocks()[0]
                 or pods * shape.devices > self._free_whole
             ):
                 fitting = 0

@@ -4,12 +4,14 @@ If they counted, their fair share would be withheld from the siblings of their q
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass
 
 Excess = Mapping[int, Mapping[int, int]]
 """Demand of workloads that fit no node, by the position of their project and by resource row."""
+NO_EXCESS: Excess = MappingProxyType({})
 
 
 class NeverRuns:

@@ -26,7 +26,7 @@ class PreemptionEligibility:
 
     def candidates(self) -> list[Candidate]:
         """Return the pending workloads for which preemption could succeed."""
-        self._free_milli = self._allocator.capacity.free_gpu_milli()
+        self._free_milli = self._allocator.capacity.totals.free_gpu_milli
         sets = self._cache.candidate_sets
         if sets is None:
             sets = self._cache.candidate_sets = self._candidate_sets()

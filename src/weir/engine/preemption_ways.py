@@ -36,7 +36,7 @@ class PreemptionWays:
         owner = self._checks.is_owner(of, at)
         if (
             under_limits
-            and eligibility.may_consolidate(of, owner, context.placer.capacity.free_gpu_milli())
+            and eligibility.may_consolidate(of, owner, context.placer.capacity.totals.free_gpu_milli)
             and (
                 self._cluster.releasing_on
                 or context.accounting.leaving

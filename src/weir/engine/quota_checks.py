@@ -49,12 +49,20 @@ class QuotaChecks:
             return refusal
         return self.headroom_refusal(devices_of_charge(job, dict(request).get(GPU_ROW, 0)), capacity)
 
+    def leaves_headroom(self, want: int, capacity: Capacity) -> bool:
+        """Return True if a request of these thousandths of devices, over quota, leaves the headroom free."""
+        if not want or not self.headroom_milli:
+            return True
+        return capacity.totals.free_gpu_milli >= want + self.headroom_milli
+
     def headroom_refusal(self, want: int, capacity: Capacity) -> QuotaRefusal | None:
         """Return the headroom that keeps devices from work over quota; None if it stays free."""
-        if not want or (free_milli := capacity.free_gpu_milli()) - want >= self.headroom_milli:
+        if self.leaves_headroom(want, capacity):
             return None
-        kind, most = RefusalKind.HEADROOM, self.headroom_milli
-        return QuotaRefusal(kind, queue=_NO_QUEUE, row=GPU_ROW, have=free_milli, want=want, most=most)
+        have, most = capacity.totals.free_gpu_milli, self.headroom_milli
+        return QuotaRefusal(
+            RefusalKind.HEADROOM, queue=_NO_QUEUE, row=GPU_ROW, have=have, want=want, most=most
+        )
 
     def in_quota(self, candidate: Candidate) -> bool:
         """Return True if the quotas of all queues above a workload cover it and the claims of older ones."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from weir.engine.fair_share import FairShares, demands, fair_shares
+from weir.engine.fair_share_tree import FairShares, FairShareTree
 from weir.engine.never_runs import Excess
 from weir.engine.refusals import QuotaRefusal, RefusalKind
 from weir.model.policy import Policy
@@ -19,8 +19,13 @@ class QuotaOverlay:
     """Quota usage of one cycle: `used` and `fixed` (its non-preemptible part), queue by row.
 
     A line is that of the state until something is charged to its queue, which copies it.
-    `known` are the shares, once they have been worked out for the cluster as it is. `excess` is what
-    workloads ask for that no node could ever take, as `Memo.excess` finds it.
+
+    Args:
+        cluster: the state.
+        policy: the configuration.
+        usage: each queue's decayed share of the capacity it used.
+        tree: the fair shares of an earlier cycle, to be updated.
+        excess: returns the requests of pending workloads that no node could ever take.
     """
 
     def __init__(
@@ -28,20 +33,20 @@ class QuotaOverlay:
         cluster: Cluster,
         policy: Policy,
         usage: Sequence[float],
-        known: FairShares | None = None,
+        tree: FairShareTree | None = None,
         excess: Callable[[], Excess] = dict,
     ) -> None:
         self._cluster = cluster
         self._policy = policy
         self._usage = usage
-        self.known = known
+        self._tree = FairShareTree(cluster.ledger) if tree is None else tree
+        self._share: FairShares | None = None
         self._excess = excess
         self.ledger = cluster.ledger
         self.used = list(cluster.ledger.allocated)
         self.fixed = list(cluster.ledger.fixed)
         self._copied: set[int] = set()  # queues whose lines are its own, and no more those of the state
         self.log: list[tuple[tuple[int, ...], Amounts, bool, int]] = []  # charges (1) and releases (-1)
-        self._demand: list[list[int]] | None = None
         self._totals: list[int] | None = None
         self._scaled: dict[tuple[int, int], bool] = {}
         self._dominant: dict[int, tuple[float, int]] = {}  # of what each queue holds, while that lasts
@@ -49,18 +54,15 @@ class QuotaOverlay:
     @property
     def share(self) -> FairShares:
         """Return the fair shares; they don't change within a cycle."""
-        if self.known is None:
-            self.known = fair_shares(
-                self.ledger, self._total, self._usage, self._policy.usage.k, self._excess()
-            )
-        return self.known
+        if self._share is None:
+            usage_k = self._policy.usage.k
+            self._share = self._tree.update(self._total, self._usage, usage_k, self._excess())
+        return self._share
 
     @property
     def demand(self) -> list[list[int]]:
         """Return the allocated and requested amounts of each queue, within its limit."""
-        if self._demand is None:
-            self._demand = demands(self.ledger, self._excess())
-        return self._demand
+        return self._tree.demand if self.share else []
 
     @property
     def _total(self) -> list[int]:

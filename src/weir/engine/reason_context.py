@@ -38,8 +38,8 @@ class ReasonContext:
         self.cache = cache
         if allocator is None:
             self.capacity = cache.sync(cluster, policy)
-            usage, shares = usage_of(cluster, policy, now_s), cache.known_shares(cluster)
-            self.overlay = QuotaOverlay(cluster, policy, usage, shares, cache.feasibility.excess)
+            usage, excess = usage_of(cluster, policy, now_s), cache.feasibility.excess
+            self.overlay = QuotaOverlay(cluster, policy, usage, cache.share_tree, excess)
             self.checks = QuotaChecks(policy, self.overlay, cache.feasibility)
         else:
             self.capacity, self.overlay, self.checks = allocator.capacity, allocator.overlay, allocator.checks

@@ -5,15 +5,15 @@ places on the same devices. Only what is borrowed as a whole goes: were its queu
 without it, those of its own that wait would take from others at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
-from operator import itemgetter
 
 from weir.engine.allocate import Allocator
 from weir.engine.placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
-from weir.engine.queue_order import Candidate, RuntimeKeyOrder
-from weir.state.jobs import EquivalenceClass, Job, Phase
+from weir.engine.queue_order import Candidate
+from weir.engine.swap_order import SwapEntry, SwapOrder
+from weir.state.jobs import EquivalenceClass, Job, Phase, Size
 
 
 class SwapPlanner:
@@ -27,7 +27,7 @@ class SwapPlanner:
         self._transaction = allocator.transaction
         self._accounting = allocator.transaction.accounting
         self._served: set[EquivalenceClass] = set()
-        self._lines = allocator.cache.swap_order  # by size, as the books stand
+        self._orders = allocator.cache.swap_orders  # by size
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
         """Yield each pending workload with the workload it replaces and the placements."""
@@ -38,12 +38,11 @@ class SwapPlanner:
             if job.saved_s == now_s and self._may_go(job):
                 found = self._better(job)
                 if found is not None:
-                    self._served.add(found.of)
                     pods = iter(pod for some in found.pods().values() for pod in some)
                     running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
                     placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
                     self._accounting.stop(running)
-                    self._lines.clear()
+                    self._note_swapped(found.of, job)
                     yield found, job, placements
 
     def _may_go(self, job: Job) -> bool:
@@ -77,36 +76,47 @@ class SwapPlanner:
                 return candidate
         return None
 
-    def _in_order(self, like: Job) -> list[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
-        """Return the next of each unserved class of a job's size, by predicted run time.
-
-        Of each project only those of the highest priority count.
-        """
+    def _in_order(self, like: Job) -> list[SwapEntry]:
+        """Return the next of each unserved class of a job's size, by predicted run time."""
         size = tuple([(shape.id, pods) for shape, pods in zip(like.shapes, like.placed, strict=True)])
-        found = self._lines.get(size)
-        if found is None:
-            allocator, found = self._allocator, []
-            highest: dict[int, float] = {}
+        order = self._orders.get(size)
+        if order is None:
+            by_project: dict[int, list[EquivalenceClass]] = {}
             for of in self._cluster.waiting_by_shape.get(size[0][0], ()):
-                at = allocator.served_of(of)
-                if of.wants[1] == size and of not in self._served and at < len(of.members):
-                    submitted_s, name, job = of.members[at]
-                    if allocator.feasibility.could_run(of):
-                        key = (
-                            allocator.runtime_order.value(job, job.ran_s, of.step.request),
-                            submitted_s,
-                            name,
-                        )
-                        found.append((key, of, at))
-                        highest[of.project] = max(self._priority(job), highest.get(of.project, -inf))
-            found = [
-                each
-                for each in found
-                if self._priority(each[1].members[each[2]][2]) == highest[each[1].project]
-            ]
-            found.sort(key=itemgetter(0))
-            self._lines[size] = found
-        return found
+                by_project.setdefault(of.project, []).append(of)
+            order = self._orders[size] = SwapOrder(
+                {project: self._entries(classes, size) for project, classes in by_project.items()}
+            )
+        return order.entries
+
+    def _note_swapped(self, of: EquivalenceClass, goes: Job) -> None:
+        """Update the orders after a swap: only the keys of its two projects have changed."""
+        self._served.add(of)
+        for size, order in self._orders.items():
+            for project in {of.project, goes.project}:
+                classes = self._cluster.waiting_of.get(project, ())
+                pending = [each for each in classes if size[0][0] in each.shapes]
+                order.replace(project, self._entries(pending, size))
+
+    def _entries(self, classes: Iterable[EquivalenceClass], size: Size) -> list[SwapEntry]:
+        """Return the entries of a project's classes; only those of the highest priority count."""
+        allocator, members = self._allocator, []
+        highest = -inf
+        for of in classes:
+            at = allocator.served_of(of)
+            if of.wants[1] == size and of not in self._served and at < len(of.members):
+                if not allocator.feasibility.could_run(of):
+                    continue
+                priority = self._priority(of.members[at][2])
+                members.append((priority, of, at))
+                highest = max(priority, highest)
+        entries: list[SwapEntry] = []
+        for priority, of, at in members:
+            if priority == highest:
+                submitted_s, name, job = of.members[at]
+                value = allocator.runtime_order.value(job, job.ran_s, of.step.request)
+                entries.append(((value, submitted_s, name), of, at))
+        return entries
 
     def _priority(self, job: Job) -> float:
         return effective_priority(job, self._policy, self._allocator.now_s)

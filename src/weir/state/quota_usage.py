@@ -83,6 +83,7 @@ class QuotaUsage:
     def add_sharing(self, path: Iterable[int], pods: int) -> None:
         """Count pods that ask for parts of devices (negative: no more)."""
         for queue in path:
+            self.touched[queue] += 1
             self.sharing[queue] += pods
 
     def add_asked(self, path: Iterable[int], amounts: Amounts, pods: int) -> None:

@@ -1,0 +1,146 @@
+"""Fair shares of a quota tree: the amount that each queue may hold, from the root down.
+
+Demands are summed from the projects up, and what a parent may hold is divided among its children. From one
+update to the next only queues whose usage or requests changed are computed again, with their siblings where
+a resource is short.
+"""
+
+from collections.abc import Iterable, Sequence
+from operator import add
+
+from weir.engine.fair_share import Siblings
+from weir.engine.never_runs import NO_EXCESS, Excess
+from weir.state.quota_usage import QuotaUsage
+
+_TOP = -1
+FairShares = list[list[float]]
+"""Queue by row, in the units of the rows."""
+
+
+class FairShareTree:
+    """Demand and fair share of every queue of one quota tree.
+
+    `demand` is min(limit, allocated + requested), of a parent the sum of its children's within its limit.
+    """
+
+    def __init__(self, ledger: QuotaUsage) -> None:
+        rows = len(ledger.weightless)
+        self._ledger = ledger
+        self._quota = ledger.quota  # the list itself: new rows make a new one
+        self._touched = [-1] * len(ledger.queues)
+        self._excess: Excess = NO_EXCESS
+        self.demand = [[0] * rows for _ in ledger.queues]
+        self.share: FairShares = [[0.0] * rows for _ in ledger.queues]
+        self._sums = [
+            [0] * rows for _ in range(len(ledger.queues) + 1)
+        ]  # of children's demands; the top's last
+        self._have: dict[int, list[float]] = {}  # what each parent had when it was divided
+        self._short = [[False] * rows for _ in range(len(ledger.queues) + 1)]  # rows divided, by parent
+
+    def is_of(self, ledger: QuotaUsage) -> bool:
+        """Return True if the tree belongs to these queues with their present rows."""
+        return self._ledger is ledger and self._quota is ledger.quota
+
+    def _update_demand(self, excess: Excess) -> dict[int, list[int]]:
+        """Compute the demand of changed queues and return them by parent."""
+        ledger = self._ledger
+        changed = {
+            queue
+            for queue, (new, old) in enumerate(zip(ledger.touched, self._touched, strict=True))
+            if new != old
+        }
+        self._touched = ledger.touched.copy()
+        if excess or self._excess:
+            for project in {*excess, *self._excess}:
+                if excess.get(project) != self._excess.get(project):
+                    changed.update(ledger.path[project])
+            self._excess = excess
+        by_parent: dict[int, list[int]] = {}
+        for queue in sorted(changed, reverse=True):  # children come after their parents
+            line, old = self._demand_of(queue), self.demand[queue]
+            parent = ledger.parent[queue]
+            by_parent.setdefault(parent, []).append(queue)
+            if line != old:
+                self.demand[queue] = line
+                self._sums[parent] = [
+                    total + new - before
+                    for total, new, before in zip(self._sums[parent], line, old, strict=True)
+                ]
+        return by_parent
+
+    def _demand_of(self, queue: int) -> list[int]:
+        ledger = self._ledger
+        if ledger.children[queue]:
+            line = self._sums[queue].copy()
+        else:
+            line = list(map(add, ledger.allocated[queue], ledger.asked[queue]))
+            for row, amount in self._excess.get(queue, {}).items():
+                line[row] -= amount
+        for row, most in ledger.limited[queue]:
+            line[row] = min(line[row], most)
+        return line
+
+    def update(
+        self,
+        total: Sequence[int],
+        usage: Sequence[float],
+        usage_k: float,
+        excess: Excess = NO_EXCESS,
+    ) -> FairShares:
+        """Return the fair share of every queue.
+
+        Args:
+            total: what all nodes together have, by row.
+            usage: each queue's decayed share of the capacity it used, 0 to 1.
+            usage_k: how strongly use in the past lowers the claim on the surplus; 0 = not at all.
+            excess: what workloads of each project ask for that no node could ever take: it is no demand.
+        """
+        ledger = self._ledger
+        by_parent = self._update_demand(excess)
+        if usage_k:
+            self._have.clear()  # the surplus is divided by past usage, which changes with time
+        top = Siblings(ledger, ledger.top, ledger.top_tiers, usage, usage_k)
+        self._divide(_TOP, top, list(map(float, total)), by_parent.get(_TOP, ()))
+        for queue, children in enumerate(ledger.children):
+            if children:
+                siblings = Siblings(ledger, children, ledger.tiers[queue], usage, usage_k)
+                self._divide(queue, siblings, self.share[queue], by_parent.get(queue, ()))
+        return self.share
+
+    def _divide(self, parent: int, siblings: Siblings, have: list[float], changed: Iterable[int]) -> None:
+        """Divide what a parent has among its children, row by row where it is short."""
+        ledger, queues, demand, share = self._ledger, siblings.queues, self.demand, self.share
+        had, short, sums = self._have.get(parent), self._short[parent], self._sums[parent]
+        if not queues or (had == have and not changed):
+            return
+        self._have[parent] = have.copy()
+        changed = queues if had is None else changed
+        for queue in changed:
+            share[queue] = list(map(float, demand[queue]))  # all it wants, where there is enough
+        for row, amount in enumerate(have):
+            weightless = ledger.weightless[row]
+            if sums[row] <= amount and not weightless:
+                if short[row]:
+                    short[row] = False
+                    for queue in queues:
+                        share[queue][row] = float(demand[queue][row])
+                continue
+            wanted = [demand[queue][row] for queue in queues]
+            if sums[row] > amount or siblings.want_unentitled(row, wanted):
+                given = siblings.divide(row, amount, wanted)
+            else:
+                given = list(map(float, wanted))
+            short[row] = True
+            for queue, each in zip(queues, given, strict=True):
+                share[queue][row] = each
+
+
+def fair_shares(
+    ledger: QuotaUsage,
+    total: Sequence[int],
+    usage: Sequence[float],
+    usage_k: float,
+    excess: Excess = NO_EXCESS,
+) -> FairShares:
+    """Return the fair share of every queue, computed from the beginning."""
+    return FairShareTree(ledger).update(total, usage, usage_k, excess)
