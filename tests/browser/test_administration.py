@@ -149,6 +149,18 @@ def test_audit_log_tells_of_newer_lines(opened: Callable[..., Any], server: Serv
     page.get_by_role("button", name="Read again").wait_for()
 
 
+def test_running_replay_is_canceled(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened(screen="what-if")
+    asked = {"alternatives": ["add-nodes=1x8", "add-nodes=2x8"], "since": "30d", "seeds": 10}
+    status, made = server.ask("POST", "/api/v1/what-if", asked)
+    assert status == 202, made
+    go(page, server, f"what-if/{made['id']}")
+    cancel = page.get_by_role("button", name="Cancel").or_(page.get_by_role("button", name="Delete"))
+    cancel.click()
+    page.get_by_text("None yet.").wait_for()
+    assert server.get("/api/v1/what-if")["items"] == []
+
+
 def test_history_is_replayed_with_more_nodes(opened: Callable[..., Any], server: ServingOnPort) -> None:
     page = opened(screen="what-if")
     page.get_by_label("More nodes").fill("1x8")

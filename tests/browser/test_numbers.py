@@ -14,7 +14,6 @@ from .serving import ServingOnPort
 from .written import (
     NOTHING,
     both,
-    brief,
     counted,
     hours,
     number,
@@ -416,4 +415,7 @@ def test_activity_equals_rest(opened: Callable[..., Any], server: ServingOnPort)
         lambda: [event["sentence"] for event in events[:100]],
     )
     assert page.get_by_role("status").get_by_text(counted(len(events), "event")).count() == 1
-    assert brief(90) == "1.5 min"
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save as CSV").click()
+    saved = list(csv.DictReader(saving.value.path().read_text().splitlines()))
+    assert [row["sentence"] for row in saved] == [event["sentence"] for event in events]

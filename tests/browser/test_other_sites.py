@@ -1,6 +1,7 @@
 """Other sites in the same browser, and scripts in what people write, do nothing."""
 
 import http.server
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,13 @@ from .pages import go, until
 from .serving import ServingOnPort
 
 SCRIPT = "<img src=x onerror=alert(1)>"
+REPORTS = f"""
+import time, weir
+print({SCRIPT!r}, flush=True)
+for step in range(100000):
+    weir.report(step=step, loss=1 / (step + 1), **{{{SCRIPT!r}: 0.5}})
+    time.sleep(0.5)
+"""
 FORGED = """async url => {
   const body = JSON.stringify({name: 'forged', project: 'vision', command: ['true'], pods: [{gpus: 0}]})
   const answers = []
@@ -76,16 +84,17 @@ def test_scripts_in_reasons_metrics_logs_and_addresses_do_nothing(
 ) -> None:
     page = opened(screen=f"workloads?q={SCRIPT}")  # `opened` fails with any dialog, error or foreign request
     page.get_by_text("No workload matches the filter.").wait_for()
-    report = f"import weir; weir.report(step=1, **{{{SCRIPT!r}: 1.0}})"
-    command = [
-        "python3",
-        "-c",
-        f"print({SCRIPT!r}, flush=True)\ntry: exec({report!r})\nexcept Exception as e: print(e)\nimport time; time.sleep(3600)",
-    ]
+    command = [sys.executable, "-c", REPORTS]
     row = server.submit(*command, name="hostile", project="vision")
     server.until("hostile", "running")
     go(page, server, f"workload/{row['uid']}")
-    page.get_by_text(SCRIPT).first.wait_for()
+    page.get_by_role("region", name="Output").get_by_text(SCRIPT).first.wait_for()
+    curves = page.get_by_role("region", name="Curves").locator("figcaption")
+    curves.get_by_text(SCRIPT).wait_for()  # after the next reading
+    curves.get_by_text("loss").wait_for()
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Download").click()
+    assert saving.value.path().read_text().startswith(SCRIPT)
     page.get_by_role("tab", name="Specification").click()
     page.get_by_text("To reproduce it").wait_for()
     for screen in ("nodes", "quotas", "history", "activity", "workload", "what-if"):
