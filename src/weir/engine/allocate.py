@@ -35,7 +35,7 @@ class Allocator:
         self.placement = WorkloadPlacer(
             cluster, policy, self.overlay, self.checks, cache, self.capacity, now_s
         )
-        self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight)
+        self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight, cache.dominant_shares)
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs placed in several domains
         finest = self.feasibility.finest_domains() if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of

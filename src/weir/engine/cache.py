@@ -11,6 +11,7 @@ from weir.engine.node_scores import NodeScores
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
 from weir.engine.reservation import Reservation
+from weir.engine.runtime_order import DominantShares
 from weir.engine.swap_order import SwapOrder
 from weir.model.policy import AffinityPolicy, Policy
 from weir.model.workloads import WHOLE_MILLI
@@ -49,6 +50,7 @@ class EngineCache:
         self._followed = (0, 0)  # epoch and length of the cluster's log
         self._capacity_followed = 0  # length of the capacity's log
         self._share_tree: FairShareTree | None = None
+        self.dominant_shares: DominantShares = {}  # by versions of the tree
         # The cluster's changes at a plan without actions, and the time until which that plan holds
         self._unchanged: tuple[int, float] | None = None
         self._scores: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
@@ -74,6 +76,7 @@ class EngineCache:
         assert self._cluster is cluster, "a cache belongs to one cluster: another needs its own"
         if self._share_tree is None or not self._share_tree.is_of(cluster.ledger):
             self._share_tree = FairShareTree(cluster.ledger)
+            self.dominant_shares.clear()
         epoch, at = self._followed
         capacity = self._capacity
         if policy is not self._policy:

@@ -31,6 +31,7 @@ class FairShareTree:
         self._excess: Excess = NO_EXCESS
         self.demand = [[0] * rows for _ in ledger.queues]
         self.share: FairShares = [[0.0] * rows for _ in ledger.queues]
+        self.versions = [0] * len(ledger.queues)  # how often the share of each queue has changed
         self._sums = [
             [0] * rows for _ in range(len(ledger.queues) + 1)
         ]  # of children's demands; the top's last
@@ -117,13 +118,13 @@ class FairShareTree:
         changed = queues if had is None else changed
         for queue in changed:
             share[queue] = list(map(float, demand[queue]))  # all it wants, where there is enough
+            self.versions[queue] += 1
         for row, amount in enumerate(have):
             weightless = ledger.weightless[row]
             if sums[row] <= amount and not weightless:
                 if short[row]:
                     short[row] = False
-                    for queue in queues:
-                        share[queue][row] = float(demand[queue][row])
+                    self._set(row, queues, [float(demand[queue][row]) for queue in queues])
                 continue
             wanted = [demand[queue][row] for queue in queues]
             if sums[row] > amount or siblings.want_unentitled(row, wanted):
@@ -131,8 +132,15 @@ class FairShareTree:
             else:
                 given = list(map(float, wanted))
             short[row] = True
-            for queue, each in zip(queues, given, strict=True):
+            self._set(row, queues, given)
+
+    def _set(self, row: int, queues: Iterable[int], shares: Iterable[float]) -> None:
+        """Set the share of a resource where it differs."""
+        share, versions = self.share, self.versions
+        for queue, each in zip(queues, shares, strict=True):
+            if share[queue][row] != each:
                 share[queue][row] = each
+                versions[queue] += 1
 
 
 def fair_shares(

@@ -114,7 +114,7 @@ class SwapPlanner:
         for priority, of, at in members:
             if priority == highest:
                 submitted_s, name, job = of.members[at]
-                value = allocator.runtime_order.value(job, job.ran_s, of.step.request)
+                value = allocator.runtime_order.pending_value(of, job)
                 entries.append(((value, submitted_s, name), of, at))
         return entries
 
@@ -128,7 +128,7 @@ class SwapPlanner:
     def _own_key(self, job: Job) -> float:
         """Return the key of a running workload, as if it were pending with its run time so far."""
         started_s = self._allocator.now_s if job.started_s is None else job.started_s
-        return self._allocator.runtime_order.value(job, job.ran_s + self._allocator.now_s - started_s, ())
+        return self._allocator.runtime_order.running_value(job, job.ran_s + self._allocator.now_s - started_s)
 
     def _may_stand(self, goes: Job) -> bool:
         """Return True if pod affinity allows the job's nodes without the job."""
