@@ -15,9 +15,19 @@ IN_A_BROWSER = "tests/browser/"
 """Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
     *("cli", "hostile", "installed", "real_node", "churn", "ends", "why_pods_wait", "namespace_end"),
-    *("policies", "constraints", "gpu_sharing", "leading", "acting", "scheduler_config"),
+    *("policies", "constraints", "gpu_sharing", "leading", "bindings", "scheduler_config"),
     *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),
-    *("backend", "overcommit", "plane", "gangs_by_kind", "budgets", "webhooks", "charts"),
+    *(
+        "backend",
+        "overcommit",
+        "plane",
+        "gangs_by_kind",
+        "budgets",
+        "webhooks",
+        "charts",
+        "writes",
+        "abandoned_node",
+    ),
 ]
 """Files in front of a control plane that take more than about 8 s: the last one begun keeps a run waiting."""
 BEGUN_EARLY = [

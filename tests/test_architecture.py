@@ -205,6 +205,12 @@ def test_pinned_versions_come_without_addresses(name: str) -> None:
     assert "://" not in (ROOT / name).read_text(), "remove what npm adds: `resolved` and `funding`"
 
 
+def test_tests_tools_and_benchmarks_keep_the_limit_of_lines() -> None:
+    files = [file for folder in ("tests", "tools", "bench") for file in (ROOT / folder).rglob("*.py")]
+    lines = {str(file.relative_to(ROOT)): file.read_text().count("\n") for file in files}
+    assert not {name: count for name, count in lines.items() if count > FILE_LINES_MAX}
+
+
 @pytest.mark.parametrize("kind", COUNTS)
 def test_each_package_keeps_each_rule_without_exception(kind: str) -> None:
     found = {name: count for name, count in COUNTS[kind](syntax_trees()).items() if count}

@@ -6,15 +6,21 @@ out, saying so, except in CI (CI=true) or with WEIR_KUBERNETES=required, where t
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from tools.controlplane.api import Api
 from tools.controlplane.binaries import Binaries, NoBinaries, at_hand, find, must_run
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy
+from tools.node.machine import is_skipped, obstacle
+from tools.node.machine import must_run as node_must_run
+from tools.node.programs import Programs
+from tools.node.programs import are_at_hand as programs_at_hand
+from tools.node.programs import find as find_programs
 
 HERE = Path(__file__).parent
 
@@ -69,3 +75,42 @@ def proxy(plane: ControlPlane) -> Iterator[FaultProxy]:
     """A front of the API server for that user, without faults at first."""
     with FaultProxy(plane, user="weir") as running:
         yield running
+
+
+@pytest.fixture
+def act_as(plane: ControlPlane) -> Iterator[Callable[..., Api]]:
+    """Return clients of other users."""
+    clients: list[Api] = []
+
+    def client(user: str, *groups: str) -> Api:
+        pair = plane.authority.client(user, ["system:authenticated", *groups])
+        clients.append(Api(plane.url, plane.authority.certificate, pair))
+        return clients[-1]
+
+    yield client
+    for each in clients:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def programs(pytestconfig: pytest.Config) -> Programs:
+    if is_skipped():
+        pytest.skip(
+            "LEFT OUT: THE TESTS ON A REAL NODE. WEIR_REAL_NODE=skip or WEIR_KUBERNETES=skip says so."
+        )
+    why = obstacle()
+    captured = pytestconfig.pluginmanager.getplugin("capturemanager")
+    aloud = (
+        nullcontext()
+        if captured is None or why or programs_at_hand()
+        else captured.global_and_fixture_disabled()
+    )
+    if not why:
+        try:
+            with aloud:
+                return find_programs()
+        except NoBinaries as lacks:
+            why = str(lacks)
+    if node_must_run():
+        pytest.fail(f"THE TESTS ON A REAL NODE HAVE TO RUN HERE. {why}", pytrace=False)
+    pytest.skip(f"LEFT OUT: THE TESTS ON A REAL NODE. {why}")

@@ -1,108 +1,16 @@
 """The admission policies of the manifests, enforced by the real API server without any Weir running."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
+from tests.kubernetes.policy_site import FREE, GPUS, START, Site, annotations, answer, binding
 from tests.properties.budget import EFFORT
-from tools.controlplane.api import STRATEGIC, Api, ApiError, Object
+from tools.controlplane.api import STRATEGIC, Api, Object
 from tools.controlplane.cluster import Cluster
-from tools.controlplane.enforcement import wait_for_policies, wait_for_rights
-from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
 
-from weir.kubernetes.install.admission_policies import OptionalPolicies
-from weir.kubernetes.install.manifests import Installation, manifests
-
-GPUS, START = "weir.dev/gpus", "weir.dev/start"
-RBAC = "rbac.authorization.k8s.io"
-POLICY = "ValidatingAdmissionPolicy"
-APPLIED = (POLICY, f"{POLICY}Binding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
-FREE: dict[str, Any] = {"scheduler": "default-scheduler"}
-
-
-@pytest.fixture
-def act_as(plane: ControlPlane) -> Iterator[Callable[..., Api]]:
-    """Return clients of other users."""
-    clients: list[Api] = []
-
-    def client(user: str, *groups: str) -> Api:
-        pair = plane.authority.client(user, ["system:authenticated", *groups])
-        clients.append(Api(plane.url, plane.authority.certificate, pair))
-        return clients[-1]
-
-    yield client
-    for each in clients:
-        each.close()
-
-
-class Site:
-    """An installation, and a tenant with every right on pods in one namespace."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        act_as: Callable[..., Api],
-        devices: tuple[str, ...] = ("nvidia.com/gpu", "a.io/card-*"),
-        **options: Any,
-    ) -> None:
-        self.cluster = cluster
-        self.act_as = act_as
-        self.home = cluster.namespace()
-        chosen = Installation(self.home, devices=devices, optional=OptionalPolicies(**options))
-        things = manifests(chosen)
-        cluster.api.apply(*(each for each in things if each["kind"] in APPLIED))
-        self.within = cluster.namespace()
-        self.weir = act_as(f"system:serviceaccount:{self.home}:weir", "system:serviceaccounts")
-        self.tenant = self.add_tenant(self.within)
-        wait_for_policies(cluster.api)
-
-    def add_tenant(self, namespace: str) -> Api:
-        who = f"system:serviceaccount:{namespace}:default"
-        metadata = {"name": "tenant", "namespace": namespace}
-        rules = [{"apiGroups": ["", "batch", "apps"], "resources": ["*"], "verbs": ["*"]}]
-        subject = {"apiGroup": RBAC, "kind": "User", "name": who}
-        ref = {"apiGroup": RBAC, "kind": "Role", "name": "tenant"}
-        made = {"apiVersion": f"{RBAC}/v1", "metadata": metadata}
-        self.cluster.api.apply(
-            {**made, "kind": "Role", "rules": rules},
-            {**made, "kind": "RoleBinding", "roleRef": ref, "subjects": [subject]},
-        )
-        wait_for_rights(self.cluster.api)
-        return self.act_as(who, "system:serviceaccounts")
-
-    def path(self, name: str, sub: str = "") -> str:
-        return f"/api/v1/namespaces/{self.within}/pods/{name}" + (f"/{sub}" if sub else "")
-
-    def refusal(self, one: Object, *, dry: bool = False) -> str:
-        """Return the sentence that refuses an object of the tenant; empty if it passes."""
-        namespace, kind = one["metadata"]["namespace"], one["kind"].lower() + "s"
-        root = {"pods": "/api/v1", "jobs": "/apis/batch/v1"}[kind]
-        path = f"{root}/namespaces/{namespace}/{kind}" + ("?dryRun=All" if dry else "")
-        return answer(lambda: self.tenant.post(path, one))
-
-    def bind(self, client: Api, name: str, node: str, words: dict[str, str]) -> None:
-        body = binding(name, node, annotations=words)
-        client.post(self.path(name, "binding"), body)
-
-
-def binding(name: str, node: str, **metadata: Any) -> Object:
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **metadata}, "target": target}
-
-
-def answer(act: Callable[[], object]) -> str:
-    try:
-        act()
-    except ApiError as why:
-        return why.message.partition("denied request: ")[2] or why.message
-    return ""
-
-
-def annotations(**words: str | None) -> Object:
-    return {"metadata": {"annotations": {f"weir.dev/{key}": value for key, value in words.items()}}}
 
 
 @pytest.fixture
@@ -320,89 +228,6 @@ def test_the_api_server_finds_no_fault_with_any_expression(
     found = cluster.until(checked, 120, "the types to be checked")
     assert len(found) >= 11
     assert [each["status"]["typeChecking"] for each in found] == [{}] * len(found)
-
-
-# Options
-
-
-def owned_by_daemonset(one: Object) -> Object:
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "none", "uid": "none", "controller": True}
-    return {**one, "metadata": {**one["metadata"], "ownerReferences": [owner]}}
-
-
-def ways_around(within: str) -> dict[str, Object]:
-    """Return pods that get GPUs past Weir: none of these is refused without the options."""
-    shared = {"weir.dev/gpu-fraction": "0.5"}
-    container = {"name": "card", "image": "work", "resources": {"limits": {"a.io/card-7": "1"}}}
-    return {
-        "node": pod(within, "node", 8, nodeName="gpu-0"),
-        "shared-node": pod(within, "shared-node", 0, annotations=shared, nodeName="gpu-0"),
-        "daemonset": owned_by_daemonset(pod(within, "daemonset", 8, **FREE)),
-        "other": pod(within, "other", 8, scheduler="other-scheduler"),
-        "default": pod(within, "default", 8, **FREE),
-        "card": pod(within, "card", 0, scheduler="other-scheduler", containers=[container]),
-        "initial": pod(within, "initial", 0, scheduler="other-scheduler", initContainers=[container]),
-    }
-
-
-def test_without_options_pods_choose_their_node_and_scheduler(site: Site) -> None:
-    for name, one in ways_around(site.within).items():
-        assert site.refusal(one, dry=True) == "", name
-
-
-def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Callable[..., Api]) -> None:
-    operator = cluster.namespace()
-    site = Site(
-        cluster,
-        act_as,
-        refuse_node_name=True,
-        require_scheduler=True,
-        daemonset_namespaces=(operator,),
-        exempt_namespaces=("gpu-operator",),
-    )
-    ways = ways_around(site.within)
-    forged = owned_by_daemonset(pod(site.within, "forged", 8))
-    for name, each in ways.items():
-        assert site.refusal(each, dry=True), name
-    node = "but a pod that asks for GPUs can't name its node: leave it out, and write a nodeSelector"
-    assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["node"])
-    assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["shared-node"])
-    written = "but Weir places pods that ask for GPUs: write schedulerName: weir"
-    assert site.refusal(ways["other"]) == f"spec.schedulerName is other-scheduler, {written}"
-    assert site.refusal(ways["default"]) == f"spec.schedulerName is default-scheduler, {written}"
-    reported = f"the namespace {site.within} can't have GPU pods of DaemonSets, only {operator} can"
-    assert site.refusal(forged) == f"{reported}: use a Deployment or a Job"
-
-    assert site.refusal(pod(site.within, "good", 8)) == ""
-    assert site.refusal(pod(site.within, "plain", 0, nodeName="gpu-0", **FREE)) == ""
-    late = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
-    reported = "a pod that exists can't begin to ask for GPUs this way: make a new pod"
-    assert answer(lambda: site.tenant.patch(site.path("plain"), late)) == reported
-    assert answer(lambda: site.tenant.patch(site.path("plain", "status"), late)) == reported
-
-    # Pods that Weir placed have a node; their updates pass.
-    name = cluster.add_nodes(1)[0]
-    site.bind(site.weir, "good", name, {GPUS: "0,1,2,3,4,5,6,7", START: "1"})
-    site.tenant.patch(site.path("good"), {"metadata": {"labels": {"team": "x"}}})
-    cluster.until(lambda: cluster.api.get(site.path("good"))["status"].get("phase") == "Running")
-
-    site.add_tenant(operator)
-    listed = owned_by_daemonset(pod(operator, "listed", 1, **FREE))
-    cluster.api.post(f"/api/v1/namespaces/{operator}/pods", listed)
-    cluster.namespace("gpu-operator")
-    cluster.api.post(
-        "/api/v1/namespaces/gpu-operator/pods", pod("gpu-operator", "x", 1, nodeName=name, **FREE)
-    )
-
-
-@ON_DEMAND
-def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Callable[..., Api]) -> None:
-    site = Site(cluster, act_as, refuse_node_name=True, require_scheduler=True)
-    named = pod(site.within, "static", 1, nodeName="gpu-0", **FREE)
-    assert site.refusal(named, dry=True)
-    kubelet = act_as("system:node:gpu-0", "system:nodes", "system:masters")
-    path = f"/api/v1/namespaces/{site.within}/pods?dryRun=All"
-    assert answer(lambda: kubelet.post(path, named)) == ""
 
 
 def test_weir_changes_nothing_of_a_project_but_its_finalizers(

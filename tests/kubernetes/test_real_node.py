@@ -6,54 +6,24 @@ it a failure if they can't run. WEIR_EFFORT=2 runs all of them.
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 
-import psutil
 import pytest
 from tests.kubernetes.node_team import REPORT, REST, Team, for_real, tracked
 from tests.kubernetes.test_gangs_by_kind import definition, remove_definitions
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import ApiError
-from tools.controlplane.binaries import NoBinaries
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import ROOT
 from tools.controlplane.work import pod
-from tools.node.guard import PREFIX, left_behind
-from tools.node.machine import is_skipped, must_run, obstacle
 from tools.node.node import GPU, RealNode
-from tools.node.programs import Programs, are_at_hand, find
+from tools.node.programs import Programs
 
 GPUS = 8
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
-
-
-@pytest.fixture(scope="module")
-def programs(pytestconfig: pytest.Config) -> Programs:
-    if is_skipped():
-        pytest.skip(
-            "LEFT OUT: THE TESTS ON A REAL NODE. WEIR_REAL_NODE=skip or WEIR_KUBERNETES=skip says so."
-        )
-    why = obstacle()
-    captured = pytestconfig.pluginmanager.getplugin("capturemanager")
-    aloud = (
-        nullcontext() if captured is None or why or are_at_hand() else captured.global_and_fixture_disabled()
-    )
-    if not why:
-        try:
-            with aloud:
-                return find()
-        except NoBinaries as lacks:
-            why = str(lacks)
-    if must_run():
-        pytest.fail(f"THE TESTS ON A REAL NODE HAVE TO RUN HERE. {why}", pytrace=False)
-    pytest.skip(f"LEFT OUT: THE TESTS ON A REAL NODE. {why}")
 
 
 @pytest.fixture(scope="module")
@@ -346,80 +316,3 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
 def no_device_twice(given: dict[tuple[str, str], list[str]]) -> None:
     devices = sorted(one for held in given.values() for one in held)
     assert all(one != other for one, other in pairwise(devices)), given
-
-
-ABANDONED = """\
-import sys, time
-from pathlib import Path
-from types import SimpleNamespace
-from tools.controlplane.api import Api
-from tools.controlplane.certificates import Pair
-from tools.node.node import RealNode
-from tools.node.programs import find
-
-url, authority, certificate, key, account, directory = sys.argv[1:]
-api = Api(url, Path(authority), Pair(Path(certificate), Path(key)))
-plane = SimpleNamespace(api=api, directory=Path(directory), kubeconfig_for=lambda *_: Path(account))
-node = RealNode(plane, find(), name="abandoned", gpus=1)
-node.start()
-print(node.guard, flush=True)
-time.sleep(1000)
-"""
-
-
-def name_of(process: psutil.Process) -> str:
-    """Return the name of a process; containers are made by some that live for a moment."""
-    with suppress(psutil.NoSuchProcess):
-        return process.name()
-    return ""
-
-
-def has_ended(process: psutil.Process) -> bool:
-    """Return True for one that its new parent has yet to collect, too."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def test_nothing_is_left_of_a_node_whose_test_was_killed(
-    shared: Cluster, programs: Programs, tmp_path: Path
-) -> None:
-    plane = shared.plane
-    account = plane.kubeconfig_for("system:node:abandoned", ["system:nodes"])
-    words = [
-        plane.url,
-        plane.authority.certificate,
-        plane.admin.certificate,
-        plane.admin.key,
-        account,
-        tmp_path,
-    ]
-    test = subprocess.Popen(
-        [sys.executable, "-c", ABANDONED, *map(str, words)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-
-    def processes_of(guard: psutil.Process) -> list[psutil.Process]:
-        """Return the node's processes; none while the pod's shell has yet to begin what it waits for."""
-        found = [guard, *guard.children(recursive=True)]
-        return found if {"containerd", "kubelet", "sleep"} <= set(map(name_of, found)) else []
-
-    try:
-        assert test.stdout is not None
-        guard = psutil.Process(int(test.stdout.readline()))
-        shared.api.create(for_real(pod("default", "there", 1, nodeName="abandoned"), REST))
-        shared.until(lambda: "there" in shared.running("default"), 120, "a pod to run on it")
-        processes = shared.until(lambda: processes_of(guard), 120, "its shell to sleep")
-        group = f"{PREFIX}{test.pid}-abandoned"
-        assert group in left_behind()
-    finally:
-        test.kill()
-        test.communicate()
-        shared.api.delete("/api/v1/namespaces/default/pods", grace_s=0)
-        shared.api.delete("/api/v1/nodes/abandoned")
-    shared.until(lambda: all(map(has_ended, processes)), 120, "its processes to end")
-    assert group not in left_behind()
-    assert not list(tmp_path.iterdir())
-    mounts = Path("/proc/self/mountinfo").read_text()
-    assert str(tmp_path) not in mounts
-    assert " tmpfs node " not in mounts

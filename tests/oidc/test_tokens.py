@@ -1,7 +1,6 @@
 """Tokens of a real provider, and forgeries of them: what the pool accepts, and why it refuses the others."""
 
 import asyncio
-import base64
 import hmac
 import json
 import time
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from weir.local.server.oidc.errors import ProviderUnavailable, TokenInvalid
-from weir.local.server.oidc.id_tokens import OidcIdentity, key_of, verified
+from weir.local.server.oidc.id_tokens import key_of, verified
 from weir.local.server.oidc.provider import (
     ANSWER_BYTES_MAX,
     FETCHES_AT_ONCE,
@@ -22,18 +21,9 @@ from weir.local.server.oidc.provider import (
 from weir.local.server.oidc.settings import OidcSettings, checked_issuer
 
 from .provider import CLIENT, OTHER_CLIENT, Provider, Providers, client
+from .tokens import Clock, decoded, encoded, verify
 
 MINUTES_5 = 300.0
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture
@@ -47,25 +37,6 @@ async def known(provider: Provider, clock: Clock) -> AsyncIterator[IdentityProvi
     found = IdentityProvider(OidcSettings(issuer=provider.issuer, client_id=CLIENT), clock)
     yield found
     await found.close()
-
-
-async def verify(
-    known: IdentityProvider, token: str, *, nonce: str | None = None, off_s: float = 0.0, **settings: Any
-) -> OidcIdentity:
-    fields = {"issuer": known._settings.issuer, "client_id": CLIENT, **settings}
-    keys = await known.keys(key_of(token))
-    now_s = decoded(token)[1]["iat"] + off_s if off_s else time.time()
-    return verified(token, keys, OidcSettings(**fields), now_s, nonce)
-
-
-def encoded(value: bytes | dict[str, Any]) -> str:
-    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def decoded(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    head, claims = (json.loads(base64.urlsafe_b64decode(f"{part}===")) for part in token.split(".")[:2])
-    return head, claims
 
 
 async def test_a_token_of_the_provider_proves_name_and_groups(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .attacks import ATTACKS
+from .attacks.program import ATTACKS, write_program
 from .shared_pool import ROOT, SharedPool, until
 
 People = list[pwd.struct_passwd]
@@ -54,8 +54,8 @@ def facts(pool: SharedPool, unix_users: People, gpu_files: list[Path], places: P
 def outcomes(pool: SharedPool, unix_users: People, facts: dict[str, Any]) -> Iterator[dict[str, str]]:
     """Yield the outcome of each attack, tried in a job that waits for its facts."""
     attacker = unix_users[ATTACKER]
-    script = Path(attacker.pw_dir, "attacks.py")
-    shutil.copy(Path(__file__).with_name("attacks.py"), script)
+    script = Path(attacker.pw_dir, "attacks.pyz")
+    write_program(script)
     given = Path(attacker.pw_dir, "facts.json")
     waits = f'while [ ! -e {given} ]; do sleep 0.05; done; exec {pool.python} -I {script} "$(cat {given})"'
     pool.submit(attacker, "attacker", "sh", "-c", waits)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from . import fake_nvml
+from .attacks.program import write_program
 from .open_python import open_python
 from .shared_pool import SharedPool, shared_pool, until
 
@@ -83,8 +84,8 @@ def test_a_member_cannot_leave_the_mounts(
     pool, (attacker, victim) = mounts_pool, unix_users[:2]
     pool.submit(victim, "victim", "sleep", "3600")
     pool.wait("victim", "running")
-    script, given = (Path(attacker.pw_dir, name) for name in ("mount_attacks.py", "mount_facts.json"))
-    shutil.copy(Path(__file__).with_name("attacks.py"), script)
+    script, given = (Path(attacker.pw_dir, name) for name in ("mount_attacks.pyz", "mount_facts.json"))
+    write_program(script)
     given.unlink(missing_ok=True)
     waits = f'while [ ! -e {given} ]; do sleep 0.05; done; exec {pool.python} -I {script} "$(cat {given})"'
     pool.submit(attacker, "attacker", "sh", "-c", waits)

@@ -2,24 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from tests.unit.kubernetes.api_writing import Server, acting_on, bind, status, until
 
 from weir.kubernetes.api.backoff import Backoff, RateLimiter
-from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.errors import ApiUnreachable, NotFound, TooManyRequests
-from weir.kubernetes.api.leader_election import AlwaysLeader
-from weir.kubernetes.writes.api_writer import ApiWriter, Pace
+from weir.kubernetes.writes.api_writer import Pace
 from weir.kubernetes.writes.operations import (
     Bind,
     EmitEvent,
     EventSubject,
     Evict,
-    Outcome,
     PatchStatus,
     UpsertWorkload,
     Write,
@@ -28,62 +25,6 @@ from weir.kubernetes.writes.operations import (
     WriteSuperseded,
     merged,
 )
-
-
-class Server:
-    """Takes everything when it is told to, and remembers in which order it came."""
-
-    def __init__(self) -> None:
-        self.came: list[str] = []
-        self.under_way = 0
-        self.most = 0
-        self.faults: list[Exception] = []
-        self.lets = asyncio.Event()
-        self.lets.set()
-
-    async def post(self, path: str, body: object, of: type) -> Any:
-        await self._take(f"POST {path.rpartition('/namespaces/')[2]}")
-
-    async def patch(self, path: str, body: object, kind: object, of: type) -> Any:
-        await self._take(f"PATCH {path.rpartition('/namespaces/')[2]} {body}")
-
-    async def _take(self, what: str) -> None:
-        self.came.append(what)
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        await self.lets.wait()
-        await asyncio.sleep(0)
-        self.under_way -= 1
-        if self.faults:
-            raise self.faults.pop(0)
-
-
-class WatchProgress(list[tuple[Write, Outcome]]):
-    def __call__(self, write: Write, outcome: Outcome) -> None:
-        self.append((write, outcome))
-
-
-@asynccontextmanager
-async def acting_on(server: Server, pace: Pace) -> AsyncIterator[tuple[ApiWriter, WatchProgress]]:
-    reported = WatchProgress()
-    writer = ApiWriter(cast(ApiClient, server), AlwaysLeader(), reported, pace=pace, chance=Random(1))
-    running = asyncio.create_task(writer.run())
-    yield writer, reported
-    running.cancel()
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not true():  # noqa: ASYNC110 - the truth sends no events
-            await asyncio.sleep(0.001)
-
-
-def bind(name: str) -> Bind:
-    return Bind("n", name, "u", "node")
-
-
-def status(name: str, value: int, *, urgent: bool = False) -> PatchStatus:
-    return PatchStatus(f"/api/v1/namespaces/n/pods/{name}", {"v": value}, urgent=urgent)
 
 
 async def test_places_go_before_objects_before_statuses() -> None:

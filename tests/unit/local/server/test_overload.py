@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.overload import LOADS, Pool, Target, Worker, apply, beside, pool
+from bench.overload import Pool, Worker, pool
+from bench.overload_loads import LOADS, Target, apply, beside
 from tests.properties.budget import EFFORT
 
 SECONDS = 1.0
