@@ -14,7 +14,8 @@ from weir.cli.demo.rendering import merged_events, picture
 from weir.cli.terminal import screen
 from weir.cli.watch import HIDE, SHOW, is_terminal, paint_over
 
-LOOK_S = 0.3
+LOOK_S, UNWATCHED_LOOK_S = 0.4, 1.0
+"""Time between two observations, on a terminal and elsewhere; each costs some ten requests."""
 COME_S_MAX = 150.0
 """Time without any event or step after which what is awaited counts as lost."""
 
@@ -106,7 +107,12 @@ class DemoRunner:
         return len(self.seen.events), len(self.alone.ends), steps
 
     def hold(self, seconds: float) -> None:
-        """Observe for some seconds, so that a person can read the screen."""
+        """Observe for some seconds, so that a person can read the screen; return at once without a terminal."""
+        if self._live:
+            self.wait(seconds)
+
+    def wait(self, seconds: float) -> None:
+        """Observe for some seconds."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             self._look()
@@ -129,4 +135,5 @@ class DemoRunner:
                 print(f"{at_s:6.1f}s  {sentence}", flush=True)
             self._told = len(sentences)
         self.stage.check()
-        time.sleep(max(0.02, LOOK_S - (time.monotonic() - began_s)))
+        every_s = LOOK_S if self._live else UNWATCHED_LOOK_S
+        time.sleep(max(0.02, every_s - (time.monotonic() - began_s)))
