@@ -23,6 +23,7 @@ from weir.kubernetes.install.manifests import manifests
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 NAMESPACE = "gpus"
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def helm(binaries: Binaries, tmp_path: Path) -> Helm:
 
 def rendered(helm: Helm, chart: Path, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     text = helm.do("template", "weir", str(chart), "--namespace", NAMESPACE, values=values)
-    return [each for each in yaml.safe_load_all(text) if each is not None]
+    return [each for each in yaml.load_all(text, LOADER) if each is not None]
 
 
 def by_name(things: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:

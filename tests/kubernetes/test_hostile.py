@@ -20,7 +20,7 @@ from tools.controlplane.work import pod
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
-ACCEPTED = 600 * EFFORT
+ACCEPTED = 300 * EFFORT
 PART = 200
 OWNERS = 48
 """Owners of the pods: with few, each Workload has many pods, and every write of its status costs much."""

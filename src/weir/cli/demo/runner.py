@@ -107,7 +107,7 @@ class DemoRunner:
         return len(self.seen.events), len(self.alone.ends), steps
 
     def hold(self, seconds: float) -> None:
-        """Observe for some seconds, so that a person can read the screen; return at once without a terminal."""
+        """Observe for some seconds, so that a person can read the screen, if there is a terminal."""
         if self._live:
             self.wait(seconds)
 

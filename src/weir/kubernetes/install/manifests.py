@@ -87,7 +87,10 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
     ]
 
 
-class _Plain(yaml.SafeDumper):
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Plain(_DUMPER):  # type: ignore[misc]  # one of two classes, by what is installed
     """Repeats rather than refers."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - what the dumper asks for each value
