@@ -238,7 +238,7 @@ WORKLOAD_CLASSES = {
     "store": ("StoredWorkload", "MeteredWorkload", "WorkloadUsageSample"),
     "local": (
         *("LocalWorkload", "RecoveredWorkload", "RunningPod", "StoredStart", "StartRecord", "PodIdentity"),
-        *("WorkloadView", "PodView", "WorkloadUtilization"),
+        *("WorkloadView", "PodView"),
     ),
     "simulation": ("JobTrace", "JobProgress", "JobRecord", "SimulatedPod"),
     "kubernetes": (
@@ -248,7 +248,7 @@ WORKLOAD_CLASSES = {
     ),
 }
 """Classes that describe a workload or a pod of it. The aim is 20: merge classes, and never add one."""
-WORKLOAD_CLASSES_MAX = 55
+WORKLOAD_CLASSES_MAX = 54
 OTHER_CLASSES = {
     *("EndWorkload", "StartPod", "StopPod", "UpsertWorkload", "NoSuchWorkload"),  # orders and errors
     *("_KeptPod", "_OfPod", "_SelectedPod"),  # parts of Kubernetes

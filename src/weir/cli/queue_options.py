@@ -154,7 +154,7 @@ def _person_limits_of(written: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _amount(option: str, written: str) -> tuple[str, str]:
-    """Split `gpu=4`; a bare `4` means GPUs."""
+    """Parse an amount such as `gpu=4` into resource and number; a bare `4` means GPUs."""
     name, parted, value = written.partition("=")
     if not parted:
         name, value = "gpu", written

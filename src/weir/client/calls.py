@@ -163,7 +163,7 @@ def form(model: type[Form]) -> Callable[[bytes], Form]:
 
 
 def nothing(_raw: bytes) -> None:
-    """Read an answer that holds nothing."""
+    """Accept an answer without content."""
 
 
 def refusal(status: int, raw: bytes) -> Refused:

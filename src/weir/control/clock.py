@@ -59,11 +59,11 @@ class Clock:
         return self.at_boot_time(self._boot())
 
     def at_boot_time(self, boot_s: float) -> float:
-        """Return the time at which the boot clock read this."""
+        """Convert a reading of the boot clock to a time."""
         return self._began_s + (boot_s - self._boot_began_s)
 
     def boot_time_of(self, at_s: float) -> float:
-        """Return the reading of the boot clock at this time."""
+        """Convert a time to a reading of the boot clock."""
         return self._boot_began_s + (at_s - self._began_s)
 
     @property

@@ -305,7 +305,7 @@ class WorkloadLifecycle:
             self._watch(job, life)
 
     def _look(self, job: Job, life: LifecycleState) -> None:
-        """Hold a workload against the time rules."""
+        """Check a workload against the time rules."""
         if job.started_s is not None and life.ending is None:
             self._apply_limit(
                 job,

@@ -1,7 +1,7 @@
-"""Longest run and stop grace of a workload, by its own request, its project and the policy.
+"""Longest run and stop grace of a workload, from its own request, its project and the policy.
 
-A rule is the project's where it has one, else the policy's for workloads of that type. A request of the
-workload can only be less. (Its stop grace is its own, up to `stop_grace_most`.)
+The project's limit replaces the policy's limit for that type of workload. A workload may request a shorter
+run, never a longer one. Its own stop grace holds up to `stop_grace_most`.
 """
 
 from weir.model.policy import LifecyclePolicy

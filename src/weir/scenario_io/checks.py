@@ -147,7 +147,7 @@ def _check_expression(expression: ExpressionEntry, path: Path, mistakes: Mistake
     operator, values = expression.operator, expression.values
     if operator in ("In", "NotIn"):
         if not values:
-            mistakes.at(path, f"{operator} asks for values; add values with what the label may be")
+            mistakes.at(path, f"{operator} needs values; add values: what the label may be")
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = f"values: {operator} asks for none; leave them out, or write operator: In"

@@ -21,7 +21,7 @@ from weir.state.request_mix import RequestMix
 
 TRIALS_MOST = 60
 SECONDS_MOST = 1.5
-"""Processor time of the thread that tries: on a busy machine as much is found as on an idle one."""
+"""Limit in processor time of the thread, so that a busy machine finds as much as an idle one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class Store:
 
     @property
     def has_leftovers(self) -> bool:
-        """True if processes of workloads that this database doesn't know may still run."""
+        """Return True if processes of workloads that this database doesn't know may still run."""
         return self._database.opened.has_leftovers
 
     def leftovers_ended(self) -> None:
@@ -341,7 +341,7 @@ class Store:
     def history(
         self, since_s: float, until_s: float, by: By, *, now_s: float, prices: Prices | None = None
     ) -> HistoryReport:
-        """Return what a period says for decisions: usage, waits, time to quota, evictions and cost."""
+        """Return the figures of a period for planning: usage, waits, time to quota, evictions and cost."""
         return self._reports.report(since_s, until_s, now_s, by, prices or Prices())
 
     def trace(

@@ -78,7 +78,7 @@ class TokenTable:
         return token, text
 
     def rotate(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRecord, str]:
-        """Give a token another text, and another expiry; its old text is worth nothing from now on."""
+        """Replace the secret text and the expiry of a token; the old text stops working at once."""
         text, hashed = _text(None)
         values = {"sha256": hashed, "created_s": now_s, "expires_s": expires_s, "used_s": None}
 

@@ -54,7 +54,7 @@ class WorkloadSum:
     reclaims: Histogram = field(default_factory=Counter)  # times from pending to running, of owners
 
     def add(self, other: "WorkloadSum") -> None:
-        """Add another sum."""
+        """Add other sums to these."""
         self.ended += other.ended
         self.submitted += other.submitted
         self.evicted += other.evicted

@@ -36,7 +36,7 @@ def container_runtime(facts: ContainerFacts, groups: GroupFacts) -> Finding:
 
 
 def container_gpus(facts: ContainerFacts, gpus: GpuFacts) -> Finding:
-    """Check that the GPUs are in a specification, if containers and GPUs are there."""
+    """Check that a CDI specification lists the GPUs, on a machine with containers and GPUs."""
     name = "container GPUs"
     if not facts.podman or not gpus.gpus:
         return Finding(name, "ok", "none are needed.")

@@ -150,7 +150,7 @@ class WriteFile:
             return False
 
     def do(self, host: Host) -> None:
-        """Write it beside its place and move it there, so that it is never half a file."""
+        """Write the file under another name and rename it, so that no reader sees half of it."""
         place = host.path(self.path)
         place.parent.mkdir(parents=True, exist_ok=True)
         beside = place.with_name(f".{place.name}.new")
@@ -267,7 +267,7 @@ class StopUnit:
         return f"Stop {self.unit}."
 
     def is_done(self, host: Host) -> bool:
-        """Return True if it neither runs nor starts with the machine."""
+        """Return True if the service neither runs nor starts with the machine."""
         asked = ("is-active", "is-enabled")
         return not any(host.succeeds("systemctl", each, "--quiet", self.unit) for each in asked)
 

@@ -45,11 +45,11 @@ class WriteUnit:
         return f"Write {UNIT_FILE} (the service), and let systemd read it."
 
     def is_done(self, host: Host) -> bool:
-        """Return True if it is written, and systemd has read it."""
+        """Return True if the unit is written, and systemd has read it."""
         return self._file.is_done(host) and shown(host, "NeedDaemonReload") == "no"
 
     def do(self, host: Host) -> None:
-        """Write it."""
+        """Write the unit, and have systemd read it."""
         self._file.do(host)
         host.run("systemctl", "daemon-reload")
 
@@ -66,11 +66,11 @@ class RemoveUnit:
         return f"Remove {UNIT_FILE}, and let systemd forget it."
 
     def is_done(self, host: Host) -> bool:
-        """Return True if there is none."""
+        """Return True if there is no unit."""
         return RemoveFile(UNIT_FILE).is_done(host)
 
     def do(self, host: Host) -> None:
-        """Remove it."""
+        """Remove the unit."""
         RemoveFile(UNIT_FILE).do(host)
         host.run("systemctl", "daemon-reload")
 
@@ -94,7 +94,7 @@ class RunUnit:
         return started_s is not None and started_s >= host.path(UNIT_FILE).stat().st_mtime
 
     def do(self, host: Host) -> None:
-        """Start it."""
+        """Start the service."""
         host.run("systemctl", "reset-failed", UNIT)
         host.run("systemctl", "restart" if is_running(host) else "start", UNIT)
 

@@ -37,7 +37,7 @@ class ConnectionLimit:
         return lambda: _CountedProtocol(server(), self)
 
     def opened(self, transport: asyncio.Transport) -> None:
-        """Count a new connection, at the cost of an idle one where there are too many."""
+        """Count a new connection; close an idle one if there are too many."""
         if len(self._open) >= self._most:
             idle = next((each for each, timer in self._open.items() if timer is not None), transport)
             self._drop(idle)

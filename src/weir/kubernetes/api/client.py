@@ -292,7 +292,7 @@ class ApiClient:
         assert self._lines is not None, _OPENED
         authorization = await self._access.authorization(refused=refused)
         if not authorization.isprintable():
-            raise NoCredentials("The token isn't one: there are line breaks in it, or the like.")
+            raise NoCredentials("The token is invalid: it contains line breaks or other control characters.")
         headers = f"Authorization: {authorization}\r\n{_HEADERS}" if authorization else _HEADERS
         if body is not None:
             headers += f"Content-Type: {content_type}\r\n"

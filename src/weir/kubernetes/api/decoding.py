@@ -77,7 +77,7 @@ def _decoder(of: Any) -> msgspec.json.Decoder[Any]:
 
 
 def read(body: bytes | Raw, of: type[T]) -> T:
-    """Return one object."""
+    """Decode one object of the API."""
     try:
         decoded: T = _decoder(of).decode(body)
     except msgspec.DecodeError as error:

@@ -84,7 +84,7 @@ class Amounts(_Values):
 
 
 class Pods(_Values):
-    """Weir's own pods."""
+    """Settings of Weir's own pods."""
 
     priority_class: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = CRITICAL
     """PriorityClass of the pods; empty for none."""

@@ -92,7 +92,7 @@ class ClusterState:
         self._intake.take(resource, changes)
 
     def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Objects that make pods, as `Kinds.narrow` leaves them."""
+        """Take in changed owners of pods, narrowed by `Kinds.narrow`."""
         self.pods.advance(now_s)
         self._intake.take_owners(changes)
         owners = self.resolver.owners

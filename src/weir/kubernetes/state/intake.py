@@ -26,7 +26,7 @@ class Intake:
         unreadable: UnreadableObjects,
         drop: Callable[[str], None],
     ) -> None:
-        """`drop` forgets a pod that was taken in before, or in part."""
+        """Create an intake. `drop` forgets a pod that was taken in before, even in part."""
         self._sees = sees
         self._node_states = node_states
         self._resolver = resolver

@@ -20,7 +20,7 @@ BY_OWNER = "owner"
 BY_POD = "pod"
 
 _RETRIES_PER_INDEX = ("spec", "backoffLimitPerIndex")
-"""Of a Job: its controller pauses for each index by itself."""
+"""Field of a Job whose controller pauses for each index by itself."""
 
 Found = Mapping[str, Any]
 """An object of the API, as it was decoded."""

@@ -312,9 +312,9 @@ def _weight(wanted: Mapping[str, int], devices: DeviceResources) -> int:
 def _of_the_kind(
     wanted: Mapping[str, int], devices: DeviceResources, *, is_share: bool
 ) -> tuple[NodeAffinityRule, ...]:
-    """Keep a pod that asks for one kind of devices off nodes that have another kind.
+    """Return the node affinity that keeps a pod off nodes with devices of another kind.
 
-    A share is of a whole GPU, so that it stays off devices that count as another part of one.
+    A share is cut from a whole GPU, so it stays off nodes whose devices are parts of one.
     """
     others = tuple(sorted(devices.present - wanted.keys())) if wanted else ()
     if is_share:

@@ -84,12 +84,12 @@ class KeyedQueue:
         return None
 
     def give_back(self, object_queue: ObjectQueue) -> None:
-        """Take in that the write under way is over, or has to wait."""
+        """Note that the write in flight has ended or has to wait."""
         object_queue.under_way = None
         self.schedule(object_queue)
 
     def schedule(self, object_queue: ObjectQueue) -> None:
-        """Put it where it belongs now."""
+        """Make the next write of an object ready, or delay it; forget an object without writes."""
         if object_queue.timer is not None:
             object_queue.timer.cancel()
             object_queue.timer = None

@@ -41,7 +41,9 @@ def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
         if pull != "always" and here and _is_there(podman, here):
             return here
         if pull == "never" and not archive:
-            raise ImageNotAvailable(f"the image {image} isn't here, and --pull never fetches none")
+            raise ImageNotAvailable(
+                f"the image {image} isn't on this machine, and --pull never forbids fetching it"
+            )
         made = _fetched(podman, image)
         if archive:
             _keep_name(store, archive, made)

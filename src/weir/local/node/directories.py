@@ -21,7 +21,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class DirectoryRefused(Exception):
-    """A directory isn't the user's; the text says which."""
+    """A directory doesn't belong to the user; the text names it."""
 
 
 class UserDirectories(NamedTuple):

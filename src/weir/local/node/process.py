@@ -188,7 +188,7 @@ class NodeProcess:
         owners = {_uid_of(each) for group in groups for each in group.processes()}
         owner = _uid_of(pid)
         if owner < 0 or owners != {owner}:
-            raise InvalidOrder(f"the process {pid} isn't of the user of {order.name}")
+            raise InvalidOrder(f"process {pid} doesn't belong to the user of {order.name}")
         for group in groups:
             if group.processes():
                 group.add(pid)

@@ -128,7 +128,6 @@ class PoolControlHooks:
         pool.stream.send([("workload", row, None) for row in rows])
         for row in rows:
             if row.ended_s is not None:
-                pool.utilization.pop(row.name, None)
                 self._over.append((row.name, row.uid))
         while len(self._over) > ENDED_MOST:
             name, uid = self._over.popleft()

@@ -24,9 +24,9 @@ _TOLD_OTHERWISE = frozenset(
 )
 """Causes that other events already report."""
 RECLAIMS_MAX = 4096
-"""Workloads that reclaim quota, the last ones."""
+"""Number of workloads whose reclaims are remembered, the latest ones."""
 ENDING_MOST = 1024
-"""Workloads whose reason to end is remembered, the last ones."""
+"""Number of workloads whose reason to end is remembered, the latest ones."""
 
 
 class EventLog:

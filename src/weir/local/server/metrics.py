@@ -16,6 +16,7 @@ from weir import __version__
 from weir.api.answers import NodeRow, QueueRow, WorkloadRow
 from weir.engine.plan import Plan
 from weir.local.server.pool_view import PoolView
+from weir.local.server.workload_view import WorkloadView
 from weir.model.reasons import EvictionRule
 from weir.model.resources import GPU
 from weir.service.metric_families import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram, queue_families
@@ -66,15 +67,6 @@ class PoolCounters:
                 self.ends[row.project, row.status] += 1
 
 
-@dataclass(slots=True)
-class WorkloadUtilization:
-    """Utilization of a workload's devices: now, and summed since the server started."""
-
-    use: float | None = None
-    gpu_s: float = 0.0
-    idle_gpu_s: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
     """State of the pool at one moment, for metrics."""
@@ -83,7 +75,7 @@ class MetricsSnapshot:
     nodes: Sequence[NodeRow]
     rows: Sequence[WorkloadRow]
     counters: PoolCounters
-    uses: Mapping[str, WorkloadUtilization] = field(default_factory=dict)
+    workloads: Mapping[str, WorkloadView] = field(default_factory=dict)
     ready: bool = True
     readers: int = 0
     named: frozenset[str] | None = None  # projects whose workloads appear by name; None: all
@@ -164,11 +156,10 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
             continue
         if row.pods:
             allocated.add_metric([row.name, row.project], row.devices * row.pods_running / row.pods)
-        found = seen.uses.get(row.name)
-        if found is not None:
-            if found.use is not None:
-                use.add_metric([row.name, row.project], found.use)
-            busy.add_metric([row.name, row.project], found.gpu_s)
+        found = seen.workloads.get(row.name)
+        if found is not None and found.utilization is not None:
+            use.add_metric([row.name, row.project], found.utilization)
+            busy.add_metric([row.name, row.project], found.used_gpu_s)
             idle.add_metric([row.name, row.project], found.idle_gpu_s)
     yield from (allocated, use, busy, idle)
 

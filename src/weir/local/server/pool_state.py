@@ -11,7 +11,7 @@ from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_drain import with_drained
 from weir.local.server.metric_series import SeriesStore
-from weir.local.server.metrics import PoolCounters, WorkloadUtilization
+from weir.local.server.metrics import PoolCounters
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import pool_inventory
 from weir.local.server.pool_view import PoolView
@@ -54,7 +54,6 @@ class PoolState:
         self._drained_gpus: dict[int, str] = {}
         self._device_use: dict[tuple[str, int], DeviceUtilization] = {}
         self._merging = Lock()  # readings come from one thread, drains from others
-        self.utilization: dict[str, WorkloadUtilization] = {}
         self.priority_classes: Mapping[str, int] = PRIORITY_CLASSES
         self.ignores_foreign = False  # start work on GPUs that processes outside the pool use
         self.foreign_commands: dict[int, str] = {}  # by GPU, for administrators alone

@@ -150,6 +150,8 @@ class PoolView:
                 if line is not None and old.uid == line.uid:
                     line.past = {**old.past, **old.pods}
                     line.evicted = old.evicted
+                    line.utilization = old.utilization
+                    line.used_gpu_s, line.idle_gpu_s = old.used_gpu_s, old.idle_gpu_s
                 elif line is None and old.uid > latest and old.ended is None:
                     lines[name] = old  # written down after the others were read
             self.workloads = lines

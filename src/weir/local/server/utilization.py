@@ -16,7 +16,6 @@ from weir.control.port import UtilizationSampled
 from weir.local.foreign_usage import ForeignProcess
 from weir.local.gpu_sampling import MachineReading, PodReading
 from weir.local.server.metric_series import CPU, GPU, GPU_MEMORY, MEMORY
-from weir.local.server.metrics import WorkloadUtilization
 from weir.local.server.pool import PoolService
 from weir.model.resources import span
 from weir.service.queue_rows import DeviceUtilization
@@ -124,10 +123,9 @@ class UtilizationTask:
         self._see_faults(sample.faults)
         fractions = _by_workload(sample)
         for name, (fraction, devices) in fractions.items():
-            use = self._pool.utilization.setdefault(name, WorkloadUtilization())
-            use.use = fraction
-            use.gpu_s += fraction * devices * passed_s
-            use.idle_gpu_s += (1.0 - fraction) * devices * passed_s
+            line = self._pool.view.workloads.get(name)
+            if line is not None:
+                line.add_utilization(fraction, devices, passed_s)
             self._pool.backend.tell(UtilizationSampled(name, fraction, sample.at_s))
         self._pool.control_thread.query(lambda _: self._meter(sample, fractions))
 

@@ -45,12 +45,21 @@ class WorkloadView:
     lost_s: float = 0.0  # run that this stop lost
     evicted: EvictionRow | None = None
     ended: EndWorkload | None = None
+    utilization: float | None = None  # of its devices, as last measured
+    used_gpu_s: float = 0.0  # measured since the server started
+    idle_gpu_s: float = 0.0
 
     def begin(self, started_s: float) -> None:
         """Note that a run began."""
         self.started_s = started_s
         if self.first_started_s is None:
             self.first_started_s = started_s
+
+    def add_utilization(self, fraction: float, devices: float, passed_s: float) -> None:
+        """Add a measurement of its devices; the thread that measures calls it."""
+        self.utilization = fraction
+        self.used_gpu_s += fraction * devices * passed_s
+        self.idle_gpu_s += (1.0 - fraction) * devices * passed_s
 
     @property
     def status(self) -> Status:

@@ -168,7 +168,7 @@ async def test_utilization_is_measured_and_streamed(stands: Standing) -> None:
 
     def is_used() -> bool:
         uses.look()
-        return "busy" in stands.pool.utilization and stands.pool.utilization["busy"].gpu_s > 0
+        return stands.pool.view.workloads["busy"].used_gpu_s > 0
 
     await until(is_used)
     families = (await stands.admin.get("/metrics")).text

@@ -43,7 +43,7 @@ async def metrics(pool: ThePool, who: Who) -> Response:
         nodes=nodes,
         rows=pool.view.all(),
         counters=pool.counters,
-        uses=pool.utilization,
+        workloads=pool.view.workloads,
         ready=pool.control_thread.trouble is None,
         readers=pool.stream.readers,
         named=who.scopes if pool.hides_others and not may(who, Action.ADMINISTER) else None,

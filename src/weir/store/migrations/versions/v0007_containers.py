@@ -8,5 +8,5 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Add the column; workloads that are there run as processes."""
+    """Add the column; existing workloads run as processes."""
     op.add_column("submissions", sa.Column("container", sa.Text(), nullable=False, server_default="{}"))
