@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.properties.budget import EFFORT
 from tests.unit.local.harness import kill, python, until
 from tools import prefork
 
@@ -171,9 +172,9 @@ def test_whenever_the_server_dies_every_job_ends_once(
     monkeypatch.setattr(pool.journal, "keep", deadly(pool.journal.keep))
     monkeypatch.setattr(node_client.NodeClient, "start", deadly(node_client.NodeClient.start))
     try:
-        saved = {f"job{at}": pool.submit(f"job{at}", *alone(at)) for at in range(25)}
+        saved = {f"job{at}": pool.submit(f"job{at}", *alone(at)) for at in range(16 * EFFORT)}
         deaths = 0
-        while deaths < 25 and pool.journal.kept:
+        while deaths < 16 * EFFORT and pool.journal.kept:
             left[0] = chance.randrange(1, 12)
             try:
                 pool.step_until(lambda: not pool.journal.kept)
@@ -196,7 +197,7 @@ def test_kill_9_of_the_server_and_of_supervisors_loses_nothing(tmp_path: Path) -
     home = tmp_path / "home"
     journal = Written(home / "journal")
     pool = Pool(home, journal)
-    saved = {f"job{at}": pool.submit(f"job{at}", *alone(at)) for at in range(40)}
+    saved = {f"job{at}": pool.submit(f"job{at}", *alone(at)) for at in range(24 * EFFORT)}
     journal.save()
     pool.close()
     chance = random.Random(1)

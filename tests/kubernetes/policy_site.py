@@ -14,7 +14,17 @@ GPUS, START = "weir.dev/gpus", "weir.dev/start"
 RBAC = "rbac.authorization.k8s.io"
 POLICY = "ValidatingAdmissionPolicy"
 APPLIED = (POLICY, f"{POLICY}Binding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+DEVICES = ("nvidia.com/gpu", "a.io/card-*")
 FREE: dict[str, Any] = {"scheduler": "default-scheduler"}
+
+
+def install_policies(cluster: Cluster, **options: Any) -> str:
+    """Install the policies and rights of Weir; return the namespace when they are enforced."""
+    home = cluster.namespace()
+    chosen = Installation(home, devices=DEVICES, optional=OptionalPolicies(**options))
+    cluster.api.apply(*(each for each in manifests(chosen) if each["kind"] in APPLIED))
+    wait_for_policies(cluster.api)
+    return home
 
 
 class Site:
@@ -24,19 +34,16 @@ class Site:
         self,
         cluster: Cluster,
         act_as: Callable[..., Api],
-        devices: tuple[str, ...] = ("nvidia.com/gpu", "a.io/card-*"),
+        home: str | None = None,
         **options: Any,
     ) -> None:
+        """Create the tenant, and an installation with these options unless one is named by its namespace."""
         self.cluster = cluster
         self.act_as = act_as
-        self.home = cluster.namespace()
-        chosen = Installation(self.home, devices=devices, optional=OptionalPolicies(**options))
-        things = manifests(chosen)
-        cluster.api.apply(*(each for each in things if each["kind"] in APPLIED))
+        self.home = install_policies(cluster, **options) if home is None else home
         self.within = cluster.namespace()
         self.weir = act_as(f"system:serviceaccount:{self.home}:weir", "system:serviceaccounts")
         self.tenant = self.add_tenant(self.within)
-        wait_for_policies(cluster.api)
 
     def add_tenant(self, namespace: str) -> Api:
         who = f"system:serviceaccount:{namespace}:default"

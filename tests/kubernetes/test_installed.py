@@ -80,39 +80,21 @@ def one(within: str, name: str, gpus: int) -> Object:
     return made
 
 
-def test_two_teams_with_exactly_the_rights_of_the_manifests(
+def test_a_department_and_its_projects_are_applied_together(
     weir: Installed, cluster: Cluster, plane: ControlPlane
 ) -> None:
-    """Two nodes of two GPUs, two teams with two each: what A borrowed goes back to B, and A's comes back later."""
-    cluster.add_nodes(2, gpus=2)
+    """Each needs the one before, of which a watch tells the webhook later. Then a Job runs in each project."""
+    cluster.add_nodes(1, gpus=4)
     a, b = cluster.namespace(), cluster.namespace()
     lab = {**project("", 0), "kind": "Department", "metadata": {"name": "lab"}, "spec": {}}
     teams = project("team-a", 2, [a], department="lab"), project("team-b", 2, [b], department="lab")
-    written = "---\n".join(yaml.safe_dump(each) for each in (lab, *teams))
-    plane.kubectl(
-        "apply", "-f", "-", stdin=written
-    )  # each needs the one before, which a watch tells of later
-    for within, name, gpus in ((a, "two", 2), (a, "lent", 1), (b, "first", 1)):
-        cluster.api.create(one(within, name, gpus))
-        cluster.until(
-            lambda w=within, n=name: phase(cluster, w, f"job-{n}") == "Running", 120, f"{name} to run"
-        )
-    cluster.api.create(one(b, "second", 1))
-    cluster.until(lambda: phase(cluster, b, "job-second") == "Running", 120, "what is due to run")
-    cluster.until(lambda: phase(cluster, a, "job-lent") == "Pending", 120, "what was borrowed to wait")
-    cluster.until(lambda: reason(cluster, a, "job-lent"), 120, "why it waits")
-    failed = cluster.api.get(f"/apis/batch/v1/namespaces/{a}/jobs/lent")["status"].get("failed", 0)
-    assert failed == 0, "a preemption counted as a failure"
-    cluster.api.delete(f"/apis/batch/v1/namespaces/{b}/jobs/first")
-    cluster.until(lambda: phase(cluster, a, "job-lent") == "Running", 120, "it to run again")
-    rows = plane.kubectl("get", "projects").strip().split("\n")
-    assert len(rows) == 3
+    plane.kubectl("apply", "-f", "-", stdin="---\n".join(yaml.safe_dump(each) for each in (lab, *teams)))
+    for within in (a, b):
+        cluster.api.create(one(within, "two", 2))
+        cluster.until(lambda w=within: phase(cluster, w, "job-two") == "Running", 120, "it to run")
+    assert len(plane.kubectl("get", "projects").strip().split("\n")) == 3
     flows = f'requests_total{{flow_schema="{LEASE_FLOW}",priority_level="leader-election"}}'
     assert f"apiserver_flowcontrol_dispatched_{flows}" in cluster.api.text("/metrics")
-
-
-def reason(cluster: Cluster, within: str, name: str) -> Any:
-    return (workloads(cluster, within)[name].get("status") or {}).get("reason")
 
 
 def test_the_first_story_of_the_tour_with_the_stock_scheduler_beside(
@@ -129,6 +111,8 @@ def test_the_first_story_of_the_tour_with_the_stock_scheduler_beside(
     cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "all work of team A to run again")
     pods = cluster.pods("team-a")
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"weir"}
+    jobs = cluster.api.items("/apis/batch/v1/namespaces/team-a/jobs")
+    assert not any(each["status"].get("failed") for each in jobs), "a preemption counted as a failure"
     cluster.api.create(pod("team-a", "plain", 0, scheduler="default-scheduler"))
     cluster.until(lambda: "plain" in cluster.running("team-a"), 120, "a pod without GPUs to run")
     plain = cluster.api.get("/api/v1/namespaces/team-a/pods/plain")
@@ -138,6 +122,9 @@ def test_the_first_story_of_the_tour_with_the_stock_scheduler_beside(
 def test_the_manifests_are_taken_as_a_whole_and_again(
     cluster: Cluster, plane: ControlPlane, tmp_path: Path
 ) -> None:
+    """The cluster has a class `train` of its own, and the pods are critical to it."""
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    cluster.api.create({**kind, "metadata": {"name": "train"}, "value": 1000})
     written = as_yaml(manifests(Installation("weir-too", "registry.example/weir:1", replicas=3)))
     path = tmp_path / "weir.yaml"
     path.write_text(written)
@@ -146,7 +133,11 @@ def test_the_manifests_are_taken_as_a_whole_and_again(
     deployment = cluster.api.get("/apis/apps/v1/namespaces/weir-too/deployments/weir")
     assert deployment["spec"]["replicas"] == 3
     cluster.until(lambda: len(cluster.pods("weir-too")) == 3, 120, "pods that the restricted profile lets in")
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert cluster.api.get(f"{classes}/train")["value"] == 1000
+    assert cluster.api.get(f"{classes}/weir-train")["value"] == 50
     pod = cluster.pods("weir-too")[0]
+    assert pod["spec"]["priority"] == 2_000_000_000, "the quota lets critical pods in"
     assert pod["spec"]["containers"][0]["image"] == "registry.example/weir:1"
     assert "runAsUser" not in str(pod["spec"])
     assert {each["kind"] for each in yaml.safe_load_all(written)} >= {
@@ -154,23 +145,6 @@ def test_the_manifests_are_taken_as_a_whole_and_again(
         "Role",
         "PodDisruptionBudget",
     }
-
-
-def test_it_installs_where_the_cluster_has_a_class_train_of_its_own(
-    cluster: Cluster, plane: ControlPlane, tmp_path: Path
-) -> None:
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    cluster.api.create({**kind, "metadata": {"name": "train"}, "value": 1000})
-    path = tmp_path / "weir.yaml"
-    path.write_text(as_yaml(manifests(Installation("weir-critical"))))
-    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
-    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    assert cluster.api.get(f"{classes}/train")["value"] == 1000
-    assert cluster.api.get(f"{classes}/weir-train")["value"] == 50
-    cluster.until(
-        lambda: len(cluster.pods("weir-critical")) == 2, 120, "critical pods that the quota lets in"
-    )
-    assert cluster.pods("weir-critical")[0]["spec"]["priority"] == 2_000_000_000
 
 
 def test_a_lead_changes_the_times_of_its_project_and_no_quota(cluster: Cluster, plane: ControlPlane) -> None:

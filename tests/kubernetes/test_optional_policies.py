@@ -93,3 +93,17 @@ def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Calla
     kubelet = act_as("system:node:gpu-0", "system:nodes", "system:masters")
     path = f"/api/v1/namespaces/{site.within}/pods?dryRun=All"
     assert answer(lambda: kubelet.post(path, named)) == ""
+
+
+def test_the_api_server_finds_no_fault_with_any_expression(
+    cluster: Cluster, act_as: Callable[..., Api]
+) -> None:
+    Site(cluster, act_as, refuse_node_name=True, require_scheduler=True, daemonset_namespaces=("a", "b"))
+
+    def checked() -> list[Object]:
+        found = cluster.api.items("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
+        return found if all("typeChecking" in each.get("status", {}) for each in found) else []
+
+    found = cluster.until(checked, 120, "the types to be checked")
+    assert len(found) >= 11
+    assert [each["status"]["typeChecking"] for each in found] == [{}] * len(found)

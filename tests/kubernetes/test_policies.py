@@ -1,21 +1,42 @@
 """The admission policies of the manifests, enforced by the real API server without any Weir running."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from tests.kubernetes.policy_site import FREE, GPUS, START, Site, annotations, answer, binding
+from tests.kubernetes.policy_site import (
+    FREE,
+    GPUS,
+    START,
+    Site,
+    annotations,
+    answer,
+    binding,
+    install_policies,
+)
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import STRATEGIC, Api, Object
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
 
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
 
 
+@pytest.fixture(scope="module")
+def home(plane: ControlPlane) -> Iterator[str]:
+    """The namespace of an installation for all tests of this file."""
+    cluster = Cluster(plane)
+    install_kinds(cluster.api)
+    yield install_policies(cluster)
+    cluster.empty()
+
+
 @pytest.fixture
-def site(cluster: Cluster, act_as: Callable[..., Api]) -> Site:
-    return Site(cluster, act_as)
+def site(plane: ControlPlane, home: str, act_as: Callable[..., Api]) -> Iterator[Site]:
+    cluster = Cluster(plane)
+    yield Site(cluster, act_as, home)
+    cluster.empty(policies=False)
 
 
 def test_no_tenant_creates_a_pod_with_the_keys_that_weir_writes(site: Site) -> None:
@@ -113,7 +134,6 @@ def test_the_share_of_a_placed_pod_stays(site: Site) -> None:
 
 
 def test_workloads_are_written_by_weir_alone_and_may_lose_their_owner(site: Site) -> None:
-    install_kinds(site.cluster.api)
     admin, within = site.cluster.api, site.within
     made = admin.post(f"/apis/batch/v1/namespaces/{within}/jobs", job(within, "owner", 1))
     path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads"
@@ -216,26 +236,9 @@ def test_the_account_of_weir_changes_nothing_of_a_node_but_label_and_taint_for_s
         assert reported == f"Weir changes the label and the taint {key} of a node, and nothing else of it."
 
 
-def test_the_api_server_finds_no_fault_with_any_expression(
-    cluster: Cluster, act_as: Callable[..., Api]
-) -> None:
-    Site(cluster, act_as, refuse_node_name=True, require_scheduler=True, daemonset_namespaces=("a", "b"))
-
-    def checked() -> list[Object]:
-        found = cluster.api.items("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
-        return found if all("typeChecking" in each.get("status", {}) for each in found) else []
-
-    found = cluster.until(checked, 120, "the types to be checked")
-    assert len(found) >= 11
-    assert [each["status"]["typeChecking"] for each in found] == [{}] * len(found)
-
-
-def test_weir_changes_nothing_of_a_project_but_its_finalizers(
-    cluster: Cluster, act_as: Callable[..., Api]
-) -> None:
-    install_kinds(cluster.api)
-    site = Site(cluster, act_as)
-    cluster.api.create(project("team", 4, ["a"]))
+def test_weir_changes_nothing_of_a_project_but_its_finalizers(site: Site) -> None:
+    api = site.cluster.api
+    api.create(project("team", 4, ["a"]))
     path = "/apis/weir.dev/v1alpha1/projects/team"
 
     def refusal(change: Object) -> str:
@@ -246,4 +249,4 @@ def test_weir_changes_nothing_of_a_project_but_its_finalizers(
     assert reported in refusal({"metadata": {"labels": {"a": "b"}}})
     assert reported in refusal({"metadata": {"annotations": {"a": "b"}, "finalizers": []}})
     site.weir.patch(path, {"metadata": {"finalizers": ["weir.dev/in-use"]}})
-    assert cluster.api.get(path)["metadata"]["finalizers"] == ["weir.dev/in-use"]
+    assert api.get(path)["metadata"]["finalizers"] == ["weir.dev/in-use"]

@@ -13,7 +13,7 @@ from tools.controlplane.cluster import Cluster
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "3918"))
 """By default an order with many kinds of situations in which Weir leads all the time."""
-STEPS = 15 * EFFORT
+STEPS = 10 * EFFORT
 PACE = Pace(step_s=0.5, patience_s=120.0, settle_s=240.0, failures_most=3)
 KINDS_LEAST = 60
 

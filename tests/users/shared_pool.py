@@ -195,4 +195,4 @@ def until(true: Callable[[], object], tell: Callable[[], object] = lambda: "") -
     while not true():
         waited_s = time.monotonic() - begun
         assert waited_s < LIMIT_S, f"it never came: {tell()}"
-        time.sleep(min(0.2, 0.01 + waited_s / 20))
+        time.sleep(min(0.3, 0.03 + waited_s / 8))  # each look is a request

@@ -29,7 +29,7 @@ STORY = (
     ("create -n team-b -f train-on-one.yaml", "and asks for its other 8"),
     ("get workloads -A", "what team A borrowed went back"),
     ("describe workloads -n team-a", "and why"),
-    ("delete jobs -n team-b --all", "now there is room for it again"),
+    ("delete jobs -n team-b --all", "now its capacity is free again"),
 )
 
 

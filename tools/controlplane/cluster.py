@@ -108,13 +108,16 @@ class Cluster:
             if time.monotonic() > end:
                 answer = what if isinstance(what, str) else what()
                 raise AssertionError(f"waited {seconds:g} s for {answer}; last seen: {seen!r}")
-            time.sleep(min(0.4, 0.05 + (time.monotonic() - begun) / 6))
+            time.sleep(min(0.6, 0.08 + (time.monotonic() - begun) / 5))
         return seen
 
-    def empty(self) -> None:
-        """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay."""
+    def empty(self, *, policies: bool = True) -> None:
+        """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay.
+
+        Without `policies` the admission policies and webhooks stay, for the next test.
+        """
         there = stored(self.plane.etcd)
-        for path in (*_HOOKS, *_OWNERS):
+        for path in (*(_HOOKS if policies else ()), *_OWNERS):
             self._sweep(path, there)
         if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
             self.until(self._no_pods, 120, "the pods to be gone")
@@ -129,6 +132,8 @@ class Cluster:
         for _, name in there["namespaces"]:
             if name not in _STAYS and not name.startswith(_ONCE):
                 self.api.delete(f"/api/v1/namespaces/{name}")
+        if not policies:
+            return
         if there["validatingadmissionpolicies"]:
             wait_for_policies(self.api)
         if any(there[_plural(path)] for path in _HOOKS if "webhook" in path):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tools.controlplane.api import Api, ApiError, Object, collection
 
 _LIMIT_S = 120.0
-_PAUSE_S = 0.03
+_PAUSE_S = 0.08
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}

@@ -13,7 +13,7 @@ PROJECTS: Mapping[str, tuple[str, int]] = {
 }
 """By name: the department and how many GPUs are guaranteed."""
 
-SWEEP_STEPS, EVAL_STEPS, GANG_STEPS = 200, 52, 64
+SWEEP_STEPS, EVAL_STEPS, GANG_STEPS = 160, 52, 64
 STEP_S = 0.2
 """A step needs a few milliseconds; it takes so long that eight jobs fit on two cores and can be watched."""
 OFTEN, SELDOM = 4, 10_000
