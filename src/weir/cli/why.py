@@ -146,7 +146,13 @@ _OPTIONS = (
     "priority",
     "preemptible",
     "type",
+    "max_runtime",
+    "gpu_models",
 )
+
+
+_NAMES = {"pods": "workers", "gpu_models": "gpu-model"}
+"""Options that have another name than the field."""
 
 
 def as_command(change: dict[str, object], name: str) -> str:
@@ -159,11 +165,13 @@ def as_command(change: dict[str, object], name: str) -> str:
     for key, value in change.items():
         if key not in _OPTIONS:
             return ""
-        option = "workers" if key == "pods" else key.replace("_", "-")
+        option = _NAMES.get(key, key.replace("_", "-"))
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{option}")
         elif isinstance(value, str | int | float):
             words += [f"--{option}", f"{value:g}" if isinstance(value, float) else str(value)]
+        elif isinstance(value, list):
+            words += [word for each in value for word in (f"--{option}", str(each))]
         else:
             return ""
     return f"weir submit {shlex.join(words)} ..." if words else ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from weir.api.answers import Suggestion
 from weir.model.resources import GPU, written
 from weir.model.workloads import PREEMPTIBLE_BELOW, WHOLE_MILLI
-from weir.service.suggestion_phrases import starts
+from weir.service.suggestion_phrases import starts, suggestion
 from weir.service.what_if import WhatIf
 from weir.state.shapes import GPU_ROW
 
@@ -24,7 +24,7 @@ def as_preemptible(trials: WhatIf) -> Iterator[Suggestion]:
     outcome = trials.tried(replace(spec, preemptible=True))
     if outcome is not None:
         sentence = f"If it may be preempted, {starts(trials, outcome)}"
-        yield Suggestion(sentence=sentence, change={"preemptible": True})
+        yield suggestion(sentence, {"preemptible": True}, outcome)
 
 
 def with_priority(trials: WhatIf, highest: int) -> Iterator[Suggestion]:
@@ -41,9 +41,8 @@ def with_priority(trials: WhatIf, highest: int) -> Iterator[Suggestion]:
     outcome = trials.tried(replace(job.spec, priority=priority))
     if outcome is not None:
         sentence = f"With priority {priority} instead of {job.spec.priority} {starts(trials, outcome)}"
-        yield Suggestion(
-            sentence=sentence, change={"priority": priority, "preemptible": job.spec.preemptible}
-        )
+        change = {"priority": priority, "preemptible": job.spec.preemptible}
+        yield suggestion(sentence, change, outcome)
 
 
 def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
@@ -59,7 +58,7 @@ def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggesti
         outcome = outcomes[0]
         if outcome is not None and all(each is not None for each in outcomes):
             sentence = f"With priority {priority} instead of {job.spec.priority} {starts(trials, outcome)}"
-            yield Suggestion(sentence=sentence, change={"priority": priority})
+            yield suggestion(sentence, {"priority": priority}, outcome)
             return
 
 
@@ -75,7 +74,7 @@ def in_other_project(trials: WhatIf, projects: Sequence[str]) -> Iterator[Sugges
         outcome = trials.tried(replace(spec, project=name))
         if outcome is not None:
             sentence = f"In project {name} instead of {spec.project} {starts(trials, outcome)}"
-            yield Suggestion(sentence=sentence, change={"project": name})
+            yield suggestion(sentence, {"project": name}, outcome)
             return
 
 
@@ -101,4 +100,4 @@ def with_quota(trials: WhatIf) -> Iterator[Suggestion]:
     if outcome is not None:
         amounts = f"{written(GPU, needed)} GPUs instead of {written(GPU, quota)}"
         sentence = f"With a quota{also} of {amounts} for project {queue.name} {starts(trials, outcome)}"
-        yield Suggestion(sentence=sentence, change=change)
+        yield suggestion(sentence, change, outcome)

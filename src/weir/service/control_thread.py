@@ -118,6 +118,11 @@ class ControlThread:
         self._fail_queries()
 
     @property
+    def control(self) -> Control | None:
+        """Return the control, for queries; None while there is none."""
+        return self._control
+
+    @property
     def since_step_s(self) -> float:
         """Return the age of the last complete step."""
         return time.monotonic() - self._stepped_s

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from weir.api.answers import Suggestion
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
-from weir.service.suggestion_phrases import names_phrase, starts
+from weir.service.suggestion_phrases import names_phrase, starts, suggestion
 from weir.service.what_if import WhatIf
 from weir.state.jobs import Job
 
@@ -91,7 +91,7 @@ def after_one_end(trials: WhatIf) -> Iterator[Suggestion]:
             if outcome is not None:
                 of = "" if own else f" of project {other.spec.project}"
                 sentence = f"If {other.spec.name}{of} ended, {starts(trials, outcome)}"
-                yield Suggestion(sentence=sentence, change={"ended": other.spec.name})
+                yield suggestion(sentence, {"ended": other.spec.name}, outcome)
                 break
 
 

@@ -55,18 +55,24 @@ def queue_rows(
     running: Mapping[str, int],
     pending: Mapping[str, int],
     excess: Excess | None = None,
+    *,
+    only: str | None = None,
 ) -> dict[str, QueueRow]:
     """Return every department and project by name, parents first.
 
     `running` and `pending` are workloads by project, `excess` requests that no node can ever satisfy.
+    With `only`, that queue and its ancestors are returned.
     """
     ledger, names = cluster.ledger, cluster.rows.names
     share = QuotaOverlay(cluster, policy, usage_of(cluster, policy, now_s), excess=lambda: excess or {}).share
+    wanted = None if only is None else ledger.path[ledger.position[only]]
     runs, waits = _summed(cluster, running), _summed(cluster, pending)
     stopping = stopping_usage(cluster)
     warnings = quota_warnings(cluster)
     found = {}
     for at, queue in enumerate(ledger.queues):
+        if wanted is not None and at not in wanted:
+            continue
         found[queue.name] = _construct(
             QueueRow,
             name=queue.name,

@@ -1,12 +1,12 @@
-"""Suggestions that change the request: fewer devices or pods, a share, less memory, no required level."""
+"""Suggestions that change the request: fewer devices or pods, a share, less CPU or memory."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from weir.api.answers import Suggestion
 from weir.model.resources import CPU, MEMORY, amount, written
-from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload
-from weir.service.suggestion_phrases import devices_phrase, starts
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.service.suggestion_phrases import devices_phrase, starts, suggestion
 from weir.service.what_if import WhatIf, WhatIfOutcome
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
@@ -29,7 +29,7 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
             pods = f"{size} pods" if size > 1 else "1 pod"
             what = "as its minimum " if elastic else ""
             sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} {starts(trials, outcome)}"
-            yield Suggestion(sentence=sentence, change={"pods": size})
+            yield suggestion(sentence, {"pods": size}, outcome)
     if group.request.is_whole and group.request.devices > 1:
         size, outcome = _largest(
             trials, group.request.devices - 1, lambda devices: _with_request(spec, devices=devices)
@@ -38,7 +38,7 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
             each = " for each pod" if group.count > 1 else ""
             less = f"With {devices_phrase(size)} instead of {group.request.devices}{each}"
             sentence = f"{less} {starts(trials, outcome)}"
-            yield Suggestion(sentence=sentence, change={"gpus": size})
+            yield suggestion(sentence, {"gpus": size}, outcome)
 
 
 def _largest(
@@ -69,7 +69,7 @@ def as_share(trials: WhatIf) -> Iterator[Suggestion]:
             sentence = (
                 f"With a share of {share:g} of a device instead of a whole one {starts(trials, outcome)}"
             )
-            yield Suggestion(sentence=sentence, change={"gpus": share})
+            yield suggestion(sentence, {"gpus": share}, outcome)
             return
 
 
@@ -95,21 +95,7 @@ def with_less(trials: WhatIf) -> Iterator[Suggestion]:
         before = {"memory": written(MEMORY, request.memory), "cpu": written(CPU, request.cpu_milli)}
         parts = [f"{name} {value} instead of {before[name]}" for name, value in change.items()]
         sentence = f"With {' and '.join(parts)} {starts(trials, outcome)}"
-        yield Suggestion(sentence=sentence, change=change)
-
-
-def without_required_level(trials: WhatIf) -> Iterator[Suggestion]:
-    """Suggest to prefer a topology level instead of requiring one."""
-    spec = trials.job.spec
-    asked = spec.topology
-    if asked is None or asked.required is None:
-        return
-    wished = TopologyRequest(asked.name, None, asked.preferred or asked.required)
-    outcome = trials.tried(replace(spec, topology=wished))
-    if outcome is not None:
-        sentence = f"If its pods need not share one {asked.required}, {starts(trials, outcome)}"
-        change = {"topology": {"name": asked.name, "preferred": wished.preferred}}
-        yield Suggestion(sentence=sentence, change=dict(change))
+        yield suggestion(sentence, change, outcome)
 
 
 def _with_pods(spec: Workload, pods: int, *, elastic: bool) -> Workload:

@@ -1,8 +1,12 @@
-"""Phrases that suggestions share: when a workload starts, and which work would stop first."""
+"""Phrases that suggestions share: when a workload starts, and what that costs the work that stops."""
 
+from collections.abc import Mapping
+
+from weir.api.answers import Suggestion
 from weir.service.what_if import WhatIf, WhatIfOutcome
 
 _NAMED_MOST = 3
+_HOUR_S = 3600.0
 
 
 def when(trials: WhatIf, outcome: WhatIfOutcome) -> str:
@@ -21,6 +25,18 @@ def starts(trials: WhatIf, outcome: WhatIfOutcome) -> str:
 def then(trials: WhatIf, outcome: WhatIfOutcome) -> str:
     """Return when it starts after a time was named."""
     return "then" if not outcome.stops else when(trials, outcome)
+
+
+def suggestion(sentence: str, change: Mapping[str, object], outcome: WhatIfOutcome) -> Suggestion:
+    """Return a suggestion that also says what it costs the work that has to stop."""
+    return Suggestion(sentence=f"{sentence}{_cost(outcome)}", change=dict(change))
+
+
+def _cost(outcome: WhatIfOutcome) -> str:
+    """Return what the stopped work loses, as a sentence; empty if nothing stops."""
+    if not outcome.stops:
+        return ""
+    return f" That costs {outcome.lost / _HOUR_S:.2f} GPU-hours of work and restarts."
 
 
 def owner_phrase(trials: WhatIf, name: str) -> str:

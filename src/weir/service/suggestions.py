@@ -15,8 +15,10 @@ from weir.service.claim_suggestions import (
     with_quota,
 )
 from weir.service.cluster_copy import ClusterFacts
+from weir.service.constraint_suggestions import other_model, without_constraint, without_required_level
 from weir.service.end_suggestions import after_expected_ends, after_one_end
-from weir.service.request_suggestions import as_share, fewer_devices, with_less, without_required_level
+from weir.service.outage_suggestions import before_outages
+from weir.service.request_suggestions import as_share, fewer_devices, with_less
 from weir.service.suggestion_phrases import starts, then
 from weir.service.what_if import WhatIf, WhatIfExhausted
 
@@ -61,8 +63,9 @@ def _suggested(trials: WhatIf, possible: SuggestionOptions) -> Iterator[Suggesti
     yield from fewer_devices(trials, possible.others_make)
     if possible.shares:
         yield from as_share(trials)
-    for one in (with_less, without_required_level, as_preemptible):
+    for one in (with_less, before_outages, other_model, without_constraint, without_required_level):
         yield from one(trials)
+    yield from as_preemptible(trials)
     if possible.priorities is None:
         yield from with_priority(trials, possible.highest_priority)
     else:

@@ -11,11 +11,14 @@ from time import thread_time
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
+from weir.engine.eviction_price import devices_of, lost_work
+from weir.engine.plan import Eviction
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
 from weir.service.cluster_copy import ClusterFacts, copy_cluster
 from weir.state.events import Event, QueuesSet, WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
+from weir.state.jobs import Pod
 from weir.state.reduce import reduce
 from weir.state.request_mix import RequestMix
 
@@ -26,9 +29,13 @@ SECONDS_MOST = 1.5
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOutcome:
-    """Outcome of a trial that starts the workload: the workloads that must stop first."""
+    """Outcome of a trial that starts the workload: the workloads that must stop first.
+
+    `lost` is what they lose: work since the last checkpoint and a restart, in device seconds.
+    """
 
     stops: tuple[str, ...] = ()
+    lost: float = 0.0
 
 
 class WhatIfExhausted(Exception):
@@ -113,8 +120,19 @@ class WhatIf:
             return WhatIfOutcome()
         for nominated in plan.nominations:
             if nominated.workload == variant.name:
-                return WhatIfOutcome(nominated.freed_by)
+                return WhatIfOutcome(nominated.freed_by, self._lost(plan.evictions, nominated.freed_by))
         return None
+
+    def _lost(self, evictions: Sequence[Eviction], stopped: Sequence[str]) -> float:
+        """Return what the evicted pods of these workloads lose."""
+        pods: dict[str, list[Pod]] = {}
+        for eviction in evictions:
+            key = eviction.pod
+            if key.workload in stopped:
+                pod = self.cluster.jobs[key.workload].pods[key.group][key.index]
+                pods.setdefault(key.workload, []).append(pod)
+        prices, jobs = self._policy.price, self.cluster.jobs
+        return sum([lost_work(jobs[name], devices_of(of), prices, self.now_s) for name, of in pods.items()])
 
 
 def _workload_of(event: Event) -> str | None:

@@ -37,6 +37,14 @@ async def test_fewer_devices_start_it_now(stands: Standing) -> None:
     await stands.until("smaller", "running")
 
 
+async def test_the_reason_alone_comes_without_suggestions(stands: Standing) -> None:
+    await fill(stands, 1)
+    await stands.submit("sleep", "3600", name="large", gpus=4)
+    full, alone = [await stands.get(f"workloads/large/why{query}") for query in ("", "?suggestions=false")]
+    assert full["suggestions"]
+    assert alone == full | {"suggestions": []}
+
+
 async def test_a_share_starts_where_others_share(stands: Standing) -> None:
     await fill(stands, 3)
     await stands.submit("sleep", "3600", name="shares", gpus=0.5)

@@ -1,14 +1,16 @@
 """Reasons of pending workloads, suggestions that let them start, and details of decisions."""
 
 import asyncio
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
-from weir.api.answers import WhyAnswer
+from weir.api.answers import Explanation, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.pending_reasons import PendingReasonFinder
 from weir.local.server.admission import highest_priority
 from weir.local.server.authorization import Action, may
+from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.workload_lookup import live_name, unknown_workload
@@ -18,33 +20,39 @@ from weir.service.pending_reasons import explanation
 from weir.service.queue_rows import ancestor_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
+from weir.state.jobs import Job
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 
 
 @routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
-async def why(name: str, pool: ThePool, who: Who) -> Response:
-    """Return why a workload is pending, its queues' numbers, and changes that would let it start."""
+async def why(
+    name: str,
+    pool: ThePool,
+    who: Who,
+    with_suggestions: Annotated[
+        bool, Query(alias="suggestions", description="Also try changes that would let it start.")
+    ] = True,
+) -> Response:
+    """Return why a workload is pending, its queues' numbers, and changes that would let it start.
+
+    The reason is known from the last decision. Suggestions are tried for up to some seconds; without them
+    the answer comes at once.
+    """
     name = live_name(pool.view, name)
     row = pool.view.row(name)
     if row is None:
         _, row = await find_stored(pool, name)
         return json_response(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
-    running, pending = pool.view.counts()
 
     def read(cluster: Cluster) -> tuple[WhyAnswer, ClusterFacts | None]:
         now_s = pool.clock()
         job = cluster.jobs.get(name)
-        rows = queue_rows(cluster, pool.policy, now_s, running, pending)
-        queues = ancestor_rows(rows, row.project)
+        queues = _queues(pool, cluster, row.project, now_s)
         status = row.status
         if job is None:
             return WhyAnswer(name=name, status=status, reason=row.reason, queues=queues), None
-        found = (
-            explanation(pending_reason(cluster, pool.policy, job, now_s))
-            if status == "pending"
-            else row.reason
-        )
+        found = _reason(pool, cluster, job, now_s) if status == "pending" else row.reason
         place, waiting = _place(cluster, name)
         answer = WhyAnswer(
             name=name,
@@ -55,11 +63,11 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
             waiting=waiting,
             queues=queues,
         )
-        tries = status == "pending" and may(who, Action.VIEW, row.project)
+        tries = with_suggestions and status == "pending" and may(who, Action.VIEW, row.project)
         with_usage = pool.policy.usage.k > 0
         return answer, cluster_facts(cluster, with_usage=with_usage) if tries else None
 
-    if row.status != "pending" or not may(who, Action.VIEW, row.project):
+    if not with_suggestions or row.status != "pending" or not may(who, Action.VIEW, row.project):
         answer, _ = await pool.query(read)
         return json_response(pool.on_wall_clock(answer))
     most = highest_priority(pool.inventory.of[row.project], who)
@@ -71,6 +79,22 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
             possible = SuggestionOptions(most, projects=projects)
             found = await asyncio.to_thread(suggestions, picture, pool.policy, name, possible)
     return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
+
+
+def _reason(pool: PoolService, cluster: Cluster, job: Job, now_s: float) -> Explanation | None:
+    """Return why a workload is pending, by the refusals of the last decision."""
+    control = pool.control_thread.control
+    assert control is not None, "queries are answered by the control thread"
+    finder = PendingReasonFinder(cluster, pool.policy, now_s, control.cache, control.refusals())
+    return explanation(finder.find(job))
+
+
+def _queues(pool: PoolService, cluster: Cluster, project: str, now_s: float) -> list[QueueRow]:
+    """Return the rows of a project and its ancestors."""
+    if project not in cluster.ledger.position:
+        return []
+    rows = queue_rows(cluster, pool.policy, now_s, *pool.view.counts(), only=project)
+    return ancestor_rows(rows, project)
 
 
 def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:

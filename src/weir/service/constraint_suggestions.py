@@ -1,0 +1,78 @@
+"""Suggestions that leave out a constraint on nodes: a GPU model, a list of nodes, a selector, an affinity."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from weir.api.answers import Suggestion
+from weir.engine.pod_affinity import rule_phrase
+from weir.model.workloads import Request, TopologyRequest, Workload
+from weir.service.suggestion_phrases import names_phrase, starts, suggestion
+from weir.service.what_if import WhatIf
+
+MODELS_TRIED_MOST = 4
+"""Other GPU models that are tried, those of most nodes first."""
+
+
+def without_required_level(trials: WhatIf) -> Iterator[Suggestion]:
+    """Suggest to prefer a topology level instead of requiring one."""
+    spec = trials.job.spec
+    asked = spec.topology
+    if asked is None or asked.required is None:
+        return
+    wished = TopologyRequest(asked.name, None, asked.preferred or asked.required)
+    outcome = trials.tried(replace(spec, topology=wished))
+    if outcome is not None:
+        sentence = f"If its pods need not share one {asked.required}, {starts(trials, outcome)}"
+        change = {"topology": {"name": asked.name, "preferred": wished.preferred}}
+        yield suggestion(sentence, dict(change), outcome)
+
+
+def other_model(trials: WhatIf) -> Iterator[Suggestion]:
+    """Suggest another GPU model for work that names some."""
+    spec = trials.job.spec
+    asked = spec.groups[0].request.gpu_models if len(spec.groups) == 1 else ()
+    if not asked:
+        return
+    there: dict[str, int] = {}
+    for node in trials.cluster.nodes:
+        if node is not None and node.gpu_model is not None and node.gpu_model not in asked:
+            there[node.gpu_model] = there.get(node.gpu_model, 0) + 1
+    for model in sorted(there, key=lambda name: (-there[name], name))[:MODELS_TRIED_MOST]:
+        outcome = trials.tried(_with(spec, replace(spec.groups[0].request, gpu_models=(model,))))
+        if outcome is not None:
+            sentence = f"With GPU model {model} instead of {' or '.join(asked)} {starts(trials, outcome)}"
+            yield suggestion(sentence, {"gpu_models": [model]}, outcome)
+            return
+
+
+def without_constraint(trials: WhatIf) -> Iterator[Suggestion]:
+    """Suggest to leave out a node selector, a list of nodes, or an affinity, each by itself."""
+    spec = trials.job.spec
+    if len(spec.groups) != 1:
+        return
+    for key, what, request in _variants(spec.groups[0].request):
+        outcome = trials.tried(_with(spec, request))
+        if outcome is not None:
+            yield suggestion(f"{what} {starts(trials, outcome)}", {key: None}, outcome)
+
+
+def _variants(request: Request) -> Iterator[tuple[str, str, Request]]:
+    """Yield the request without one constraint: the field, the beginning of a sentence, the variant."""
+    if request.nodes is not None:
+        named = names_phrase(list(request.nodes))
+        yield "nodes", f"On any node instead of {named}", replace(request, nodes=None)
+    if request.node_selector:
+        labels = names_phrase([f"{key}={value}" for key, value in request.node_selector])
+        yield "node_selector", f"Without its node selector ({labels})", replace(request, node_selector=())
+    if any(not rule.weight for rule in request.rules):
+        kept = tuple([rule for rule in request.rules if rule.weight])
+        yield "node_affinity", "Without its required node affinity", replace(request, rules=kept)
+    hard = [rule for rule in request.pod_rules if not rule.weight]
+    if hard:
+        phrases = names_phrase([rule_phrase(rule) for rule in hard])
+        soft = tuple([rule for rule in request.pod_rules if rule.weight])
+        yield "pod_affinity", f"Without its {phrases}", replace(request, pod_rules=soft)
+
+
+def _with(spec: Workload, request: Request) -> Workload:
+    return replace(spec, groups=(replace(spec.groups[0], request=request),))

@@ -1,0 +1,44 @@
+"""Suggestions to end before an outage: a shorter longest run lets work start that would run into one."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from weir.api.answers import Suggestion
+from weir.model.nodes import Outage
+from weir.model.resources import span
+from weir.service.suggestion_phrases import starts, suggestion
+from weir.service.what_if import WhatIf
+
+OUTAGES_TRIED_MOST = 4
+"""Beginnings of outages that are tried, the latest first: the longest run that starts is suggested."""
+LONGEST_RUN_LEAST_S = 300.0
+TIME_TO_FOLLOW_S = 120.0
+"""Time that a person has to follow a suggestion: the run ends this long before the outage."""
+_MINUTE_S = 60
+
+
+def before_outages(trials: WhatIf) -> Iterator[Suggestion]:
+    """Suggest the longest run that ends before an outage begins."""
+    spec, now_s = trials.job.spec, trials.now_s
+    begins: dict[float, tuple[str, Outage]] = {}
+    for node in [node for node in trials.cluster.nodes if node is not None]:
+        for outage in node.outages:
+            if outage.from_s > now_s and not outage.is_over(now_s):
+                begins.setdefault(outage.from_s, (node.name, outage))
+    for from_s in sorted(begins, reverse=True)[:OUTAGES_TRIED_MOST]:
+        minutes = int((from_s - now_s - TIME_TO_FOLLOW_S) // _MINUTE_S)
+        longest_s = float(minutes * _MINUTE_S)
+        if longest_s < LONGEST_RUN_LEAST_S:
+            return
+        if spec.max_runtime_s is not None and spec.max_runtime_s <= longest_s:
+            continue
+        outcome = trials.tried(replace(spec, max_runtime_s=longest_s))
+        if outcome is not None:
+            node_name, outage = begins[from_s]
+            before = "" if spec.max_runtime_s is None else f" instead of {span(spec.max_runtime_s)}"
+            sentence = (
+                f"With a longest run of {span(longest_s)}{before} {starts(trials, outcome)} "
+                f"It ends before {node_name} goes out of service: {outage.sentence}."
+            )
+            yield suggestion(sentence, {"max_runtime": f"{minutes}m"}, outcome)
+            return
