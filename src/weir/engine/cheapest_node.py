@@ -34,19 +34,23 @@ Entry = tuple[Any, int, int]
 _UNKNOWN = -1
 _PRICE = 2
 """Position of the price in what a node costs at the least, after allowances and tier."""
+_BESIDE_MOST = 16
+"""Victims on the chosen node up to which the next choice among them is found."""
 _SETS_MOST = 8
 """Sets of victims tried on one node, the cheapest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
-    """The next node after the chosen one. `dearer` is the least difference in price, in device seconds.
+    """The next choice of victims: other workloads on the chosen node, or else the next node.
 
-    It is None if the node comes later by quota, fair share or priority, whatever its price.
+    `dearer` is the least difference in price, in device seconds. It is None if the choice comes later by
+    quota, fair share or priority, whatever its price.
     """
 
     node: int
     dearer: float | None
+    workloads: tuple[str, ...] = ()
 
 
 class CheapestNode:
@@ -165,13 +169,45 @@ class CheapestNode:
         return found
 
     def runner_up(self) -> RunnerUp | None:
-        """Return the node that comes after the one that `best` has just returned; None if none is known.
+        """Return the choice that comes after the one that `best` has just returned; None if none is known.
 
         With pod affinity the order of the nodes depends on the pods placed so far, so none is.
         """
         ordered = self._families()
         if self._shape.pod_rules or not ordered:
             return None
+        heap = self._heaps[ordered[0]]
+        following = self._following_node(ordered)
+        beside = self._beside(heap[0][1])
+        if beside is None or following is None or beside.dearer is None:
+            return following or beside
+        return following if following.dearer is not None and following.dearer < beside.dearer else beside
+
+    def _beside(self, node: int) -> RunnerUp | None:
+        """Return the next victims on the chosen node; None without any, or if very many are possible."""
+        victims, chosen = self._victim_candidates.victims_on(node), self._found.get(node)
+        if (
+            chosen is None
+            or len(victims) > _BESIDE_MOST
+            or self._victim_candidates.limits(victims) is not None
+        ):
+            return None
+        pods = {pod for victim, _ in chosen for pod in victim.pods}
+        price = sum([victim.price for victim, _ in chosen])
+        tier = max([victim.tier for victim, _ in chosen])
+        for key, others in islice(
+            minimal_victim_sets(self._capacity, node, self._shape, victims), _SETS_MOST
+        ):
+            differs = {pod for victim in others for pod in victim.pods} != pods
+            moves = any(victim.moves for victim in others)
+            if differs and not moves and self._victim_candidates.legal_order(others) is not None:
+                names = tuple(dict.fromkeys([victim.job.name for victim in others]))
+                dearer = sum([victim.price for victim in others]) - price
+                return RunnerUp(node, dearer if key[0] == tier else None, names)
+        return None
+
+    def _following_node(self, ordered: list[Family]) -> RunnerUp | None:
+        """Return the node after the chosen one."""
         heap = self._heaps[ordered[0]]
         chosen = heap[0]
         rest = min(heap[1:3], default=None)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from weir.engine.eviction_price import devices_of, lost_work
+from weir.engine.holder_phrases import names_phrase
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import divergence_level
 from weir.engine.quota_overlay import QuotaOverlay
@@ -88,12 +89,13 @@ def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy,
     following = plan.runner_up
     if following is None:
         return cost
-    node = cluster.node_names[following.node]
+    named = f"to stop {names_phrase(following.workloads)} instead" if following.workloads else ""
+    choice = f"The next choice, {named or 'on ' + cluster.node_names[following.node]},"
     if following.dearer is None:
-        return f"{cost} The next choice, on {node}, comes later by quota, fair share or priority."
+        return f"{cost} {choice} comes later by quota, fair share or priority."
     if following.dearer < _SAME_S:
-        return f"{cost} The next choice, on {node}, costs the same."
-    return f"{cost} The next choice, on {node}, costs at least {_gpu_hours(following.dearer)} more."
+        return f"{cost} {choice} costs the same."
+    return f"{cost} {choice} costs at least {_gpu_hours(following.dearer)} more."
 
 
 def _by_job(pods: Iterable[Pod]) -> dict[Job, list[Pod]]:

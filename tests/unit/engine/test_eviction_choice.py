@@ -51,3 +51,22 @@ def test_evictions_for_a_gang_say_what_they_cost_together() -> None:
 def test_next_node_of_the_same_price_is_said_to_cost_the_same() -> None:
     (eviction,) = planned(ONE_POD, short="-5h").evictions
     assert eviction.cause.choice.endswith("costs the same.")
+
+
+def test_other_workloads_on_the_same_node_are_the_next_choice() -> None:
+    text = """
+cluster: {nodes: [{name: n0, gpus: 4, cpu: 64, memory: 64Gi}]}
+policy: {preset: throughput, price: {restart: 0}}
+projects: [{name: owner, quota: {gpu: 4}}, {name: lender, quota: {gpu: 0}}]
+workloads:
+- {name: long, project: lender, submitted: -5h, started: -5h, pods: [{gpus: 2, placed: [{node: n0}]}]}
+- {name: short, project: lender, submitted: -5h, started: -2h, pods: [{gpus: 2, placed: [{node: n0}]}]}
+- {name: asks, project: owner, pods: [{gpus: 2}]}
+"""
+    scenario = parse_scenario(text, "world")
+    (eviction,) = decide(build_cluster(scenario), scenario.policy, 0.0, EngineCache()).evictions
+    assert eviction.pod.workload == "short"
+    assert eviction.cause.choice == (
+        "The eviction costs 4.00 GPU-hours of work and restarts. "
+        "The next choice, to stop long instead, costs at least 6.00 GPU-hours more."
+    )
