@@ -2,8 +2,9 @@
 
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -56,6 +57,7 @@ def up(
     log_format
         Format of the log: text or json; by default json for a cluster, else text.
     """
+    _import_log()
     try:
         if on == "kubernetes":
             from weir.kubernetes.process.main import run as run_scheduler
@@ -76,3 +78,14 @@ def up(
     return run_server(
         replace(settings, policy_file=policy, log_level=log_level, log_format=log_format or "text")
     )
+
+
+def _import_log() -> None:
+    """Import structlog without rich, with which it would print tracebacks that Weir doesn't print."""
+    modules: dict[str, Any] = sys.modules
+    hides = "rich" not in modules
+    if hides:
+        modules["rich"] = None  # a module that is None can't be imported
+    import_module("structlog")
+    if hides:
+        del modules["rich"]

@@ -125,7 +125,7 @@ def process_options(
     from weir.cli import kube_options as check
     from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
     from weir.kubernetes.process.scheduler_process import ProcessOptions
-    from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions
+    from weir.kubernetes.process.serving_options import DEFAULT_PORT, ServingOptions
     from weir.kubernetes.translate.device_list import read_devices
     from weir.kubernetes.translate.requests import DeviceResources
 

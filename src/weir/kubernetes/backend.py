@@ -207,20 +207,26 @@ class KubernetesBackend:
         self._handing_over = None
 
     def apply(self, effects: Sequence[Effect]) -> None:
-        """As the port says: what is ordered here is carried out on the other thread."""
+        """As the port says: what is ordered here is carried out on the other thread, which begins at once."""
         now_s = self._clock()
-        writes: list[Write | EmitEvent] = []
-        with self._lock:
-            for effect in effects:
-                try:
-                    writes += self._effects.carry_out(effect, now_s)
-                except Exception as error:  # noqa: BLE001 - the others are carried out
-                    gang = self.cluster_state.registry.named.get(workload_of_effect(effect))
-                    if gang is not None:
-                        self.cluster_state.leave_out(gang, error)
-                        self.wake()
-        if writes:
-            self._submit(writes)
+        for begin in range(0, len(effects), AT_ONCE):
+            writes: list[Write | EmitEvent] = []
+            with self._lock:
+                for effect in effects[begin : begin + AT_ONCE]:
+                    writes += self._carried_out(effect, now_s)
+            if writes:
+                self._submit(writes)
+
+    def _carried_out(self, effect: Effect, now_s: float) -> list[Write | EmitEvent]:
+        """Return the writes of an effect; the workload of one that fails is left out."""
+        try:
+            return list(self._effects.carry_out(effect, now_s))
+        except Exception as error:  # noqa: BLE001 - the others are carried out
+            gang = self.cluster_state.registry.named.get(workload_of_effect(effect))
+            if gang is not None:
+                self.cluster_state.leave_out(gang, error)
+                self.wake()
+            return []
 
     # What the control thread asks beside its turns
 

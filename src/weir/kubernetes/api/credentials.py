@@ -1,9 +1,9 @@
 """Address of the API server, and Weir's credentials for it.
 
-The two ways of the field: a kubeconfig, which the official package reads (tokens, client certificates,
-plug-ins that are executed), and the service account of a pod. Tokens change while Weir runs: both
-look again every minute, and at once when the server refuses one. None of it ever shows in a repr, a log
-or an error.
+The two ways of the field: a kubeconfig, and the service account of a pod. The official package reads
+kubeconfigs with more than a token (client certificates, plug-ins that are executed). Tokens change while Weir
+runs: both look again every minute, and at once when the server refuses one. None of it ever shows in a repr,
+a log or an error.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ import ssl
 import time
 from pathlib import Path
 from typing import Any, Protocol
+
+from weir.kubernetes.api.plain_kubeconfig import PlainKubeconfig, read_plain
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LOOK_AGAIN_S = 60.0
@@ -89,25 +91,24 @@ class Kubeconfig:
     """A context of a kubeconfig: `$KUBECONFIG` or `~/.kube/config` if none is given."""
 
     def __init__(self, path: Path | None = None, context: str | None = None) -> None:
-        from kubernetes.client import Configuration
-
-        kube_config: Any = importlib.import_module("kubernetes.config.kube_config")  # has no types
-
         self._place = str(path or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
         self._context = context
-        self._kube_config = kube_config
-        self._configuration: Any = Configuration()
+        self._plain: PlainKubeconfig | None = None
+        self._kube_config: Any
+        self._configuration: Any  # of the official package, as the former; None while it isn't needed
+        self._kube_config = self._configuration = None
         self._looked_at_s = time.monotonic()
         self._authorization = ""
         try:
             self._load()
-            self.namespace = self._namespace()
+            self.namespace = self._namespace() if self._plain is None else self._plain.namespace
         except Exception as error:  # noqa: BLE001 - it raises whatever it stumbles over
             raise NoCredentials(f"The kubeconfig {self._place} can't be used: {_sentence(error)}") from None
-        self.server = str(self._configuration.host).rstrip("/")
-        self.server_name: str | None = getattr(self._configuration, "tls_server_name", None)
-        self.proxy: str | None = self._configuration.proxy
-        self.is_verified = bool(self._configuration.verify_ssl)
+        plain, package = self._plain, self._configuration
+        self.server = str(package.host).rstrip("/") if plain is None else plain.server
+        self.server_name: str | None = getattr(package, "tls_server_name", None)
+        self.proxy: str | None = getattr(package, "proxy", None)
+        self.is_verified = bool(getattr(package, "verify_ssl", True))
         self._tls = None if self.server.startswith("http:") else self._make_tls()
 
     def tls(self) -> ssl.SSLContext | None:
@@ -123,8 +124,15 @@ class Kubeconfig:
 
     def _load(self) -> None:
         self._looked_at_s = time.monotonic()
-        load = self._kube_config.load_kube_config
-        load(self._place, self._context, self._configuration, persist_config=False)
+        self._plain = read_plain(self._place, self._context)
+        if self._plain is None:
+            if self._configuration is None:
+                from kubernetes.client import Configuration
+
+                self._configuration = Configuration()
+                self._kube_config = importlib.import_module("kubernetes.config.kube_config")  # has no types
+            load = self._kube_config.load_kube_config
+            load(self._place, self._context, self._configuration, persist_config=False)
         self._authorization = self._token()
 
     def _look_again(self, *, refused: bool) -> None:
@@ -133,12 +141,15 @@ class Kubeconfig:
                 self._load()  # the package renews by the clock alone, and a token in a file never
             else:
                 self._authorization = self._token()
-            if self._tls is not None and self._configuration.cert_file:  # plug-ins hand out certificates too
+            if self._tls is not None and self._plain is None and self._configuration.cert_file:
+                # plug-ins hand out certificates too
                 self._tls.load_cert_chain(self._configuration.cert_file, self._configuration.key_file)
         except Exception as error:  # noqa: BLE001 - it raises whatever it stumbles over
             raise NoCredentials(f"The credentials can't be renewed: {_sentence(error)}") from None
 
     def _token(self) -> str:
+        if self._plain is not None:
+            return self._plain.authorization
         return str(self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or "")
 
     def _namespace(self) -> str:
@@ -149,6 +160,9 @@ class Kubeconfig:
 
     def _make_tls(self) -> ssl.SSLContext:
         context = _context()
+        if self._plain is not None:
+            context.load_verify_locations(cadata=self._plain.authority)
+            return context
         if not self._configuration.verify_ssl:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     pass
 
 FAILED, WRONG_REQUEST = 1, 2
+SWITCH_S = 0.0005
+"""Switch interval of the interpreter: the thread that talks to the API server waits this long for control
+after each read and write. With the usual 5 ms it sends few bindings while control works."""
 _LOG = get_logger(__name__)
 
 
@@ -56,6 +59,7 @@ def run(
 ) -> int:
     """Schedule a cluster until SIGTERM or SIGINT; the exit code."""
     logging_setup.set_up(log_level, form=log_format)
+    sys.setswitchinterval(SWITCH_S)
     try:
         if policy_file is not None:
             options.policy = read_policy(policy_file)
