@@ -28,6 +28,7 @@ class ConnectionLimit:
         self._idle_s = idle_s
         self._open: dict[asyncio.BaseTransport, asyncio.TimerHandle | None] = {}  # the oldest first
         self.dropped = 0
+        self.is_closed = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -44,6 +45,10 @@ class ConnectionLimit:
             if idle is transport:
                 return
         self._wait(transport, self._head_s)
+
+    def close(self) -> None:
+        """Take no more connections: those in their TLS handshake end after it."""
+        self.is_closed = True
 
     def closed(self, transport: asyncio.BaseTransport) -> None:
         """Forget a connection."""
@@ -88,6 +93,9 @@ class _CountedProtocol(asyncio.Protocol):
         self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._limit.is_closed and isinstance(transport, asyncio.Transport):
+            transport.abort()
+            return
         self._transport = transport
         self._inner.connection_made(transport)
         self._limit.opened(transport)  # type: ignore[arg-type] # of a stream
@@ -95,7 +103,7 @@ class _CountedProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:
             self._limit.closed(self._transport)
-        self._inner.connection_lost(exc)
+            self._inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         self._inner.data_received(data)

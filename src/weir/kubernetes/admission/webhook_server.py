@@ -141,7 +141,17 @@ class Listener:
         return int(self.server.sockets[0].getsockname()[1])
 
     async def cleanup(self) -> None:
-        """Close the port, and end what is under way."""
+        """Close the port, and end what is under way.
+
+        asyncio loses the socket of a connection that it accepted just before its server closes. So it accepts
+        no more first, and gets two turns to begin with those that it has accepted.
+        """
+        loop = asyncio.get_running_loop()
+        for listening in self.server.sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(2):
+            await asyncio.sleep(0)
+        self.runner.app[CONNECTIONS].close()
         self.server.close()
         await self.runner.cleanup()
 
