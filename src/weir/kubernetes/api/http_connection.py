@@ -12,8 +12,10 @@ from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-GATHER_S = 0.02
-"""What comes on a watch within this time is read together."""
+GATHER_S = 0.05
+"""What comes on a watch within this time is read together: waking up costs more than an event."""
+MUCH_BYTES = 1 << 16
+"""After a piece of this size there is more to read: the reader isn't to fall behind."""
 HEAD_BYTES_MOST = 1 << 16
 
 
@@ -81,9 +83,10 @@ class HttpConnection(asyncio.Protocol):
             async with asyncio.timeout(within_s):
                 await self._until("piece")
             self._transport.pause_reading()
-            if self._pieces:
-                yield self._taken()
-            await asyncio.sleep(GATHER_S)
+            piece = self._taken()
+            if piece:
+                yield piece
+            await asyncio.sleep(GATHER_S if len(piece) < MUCH_BYTES else 0)
             self._transport.resume_reading()
 
     @property
