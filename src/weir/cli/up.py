@@ -57,7 +57,7 @@ def up(
     log_format
         Format of the log: text or json; by default json for a cluster, else text.
     """
-    _import_log()
+    import_log()
     try:
         if on == "kubernetes":
             from weir.kubernetes.process.main import run as run_scheduler
@@ -80,7 +80,7 @@ def up(
     )
 
 
-def _import_log() -> None:
+def import_log() -> None:
     """Import structlog without rich, with which it would print tracebacks that Weir doesn't print."""
     modules: dict[str, Any] = sys.modules
     hides = "rich" not in modules

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.unit.cli.samples import fill
 from tests.unit.client.fake import Fake
@@ -34,3 +35,36 @@ def test_a_list_imports_only_what_it_needs(fake: Fake) -> None:
     assert code == 0
     assert "train-4k2p" in done.stdout
     assert not set(NOT_NEEDED).intersection(modules)
+
+
+SCHEDULER = """
+import json, sys
+from pathlib import Path
+from weir.cli.up import import_log
+import_log()
+from weir.cli.up_options import ClusterOptions, NoProjectOptions, process_options
+from weir.kubernetes.process.main import access_of
+options = process_options(ClusterOptions(service="weir"), NoProjectOptions(), None, None, elects=True)
+options.kubeconfig = Path(sys.argv[1])
+print(access_of(options).server)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_a_scheduler_reads_its_kubeconfig_before_it_imports_a_web_server(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+                "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "a",
+            }
+        )
+    )
+    command = [sys.executable, "-c", SCHEDULER, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    server, modules = done.stdout.splitlines()
+    assert server == "http://127.0.0.1:9"
+    assert not {"kubernetes", "rich", "pygments", "aiohttp", "cryptography"}.intersection(json.loads(modules))
