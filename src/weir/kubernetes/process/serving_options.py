@@ -1,4 +1,4 @@
-"""Address of the port for webhooks, health and metrics. Whoever reads options needs no web server."""
+"""Address of the port for webhooks, health and metrics, apart from the web server that options don't need."""
 
 import ipaddress
 from dataclasses import dataclass
