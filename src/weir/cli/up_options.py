@@ -125,7 +125,6 @@ def process_options(
     from weir.cli import kube_options as check
     from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
     from weir.kubernetes.process.scheduler_process import ProcessOptions
-    from weir.kubernetes.process.serving_options import DEFAULT_PORT, ServingOptions
     from weir.kubernetes.translate.device_list import read_devices
     from weir.kubernetes.translate.requests import DeviceResources
 
@@ -134,7 +133,9 @@ def process_options(
     devices = cluster.devices
     namespace = cluster.namespace or ""
     served = None
-    if cluster.service is not None:
+    if cluster.service is not None:  # only then is a web server imported
+        from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions
+
         at = DEFAULT_PORT if port is None else port
         served = ServingOptions(cluster.service, namespace, host, at, cluster.client_ca)
     return ProcessOptions(

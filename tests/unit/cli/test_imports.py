@@ -44,14 +44,14 @@ from weir.cli.up import import_log
 import_log()
 from weir.cli.up_options import ClusterOptions, NoProjectOptions, process_options
 from weir.kubernetes.process.main import access_of
-options = process_options(ClusterOptions(service="weir"), NoProjectOptions(), None, None, elects=True)
+options = process_options(ClusterOptions(), NoProjectOptions(), None, None, elects=True)
 options.kubeconfig = Path(sys.argv[1])
 print(access_of(options).server)
 print(json.dumps(sorted(sys.modules)))
 """
 
 
-def test_a_scheduler_reads_its_kubeconfig_before_it_imports_a_web_server(tmp_path: Path) -> None:
+def test_a_scheduler_without_a_port_imports_no_web_server(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(
         json.dumps(

@@ -19,7 +19,6 @@ from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.engine.overcommit import GRACE_S
-from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.api import objects, volume_objects
 from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.client import ApiClient
@@ -35,7 +34,6 @@ from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
-from weir.kubernetes.process.serving_options import ServingOptions
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
@@ -48,8 +46,8 @@ from weir.model.resources import span
 from weir.service.control_thread import ControlThread
 from weir.service.shutdown_deadline import ShutdownDeadline
 
-if TYPE_CHECKING:  # imported while the API server answers the lists, and only if there is a port
-    from weir.kubernetes.process.webhook_server import WebhookServer
+if TYPE_CHECKING:  # without a port, nothing of it is imported
+    from weir.kubernetes.process.webhook_server import ServingOptions, WebhookServer
 
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
@@ -88,7 +86,7 @@ class ProcessOptions:
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds
     devices: DeviceResources = field(default_factory=DeviceResources)
-    opening: ServingOptions | None = None  # where webhooks, health and metrics are answered
+    opening: "ServingOptions | None" = None  # where webhooks, health and metrics are answered
     overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # set aside automatically by Weir
     without_project: WithoutProject = IGNORE
@@ -160,33 +158,24 @@ class SchedulerProcess:
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
-        self._owner_index = OwnerIndex(self.kinds, chosen.devices.names, api, self._look_again)
+        self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
+        self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
 
-    async def _serve_webhooks(self, opening: ServingOptions) -> None:
-        """Answer webhooks, health and metrics.
-
-        The web server is imported on another thread, while this one waits for the API server's lists.
-        """
-        webhook_server = await asyncio.to_thread(self._make_webhook_server, opening)
-        await webhook_server.run()
-
-    def _make_webhook_server(self, opening: ServingOptions) -> "WebhookServer":
+    def _make_webhook_server(self, opening: "ServingOptions") -> "WebhookServer":
+        from weir.kubernetes.admission.owner_index import OwnerIndex
         from weir.kubernetes.process.metrics import ClusterMetrics
         from weir.kubernetes.process.webhook_server import WebhookServer
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)
-        return WebhookServer(
-            self._api,
-            opening,
-            scheduler,
-            chosen.devices,
-            self._is_well,
-            self.trouble,
-            metrics.text,
-            self._owner_index,
-            without_project=chosen.without_project,
+        webhook_server = WebhookServer(
+            self._api, opening, scheduler, chosen.devices, self._is_well, metrics=metrics.text
         )
+        webhook_server.trouble = self.trouble
+        webhook_server.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
+        self._see_owners = webhook_server.owners.deliver
+        webhook_server.without_project = chosen.without_project
+        return webhook_server
 
     def _is_well(self) -> bool:
         control_thread = self.control_thread
@@ -237,8 +226,8 @@ class SchedulerProcess:
             for reflector in (*self.reflectors.values(), *self._owners.values()):
                 tasks.create_task(reflector.run())
             tasks.create_task(self.writer.run())
-            if self._options.opening is not None:
-                tasks.create_task(self._serve_webhooks(self._options.opening))
+            if self.webhook_server is not None:
+                tasks.create_task(self.webhook_server.run())
             if isinstance(self.election, LeaderElection):
                 tasks.create_task(self.election.run())
             tasks.create_task(self._watch_owners())
@@ -298,11 +287,10 @@ class SchedulerProcess:
         self, api_version: str, watched: WatchedKind
     ) -> Callable[[Sequence[Change[OwnerObject]]], None]:
         take = self.backend.deliver_owners()
-        kinds, serves = self.kinds, self._options.opening is not None
+        kinds = self.kinds
 
         def deliver(changes: Sequence[Change[OwnerObject]]) -> None:
-            if serves:
-                self._owner_index.deliver(changes)
+            self._see_owners(changes)
             changes_kept: list[Change[Any]] = []
             for change in changes:
                 if not isinstance(change, ObjectSet):

@@ -6,9 +6,11 @@ leader keeps the state of the cluster.
 
 import asyncio
 import errno
+import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from structlog import get_logger
@@ -28,16 +30,39 @@ from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
-from weir.kubernetes.process.serving_options import ServingOptions
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.requests import DeviceResources, parse_request
 
+DEFAULT_PORT = 9443
 _QUEUES = ("departments", "projects", "topologies")
 _LOG = get_logger(__name__)
 
 
 class CannotListen(Exception):
     """The port is not available; the sentence says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOptions:
+    """Address to listen at, and names to be reached by."""
+
+    service: str  # its name in the cluster, and that of its webhook configurations
+    namespace: str
+    host: str | None = None  # None: every address
+    port: int = DEFAULT_PORT
+    client_authorities: Path | None = None  # callers present a certificate signed by one of these
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret with its certificates."""
+        return f"{self.service}-webhook"
+
+    @property
+    def names(self) -> list[str]:
+        """Host names by which clients connect."""
+        within = f"{self.service}.{self.namespace}"
+        names = [f"{within}.svc", f"{within}.svc.cluster.local", within, self.service]
+        return names + ([self.host] if self.host is not None and _is_loopback(self.host) else [])
 
 
 @dataclass(slots=True)
@@ -161,3 +186,10 @@ def _object(thing: QuotaObject) -> QueueObject:
     made = metadata.creation_timestamp
     created_s = datetime.fromisoformat(made).timestamp() if made else 0.0
     return QueueObject(metadata.name, thing.spec, created_s)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
