@@ -62,7 +62,7 @@ class WorkloadRecord:
     status: WorkloadProgress = _NO_STATUS
     nomination: Nominated | None = None
     saved_s: float | None = None  # time of its last checkpoint
-    held: str | None = None  # why a person suspended it
+    suspended: str | None = None  # why a person suspended it
     withdrawn_s: float | None = None
     devices: float = 0.0  # requested by all its pods
 

@@ -243,7 +243,7 @@ class WorkloadLifecycle:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is None or job is None:
             return
-        if not fact.held:
+        if not fact.suspended:
             self._transitions.release_hold(job, life, SuspendReason.SUSPENDED)
         elif SuspendReason.SUSPENDED not in life.holds:
             self._transitions.hold(job, life, SuspendReason.SUSPENDED, fact.reason)

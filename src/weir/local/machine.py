@@ -50,14 +50,14 @@ class Machine:
         """Return True if the devices are virtual."""
         return self.nvml is None and bool(self.devices)
 
-    def sight(self, request: Request, held: tuple[int, ...]) -> VisibleDevices:
+    def sight(self, request: Request, devices: tuple[int, ...]) -> VisibleDevices:
         """Return the devices that a pod with this request sees, of those it holds."""
-        if not held:
+        if not devices:
             return VisibleDevices()
-        memory = min(self.devices[at].memory for at in held)
+        memory = min(self.devices[at].memory for at in devices)
         return VisibleDevices(
-            held,
-            tuple(self.devices[at].name for at in held),
+            devices,
+            tuple(self.devices[at].name for at in devices),
             request.share_on(memory) if request.gpu_memory else min(request.share_milli, WHOLE_MILLI),
             request.memory_on(memory),
         )
@@ -71,10 +71,10 @@ class Machine:
             pids=self.pids_most,
         )
 
-    def gpu_memory_limit(self, request: Request, held: tuple[int, ...]) -> int:
+    def gpu_memory_limit(self, request: Request, devices: tuple[int, ...]) -> int:
         """Return the bytes that a pod may use of each GPU it holds, for the driver; 0 if it shares none."""
-        sight = self.sight(request, held)
-        return sight.memory if self.nvml is not None and held and sight.share_milli < WHOLE_MILLI else 0
+        sight = self.sight(request, devices)
+        return sight.memory if self.nvml is not None and devices and sight.share_milli < WHOLE_MILLI else 0
 
     def groups_of(self, pod: str, request: Request) -> list[cgroups.Words]:
         """Return the control groups of a pod with this request."""

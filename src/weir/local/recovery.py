@@ -83,8 +83,8 @@ def recover(
     if found.local_workload.nomination is not None:
         facts.append(found.local_workload.nomination)
     facts += [exit_ for exit_ in exits if exit_ is not None]
-    if record.held is not None:
-        facts.append(WorkloadSuspended(name, True, record.held))
+    if record.suspended is not None:
+        facts.append(WorkloadSuspended(name, True, record.suspended))
     if record.withdrawn_s is not None:
         facts.append(CancelRequested(name, record.withdrawn_s))
     return found

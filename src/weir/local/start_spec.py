@@ -87,14 +87,14 @@ def _in_container(
     """Return the environment of the leader of a pod in a container."""
     assert launch.container is not None
     wakeups = f"{home.path}/{WAKEUPS}"
-    held = [machine.devices[at] for at in sight.devices]
+    allocated = [machine.devices[at] for at in sight.devices]
     devices, problem = [], ""
     try:
-        devices = machine.device_specifications.of(held, virtual=machine.virtual)
+        devices = machine.device_specifications.of(allocated, virtual=machine.virtual)
     except DevicesNotOffered as refusal:
         problem = str(refusal)
     if not machine.virtual:  # in the container they are counted from 0
-        sight = replace(sight, names=tuple(device.uuid for device in held))
+        sight = replace(sight, names=tuple(device.uuid for device in allocated))
     inside = environment(
         container_launch.host_variables(machine.environment),
         launch.environment,

@@ -28,7 +28,7 @@ class Run:
     name: str
     numbers: Mapping[str, Any]
     span: Span
-    held: Mapping[str, Sequence[float]]  # by team, in devices
+    allocated: Mapping[str, Sequence[float]]  # by team, in devices
     waiting: Mapping[str, Sequence[float]]
     delays_s: Sequence[float]
 
@@ -96,7 +96,7 @@ def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
         _section(
             "Each team against its quota",
             _run_key(runs) + _by_team(subject, runs, teams),
-            "GPUs held over time; the dashed line is what the team is guaranteed. Above it, it borrows what "
+            "GPUs allocated over time; the dashed line is the quota of the team. Above it, it borrows what "
             "others leave unused.",
         ),
         _section(
@@ -130,7 +130,7 @@ def _run_key(runs: Sequence[Run]) -> str:
 
 def _teams(subject: Subject, runs: Sequence[Run]) -> list[str]:
     """Return the teams by quota, largest first."""
-    names = {team for run in runs for team in run.held}
+    names = {team for run in runs for team in run.allocated}
     return sorted(names, key=lambda team: (-subject.quotas.get(team, 0.0), team))
 
 
@@ -168,7 +168,11 @@ def _cell(written: str, best: bool) -> str:
 def _in_use(subject: Subject, runs: Sequence[Run], colours: Mapping[str, str]) -> str:
     figures = []
     for run in runs:
-        curves = [Curve(team, colour, run.held[team]) for team, colour in colours.items() if team in run.held]
+        curves = [
+            Curve(team, colour, run.allocated[team])
+            for team, colour in colours.items()
+            if team in run.allocated
+        ]
         drawn = stacked(
             curves,
             run.span,
@@ -186,15 +190,15 @@ def _by_team(subject: Subject, runs: Sequence[Run], teams: Sequence[str]) -> str
     for team in teams[:TEAMS_APART]:
         quota = subject.quotas.get(team)
         curves = [
-            Curve(run.name, _run_colour(at, len(runs)), run.held[team])
+            Curve(run.name, _run_colour(at, len(runs)), run.allocated[team])
             for at, run in enumerate(runs)
-            if team in run.held
+            if team in run.allocated
         ]
         drawn = lines(
             curves,
             runs[0].span,
             size=SMALL,
-            label=f"GPUs held by {team}",
+            label=f"GPUs allocated to {team}",
             unit="GPUs",
             rule=(quota, "quota") if quota is not None else None,
             wash=True,

@@ -1,4 +1,4 @@
-"""Watches a replay: when each job came, started and ended, what it held, who was stopped and why."""
+"""Record a replay: when each job came, started and ended, its devices, and what was stopped and why."""
 
 from array import array
 from collections import Counter
@@ -31,12 +31,12 @@ class JobRecord:
     """Record of one job."""
 
     __slots__ = (
+        "allocated",
         "duration_s",
         "ended_s",
         "entitled",
         "first_start_s",
         "gpus",
-        "held",
         "how",
         "nodes",
         "stops",
@@ -48,7 +48,7 @@ class JobRecord:
         self.workload = workload
         self.duration_s = duration_s
         self.gpus = 0.0  # of all its pods
-        self.held: dict[tuple[int, int], float] = {}  # devices by pod
+        self.allocated: dict[tuple[int, int], float] = {}  # devices by pod
         self.waits = 0.0  # devices requested by its pending pods
         self.nodes: set[str] = set()  # of its last start
         self.first_start_s: float | None = None
@@ -70,7 +70,7 @@ class JobRecorder:
         submitted_s = [job_trace.workload.submitted_s for job_trace in job_traces]
         self.first_s, self.last_s = min(submitted_s, default=0.0), max(submitted_s, default=0.0)
         self.width_s = max(1.0, (self.last_s - self.first_s) / INTERVALS)
-        self.held: dict[str, IntervalMeans] = {}
+        self.allocated: dict[str, IntervalMeans] = {}
         self.waiting: dict[str, IntervalMeans] = {}
         self.there = IntervalMeans(self.first_s, self.width_s)
         self.nodes: dict[str, Node] = {}
@@ -121,7 +121,7 @@ class JobRecorder:
 
     def close(self, now_s: float) -> None:
         """End the replay."""
-        for timeline in (*self.held.values(), *self.waiting.values(), self.there):
+        for timeline in (*self.allocated.values(), *self.waiting.values(), self.there):
             timeline.settle(now_s)
 
     # Events
@@ -160,15 +160,15 @@ class JobRecorder:
     def _assigned(self, event: PodAssigned) -> None:
         pod, at_s = event.place.pod, event.at_s
         line = self.lines[pod.workload]
-        if (pod.group, pod.index) in line.held:
+        if (pod.group, pod.index) in line.allocated:
             return
-        if not line.held:
+        if not line.allocated:
             line.nodes = set()
             if line.first_start_s is None:
                 line.first_start_s = at_s
         node = self.nodes.get(event.place.node)
         gpus = gpus_of(line.workload.groups[pod.group].request, node) if node is not None else 0.0
-        line.held[pod.group, pod.index] = gpus
+        line.allocated[pod.group, pod.index] = gpus
         line.nodes.add(event.place.node)
         self._hold(line, at_s, gpus)
         self._wait(line, at_s, -_requested_devices(line.workload, pod.group))
@@ -176,7 +176,7 @@ class JobRecorder:
     def _stopped(self, event: PodStopped) -> None:
         pod = event.pod
         line = self.lines[pod.workload]
-        gpus = line.held.pop((pod.group, pod.index), None)
+        gpus = line.allocated.pop((pod.group, pod.index), None)
         if gpus is not None:
             self._hold(line, event.at_s, -gpus)
             self._wait(line, event.at_s, _requested_devices(line.workload, pod.group))
@@ -187,13 +187,13 @@ class JobRecorder:
             return
         line.ended_s, line.how = event.at_s, event.how
         self.ended += 1
-        self._hold(line, event.at_s, -sum(line.held.values()))
+        self._hold(line, event.at_s, -sum(line.allocated.values()))
         self._wait(line, event.at_s, -line.waits)
-        line.held.clear()
+        line.allocated.clear()
 
     def _hold(self, line: JobRecord, at_s: float, by: float) -> None:
         if by:
-            self._of(self.held, line).change(at_s, by)
+            self._of(self.allocated, line).change(at_s, by)
 
     def _wait(self, line: JobRecord, at_s: float, by: float) -> None:
         if by:

@@ -73,8 +73,8 @@ def wait_s(line: JobRecord, end_s: float) -> float:
 def allocation(recorder: JobRecorder) -> float:
     """Return allocated device time as a part of available device time, over the submission window."""
     there = sum(recorder.there.means(INTERVALS))
-    held = sum(sum(timeline.means(INTERVALS)) for timeline in recorder.held.values())
-    return held / there if there else 0.0
+    allocated = sum(sum(timeline.means(INTERVALS)) for timeline in recorder.allocated.values())
+    return allocated / there if there else 0.0
 
 
 def _of_jobs(lines: Sequence[JobRecord], end_s: float) -> Json:

@@ -43,7 +43,10 @@ def view(name: str, replayed: ReplayResult) -> Run:
         name=name,
         numbers=replayed.numbers,
         span=Span(0.0, recorder.width_s, _intervals(recorder)),
-        held={team: recorder.held[team].means(whole) if team in recorder.held else empty for team in teams},
+        allocated={
+            team: recorder.allocated[team].means(whole) if team in recorder.allocated else empty
+            for team in teams
+        },
         waiting={
             team: recorder.waiting[team].means(whole) if team in recorder.waiting else empty for team in teams
         },
@@ -62,6 +65,6 @@ def _cut(run: Run, intervals: int) -> Run:
     return replace(
         run,
         span=replace(run.span, intervals=intervals),
-        held={team: values[:intervals] for team, values in run.held.items()},
+        allocated={team: values[:intervals] for team, values in run.allocated.items()},
         waiting={team: values[:intervals] for team, values in run.waiting.items()},
     )

@@ -131,7 +131,7 @@ class WorkloadSuspended:
     """A workload may (not) be started: suspended, backing off, gated."""
 
     workload: str
-    held: bool
+    suspended: bool
     reason: str = ""
     until_s: float | None = None  # it is let go by itself then
 

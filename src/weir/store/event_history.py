@@ -114,12 +114,6 @@ class EventHistory(WriteListener):
 
         return self._database.read(read)
 
-    def since(self, id_: int, limit: int) -> Sequence[HistoryEvent]:
-        """Return the events after a number, oldest first."""
-        self._await_recorded()
-        here = select(events).where(events.c.id > id_).order_by(events.c.id).limit(min(limit, PAGE_MOST))
-        return self._database.read(lambda connection: [_of(row) for row in connection.execute(here)])
-
 
 def filters(
     *,

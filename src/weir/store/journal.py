@@ -72,7 +72,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
         ),
         nomination=None if row.nomination is None else NOMINATED.validate_json(row.nomination),
         saved_s=row.saved_s,
-        held=row.held,
+        suspended=row.held,
         withdrawn_s=row.withdrawn_s,
         devices=row.devices,
     )

@@ -195,7 +195,7 @@ class UsageMeter:
     def _suspended(self, event: WorkloadSuspended) -> None:
         workload = self._workloads.get(event.workload)
         if workload is not None:
-            workload.held = event.held
+            workload.inactive = event.suspended
             self._wait(workload, self._known().now_s)
 
     def _ended(self, event: WorkloadEnded) -> None:
@@ -206,7 +206,7 @@ class UsageMeter:
             self._free(pod, event.at_s)
         for key in [key for key in self._node_usages if key[0] == event.workload]:
             self._over.append(self._node_usages.pop(key))
-        workload.held = True
+        workload.inactive = True
         self._wait(workload, event.at_s)
 
     def _assigned(self, event: PodAssigned) -> None:
@@ -291,7 +291,7 @@ class UsageMeter:
 
     def _wait(self, workload: MeteredWorkload, at_s: float) -> None:
         """Begin or end its pending time now."""
-        waits = not workload.pods and not workload.held
+        waits = not workload.pods and not workload.inactive
         if waits == workload.waits:
             return
         workload.waits = waits

@@ -317,10 +317,6 @@ class Store:
         where = filters(workload=workload, uid=uid, project=project, projects=projects, kind=kind)
         return self._history.page(where, after, limit)
 
-    def events_since(self, id_: int, limit: int = 1000) -> Sequence[HistoryEvent]:
-        """Return the events with a higher number, oldest first: those that a broken stream has missed."""
-        return self._history.since(id_, limit)
-
     # Use
 
     def sample(self, samples: UsageSamples) -> None:
@@ -378,6 +374,6 @@ class Store:
 
 
 def _released(record: WorkloadRecord) -> dict[str, None]:
-    if record.held is None:
+    if record.suspended is None:
         raise NotSuspended(f"{record.workload.name} isn't suspended: there is nothing to resume.")
     return {"held": None}

@@ -32,14 +32,14 @@ class ProjectCounter:
 class MeteredWorkload:
     """A workload that isn't over."""
 
-    __slots__ = ("group", "held", "pods", "preempted", "preemptible", "uid", "waits")
+    __slots__ = ("group", "inactive", "pods", "preempted", "preemptible", "uid", "waits")
 
     def __init__(self, uid: int | None, group: Group, preemptible: bool) -> None:
         self.uid = uid
         self.group = group
         self.preemptible = preemptible
         self.pods = 0
-        self.held = False
+        self.inactive = False  # suspended, or over
         self.waits = False
         self.preempted = False  # in the run it is in
 

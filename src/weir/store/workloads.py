@@ -76,7 +76,7 @@ class WorkloadTable:
             if not changed:
                 return record
             connection.execute(update(workloads).where(_columns.uid == row.uid).values(changed))
-            return replace(record, **changed)
+            return workload_record(connection.execute(WORKLOAD_RECORDS.where(_columns.uid == row.uid)).one())
 
         return self._database.write(work)
 

@@ -162,7 +162,7 @@ def test_requests_of_people_come_after_running_pods(rig: Rig) -> None:
     pod = rig.run(*WAITS)
     rig.says(pod, "ready")
     kept = rig.journal.kept["job"]
-    rig.journal.kept["job"] = replace(kept, held="a break", withdrawn_s=3.0, saved_s=2.0)
+    rig.journal.kept["job"] = replace(kept, suspended="a break", withdrawn_s=3.0, saved_s=2.0)
     kinds = [type(fact) for fact in rig.crash()[2:]]
     assert kinds == [
         WorkloadSubmitted,

@@ -46,7 +46,12 @@ def test_everything_is_found_again(tmp_path: Path) -> None:
         store.suspend("train", "by ann")
     with opened(tmp_path) as store:
         kept, other = store.journal.workloads()
-        assert (kept.status, kept.nomination, kept.saved_s, kept.held) == (STATUS, NOMINATION, 8.0, "by ann")
+        assert (kept.status, kept.nomination, kept.saved_s, kept.suspended) == (
+            STATUS,
+            NOMINATION,
+            8.0,
+            "by ann",
+        )
         assert (other.status, other.nomination, other.saved_s) == (WorkloadProgress(), None, None)
         assert kept.workload == submitted("train").workload
         assert [queue.name for queue in store.journal.queues()] == ["lab", "speech", "vision"]

@@ -72,11 +72,11 @@ def test_number_is_never_given_again(tmp_path: Path) -> None:
 def test_people_stop_suspend_and_resume(store: Store) -> None:
     """What they said is kept, and told back; the first withdrawal counts."""
     store.submit(submitted("train"))
-    assert store.suspend("train", "by ann").held == "by ann"
+    assert store.suspend("train", "by ann").suspended == "by ann"
     reason = store.workloads(WorkloadFilter()).items[0].reason
     assert reason is not None
     assert reason.sentence == "by ann"
-    assert store.resume("train").held is None
+    assert store.resume("train").suspended is None
     assert store.cancel("train", 5.0).withdrawn_s == 5.0
     assert store.cancel("train", 9.0).withdrawn_s == 5.0
     (kept,) = store.journal.workloads()

@@ -55,9 +55,9 @@ class DeviceRules:
                 trial.remove()
         return MOUNTS if can_close_devices() else ""
 
-    def denied(self, held: Sequence[int]) -> list[DeviceNumber]:
+    def denied(self, devices: Sequence[int]) -> list[DeviceNumber]:
         """Return the devices that a pod with these GPUs may not open."""
-        own = {number for at in held if at < len(self._files) for number in _numbers(self._files[at])}
+        own = {number for at in devices if at < len(self._files) for number in _numbers(self._files[at])}
         others = {number for each in self._files for number in _numbers(each)}
         return sorted(others - own)
 

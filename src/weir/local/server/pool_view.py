@@ -342,7 +342,7 @@ class PoolView:
     def _held(self, event: WorkloadSuspended) -> None:
         line = self._line(event.workload)
         if line is not None:
-            line.held = (event.reason or "suspended") if event.held else None
+            line.suspended = (event.reason or "suspended") if event.suspended else None
             self.reasons.pop(event.workload, None)
 
     def _changed(self, event: WorkloadChanged) -> None:

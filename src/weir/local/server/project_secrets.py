@@ -132,7 +132,7 @@ class ProjectSecrets:
 
     def begin(self, records: Iterable[WorkloadRecord]) -> None:
         """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
-        named = [each for each in records if each.launch.secrets and each.held is None]
+        named = [each for each in records if each.launch.secrets and each.suspended is None]
         found = {project: self._names(project) for project in {each.workload.project for each in named}}
         missing = ((each.workload.name, missing_secret(each, found[each.workload.project])) for each in named)
         self._lacking = {name: why for name, why in missing if why is not None}
@@ -165,7 +165,7 @@ class ProjectSecrets:
         store = self._pool.store
         for record, missing in await asyncio.to_thread(self._naming, store, project):
             name = record.workload.name
-            ours = record.held is not None and record.held.startswith(_HELD)
+            ours = record.suspended is not None and record.suspended.startswith(_HELD)
             row = self._pool.view.row(name)
             if missing is None:
                 self._lacking.pop(name, None)
@@ -173,7 +173,7 @@ class ProjectSecrets:
                     await self._hold(name, None)
             elif row is not None and row.status != "pending":
                 self._lacking[name] = missing
-            elif record.held is None or (ours and record.held != missing):
+            elif record.suspended is None or (ours and record.suspended != missing):
                 await self._hold(name, missing)
 
     async def _hold(self, name: str, why: str | None) -> None:

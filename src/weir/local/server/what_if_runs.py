@@ -43,11 +43,6 @@ class WhatIfRuns:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def is_busy(self) -> bool:
-        """Return True if a replay runs."""
-        return self._running is not None
-
-    @property
     def progress(self) -> dict[str, str | float] | None:
         """Return the number and the progress of the running replay; None if none runs."""
         row = self._running

@@ -39,7 +39,7 @@ class WorkloadView:
     wall_s: float = 0.0  # of its runs that are over
     first_started_s: float | None = None
     restarts: int = 0
-    held: str | None = None
+    suspended: str | None = None
     stopping: Explanation | None = None
     stopped_by: str = ""  # rule of the last stop of all its pods
     lost_s: float = 0.0  # run that this stop lost
@@ -96,7 +96,7 @@ def workload_view(record: WorkloadRecord, devices: float) -> WorkloadView:
         wall_s=record.status.wall_s,
         first_started_s=record.status.first_started_s,
         restarts=record.status.restarts,
-        held=record.held,
+        suspended=record.suspended,
     )
 
 
@@ -147,9 +147,11 @@ def _reason(line: WorkloadView, status: Status) -> Explanation | None:
         )
     if status == "stopping":
         return line.stopping
-    if status == "pending" and line.held is not None:
+    if status == "pending" and line.suspended is not None:
         return Explanation(
-            why="suspended", sentence=f"it is suspended: {line.held}", numbers={"suspended": line.held}
+            why="suspended",
+            sentence=f"it is suspended: {line.suspended}",
+            numbers={"suspended": line.suspended},
         )
     return None
 

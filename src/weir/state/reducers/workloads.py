@@ -171,13 +171,13 @@ def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
     job = cluster.jobs.get(event.workload)
     if job is None:
         return
-    if job.held == event.held:
+    if job.held == event.suspended:
         job.held_why, job.held_until_s = event.reason, event.until_s
         return
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         charge(cluster, pod, -1)
-    job.held, job.held_why, job.held_until_s = event.held, event.reason, event.until_s
+    job.held, job.held_why, job.held_until_s = event.suspended, event.reason, event.until_s
     for pod in pods:
         charge(cluster, pod, 1)
     enqueue(cluster, job)
