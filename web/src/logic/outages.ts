@@ -4,8 +4,8 @@ export type Fate = 'evict' | 'finish' | 'stop'
 
 /** What becomes of running work. */
 export const FATES: Record<Fate, string> = {
-  evict: 'stops and waits, with what it saved',
-  finish: 'runs on until it ends',
+  evict: 'stops and waits',
+  finish: 'runs on to its end',
   stop: 'is ended for good',
 }
 
