@@ -13,8 +13,9 @@ class KeptRefusal:
 
     Attributes:
         touched: version of the usage that its checks read: of its project and of each bounded queue above.
+        until_s: time at which its checks have to be asked again.
         share: the fair share of its project, if its claim depends on that; else None.
-        until_s: time at which waiting alone changes its claim.
+        claim_until_s: time at which its claim may change by waiting; in the past while it isn't known.
         final: a refusal that free capacity doesn't change.
         claimless: why it has no claim on what others hold; None if victims have to be looked at.
         in_quota: whether quotas cover it.
@@ -27,7 +28,7 @@ class KeptRefusal:
     """
 
     __slots__ = (
-        *("any_model_shut", "basis", "changes", "claimless", "final", "groups"),
+        *("any_model_shut", "basis", "changes", "claim_until_s", "claimless", "final", "groups"),
         *("in_quota", "share", "refusal", "refusal_until_s", "touched", "until_s"),
     )
 
@@ -36,6 +37,7 @@ class KeptRefusal:
         self.share: list[float] | None = None
         self.until_s = INFINITE
         self.final: Refusal | None = None
+        self.claim_until_s = -INFINITE
         self.claimless: NoClaim | OlderClaims | None = None
         self.in_quota = False
         self.any_model_shut = False

@@ -106,9 +106,7 @@ class PendingRefusals:
     # Whatever is free: quotas, nodes, and claims
 
     def _claims_hold(self, kept: KeptRefusal, of: EquivalenceClass) -> bool:
-        if kept.touched != self._version(of.project) or self.now_s >= kept.until_s:
-            return False
-        return kept.share is None or kept.share == self._context.overlay.share[of.project]
+        return kept.touched == self._version(of.project) and self.now_s < kept.until_s
 
     def _version(self, project: int) -> int:
         """Return how often the usage has changed that checks of the project's workloads read."""
@@ -125,7 +123,7 @@ class PendingRefusals:
         return found
 
     def _claims_of(self, candidate: Candidate) -> KeptRefusal:
-        """Return what is refused whatever is free, and the claim on what others hold."""
+        """Return what is refused whatever is free, and what quotas say of the rest."""
         context, job = self._context, candidate.job
         kept = KeptRefusal(self._version(job.project))
         refusal = context.overlay.refusal(job, candidate.request)
@@ -137,19 +135,30 @@ class PendingRefusals:
             kept.until_s = -INFINITE  # budgets come and go
         if kept.final is not None:
             return kept
-        rules = context.rules(candidate)
         kept.in_quota = context.checks.in_quota(candidate)
         kept.groups = tuple([(name, lack) for name, _, lack in context.lacking(candidate)])
         kept.any_model_shut = bool(context.allocator.placement.models_shut(candidate))
-        if rules.depends_on_share:
-            kept.share = context.overlay.share[job.project]
-            if self._policy.usage.k:
-                kept.until_s = -INFINITE  # shares change with time
-            if not rules.is_patient:
-                kept.until_s = min(kept.until_s, job.waits_since_s + self._policy.reclaim_share_after)
-        if not rules.any_reclaim and not job.stopped_for:
-            kept.claimless = claimless(context, candidate, rules)
         return kept
+
+    def _note_claim(self, kept: KeptRefusal, candidate: Candidate) -> None:
+        """Find out whether a workload has a claim on what others hold. Only a shortage needs that."""
+        context, job = self._context, candidate.job
+        rules = context.rules(candidate)
+        kept.share, kept.claim_until_s = None, INFINITE
+        if rules.depends_on_share:
+            kept.share = context.overlay.share[job.project].copy()  # the tree updates its lines
+            if self._policy.usage.k:
+                kept.claim_until_s = -INFINITE  # shares change with time
+            elif not rules.is_patient:
+                kept.claim_until_s = job.waits_since_s + self._policy.reclaim_share_after
+        has_claim = rules.any_reclaim or bool(job.stopped_for)
+        kept.claimless = None if has_claim else claimless(context, candidate, rules)
+
+    def _claim_holds(self, kept: KeptRefusal, of: EquivalenceClass) -> bool:
+        """Return True if the claim is known, and neither time nor the fair share has changed it."""
+        return self.now_s < kept.claim_until_s and (
+            kept.share is None or kept.share == self._context.overlay.share[of.project]
+        )
 
     def _nodes_refusal(self, candidate: Candidate) -> NodesRefusal | None:
         """Return why the nodes could never take it, however idle; None if they may."""
@@ -185,7 +194,15 @@ class PendingRefusals:
 
     def _short(self, of: EquivalenceClass, at: int, kept: KeptRefusal, shortage: Shortage) -> Refusal:
         """Return why no eviction helps a workload for which capacity is short."""
-        if kept.claimless is not None and kept.basis is shortage and kept.refusal is not None:
+        if not self._claim_holds(kept, of):
+            self._note_claim(kept, Candidate(of, at))
+            kept.basis = None
+        kept.refusal_until_s = min(kept.refusal_until_s, kept.claim_until_s)
+        if (
+            kept.claimless is not None
+            and kept.basis is shortage
+            and isinstance(kept.refusal, ShortageRefusal)
+        ):
             return kept.refusal
         kept.basis = shortage
         job = of.members[at][2]
