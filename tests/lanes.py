@@ -14,7 +14,8 @@ IN_FRONT = "tests/kubernetes/"
 IN_A_BROWSER = "tests/browser/"
 """Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
-    *("cli", "hostile", "installed", "real_node", "churn", "ends", "why_pods_wait", "namespace_end"),
+    *("cli", "scheduling_groups", "hostile", "installed", "real_node", "churn", "ends", "why_pods_wait"),
+    "namespace_end",
     *("policies", "constraints", "gpu_sharing", "leading", "bindings", "scheduler_config"),
     *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),
     *(

@@ -54,8 +54,20 @@ _CONTROLLERS_PER_S = 1000
 class ControlPlane:
     """One control plane in a temporary directory, from `start` to `stop`."""
 
-    def __init__(self, binaries: Binaries | None = None) -> None:
+    def __init__(
+        self,
+        binaries: Binaries | None = None,
+        *,
+        features: Sequence[str] = (),
+        alpha_apis: Sequence[str] = (),
+        controllers: Sequence[str] = (),
+    ) -> None:
+        """`features` and `alpha_apis` are on, and `controllers` run, besides the usual ones."""
         self.binaries = binaries or find()
+        gates = [f"--feature-gates={','.join(f'{each}=true' for each in features)}"] if features else []
+        apis = [f"--runtime-config={','.join(f'{each}=true' for each in alpha_apis)}"] if alpha_apis else []
+        self._server_options, self._controller_options = [*gates, *apis], gates
+        self._unused_controllers = [name for name in _UNUSED_CONTROLLERS if name not in controllers]
         self.directory = Path()
         self.url = ""
         self.etcd = ""
@@ -144,14 +156,15 @@ class ControlPlane:
                 *("--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged"),
                 *("--delete-collection-workers=16", f"--token-auth-file={self._write_tokens()}"),
                 *(f"--service-account-key-file={tokens.certificate}",),
-                *(f"--service-account-signing-key-file={tokens.key}",),
+                *(f"--service-account-signing-key-file={tokens.key}", *self._server_options),
             ],
             "kube-controller-manager": [
                 *(f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--secure-port=0"),
                 *(f"--service-account-private-key-file={tokens.key}", f"--root-ca-file={authority}"),
                 *(f"--kube-api-qps={_CONTROLLERS_PER_S}", f"--kube-api-burst={2 * _CONTROLLERS_PER_S}"),
                 *("--concurrent-job-syncs=20", "--node-monitor-grace-period=24h", "--profiling=false"),
-                "--controllers=" + ",".join(["*", *(f"-{name}" for name in _UNUSED_CONTROLLERS)]),
+                "--controllers=" + ",".join(["*", *(f"-{name}" for name in self._unused_controllers)]),
+                *self._controller_options,
             ],
             "kwok": [
                 *(f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}"),

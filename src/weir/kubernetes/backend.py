@@ -125,6 +125,17 @@ class KubernetesBackend:
         if stale:
             self.wake()
 
+    def group_kinds(self) -> set[str]:
+        """Return the kinds of pod groups that pods name."""
+        with self._lock:
+            return set(self.cluster_state.resolver.groups.named)
+
+    def set_unserved_groups(self, kinds: Mapping[str, str]) -> None:
+        """Set the kinds of pod groups that can't be read here, and why."""
+        with self._lock:
+            self.cluster_state.resolver.groups.set_unserved(kinds)
+        self.wake()
+
     def awaited_kinds(self) -> set[tuple[str, str]]:
         """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
         with self._lock:

@@ -214,6 +214,20 @@ class PodResourceClaim(ApiStruct):
     name: str
 
 
+class PodSchedulingGroup(ApiStruct):
+    """The `PodGroup` that a pod is scheduled with, from Kubernetes 1.36 on."""
+
+    pod_group_name: str = ""
+
+
+class PodWorkloadReference(ApiStruct):
+    """The pod group of a `Workload` that a pod is scheduled with, in Kubernetes 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class PodSpec(ApiStruct):
     """Spec of a pod."""
 
@@ -236,6 +250,8 @@ class PodSpec(ApiStruct):
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None
     restart_policy: str = "Always"
+    scheduling_group: PodSchedulingGroup | None = None
+    workload_ref: PodWorkloadReference | None = None
 
 
 class ObjectCondition(ApiStruct):
@@ -265,6 +281,18 @@ class KubePod(ApiStruct):
     metadata: Metadata
     spec: PodSpec
     status: PodStatus = field(default_factory=PodStatus)
+
+
+# Pod groups
+
+
+class SchedulingGroupObject(ApiStruct):
+    """A `PodGroup` or a `Workload` of `scheduling.k8s.io`; `translate.scheduling_groups` reads its spec."""
+
+    metadata: Metadata
+    api_version: str = ""
+    spec: dict[str, object] = {}
+    status: dict[str, object] = {}
 
 
 # Disruption budgets

@@ -164,13 +164,14 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         # what there is
         _may(look, "", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"),
         _may(f"get {look}", "", "pods"),
-        _may(look, "scheduling.k8s.io", "priorityclasses"),
+        _may(look, "scheduling.k8s.io", "priorityclasses", "podgroups", "workloads"),
         _may(look, "policy", "poddisruptionbudgets"),
         _may(look, "storage.k8s.io", "storageclasses", "csinodes"),
         *_owners(kinds),
         # what it does
         _may("create", "", "pods/binding", "pods/eviction"),
         _may("patch", "", "pods/status"),  # the node kept for a pod
+        _may("patch", "scheduling.k8s.io", "podgroups/status"),  # whether a pod group is placed
         _may("patch", "", "persistentvolumeclaims", "persistentvolumes"),  # a volume follows its pod's node
         _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
         _may("create", "events.k8s.io", "events"),

@@ -34,6 +34,7 @@ from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.group_watch import GroupWatch
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
@@ -157,6 +158,7 @@ class SchedulerProcess:
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
+        self.group_watch = GroupWatch(api, self.backend)
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
@@ -231,6 +233,7 @@ class SchedulerProcess:
             if isinstance(self.election, LeaderElection):
                 tasks.create_task(self.election.run())
             tasks.create_task(self._watch_owners())
+            tasks.create_task(self.group_watch.run())
             tasks.create_task(self.namespace_ends.repeat())
             tasks.create_task(Reflector(self._api, SETTINGS_PATH, QuotaObject, self.settings.deliver).run())
             await self._sync()
@@ -320,7 +323,8 @@ class SchedulerProcess:
         began_s = time.monotonic()
         await asyncio.gather(*(each.synced.wait() for each in self.reflectors.values()))
         left_s = max(0.0, began_s + OWNERS_WAIT_S - time.monotonic())
-        waits = asyncio.gather(*(each.synced.wait() for each in self._owners.values()))
+        owners = (each.synced.wait() for each in self._owners.values())
+        waits = asyncio.gather(*owners, self.group_watch.ready())
         with suppress(TimeoutError):
             await asyncio.wait_for(waits, left_s)
         self._note_unreadable()

@@ -81,6 +81,8 @@ class ClusterState:
             "topologies": lambda name, thing: self._queue("Topology", name, thing),
             "workloads": self._workload,
             "poddisruptionbudgets": self.budgets.see,
+            "podgroups": self.resolver.groups.see_pod_group,
+            "groupworkloads": self.resolver.groups.see_workload,
         }
         self._intake = Intake(sees, self.node_states, self.resolver, self.unreadable, self.pods.drop)
 
@@ -96,7 +98,8 @@ class ClusterState:
         self.pods.advance(now_s)
         self._intake.take_owners(changes)
         owners = self.resolver.owners
-        empty = (gang for gang in self.registry.owned_by(owners.news) if not gang.count)
+        changed = owners.news | self.resolver.groups.made_by(owners.news)
+        empty = (gang for gang in self.registry.owned_by(changed) if not gang.count)
         self.registry.dirty.update(dict.fromkeys(empty))
         owners.news.clear()
 
@@ -163,6 +166,7 @@ class ClusterState:
         self.pods.advance(now_s)
         self.orders.come_due()
         self._settle_devices()
+        self.quota_objects.use_node_labels(self.resolver.groups.topologies)
         if self.quota_objects.changed:
             self.quota_objects.settle()
             self.registry.dirty.update(dict.fromkeys(self.registry.gangs.values()))

@@ -12,8 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
+from weir.kubernetes.state.keyed_members import drop
 from weir.kubernetes.state.owners import Body, Owners, controller_of, pod_body
+from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.translate.kinds import GangMinimum
+from weir.kubernetes.translate.scheduling_groups import GroupReference, reference_of
 
 _NEVER_OWNERS = ("DaemonSet", "Node")
 """Owners whose pods run on every node: nothing is made by one of them, and no gang needs them."""
@@ -34,6 +37,7 @@ class ForeignPod:
     phase: str
     is_bound: bool
     is_deleting: bool
+    group: GroupReference | None = None  # the pod group that it names
 
     @property
     def is_placed(self) -> bool:
@@ -77,6 +81,8 @@ class ForeignPods:
         self._pods: dict[str, ForeignPod] = {}
         self._labels: dict[Labels, Labels] = {}
         self._in: dict[str, int] = {}  # owned pods, by namespace
+        self._grouped: dict[tuple[str, str, str, str], set[str]] = {}  # by the group that they name
+        self._touched_groups: set[tuple[str, GroupReference]] = set()
         self._unsettled: dict[str, set[str]] = {}  # pods whose owners are still to be looked up, by namespace
 
     def see(self, key: str, pod: KubePod) -> bool:
@@ -95,6 +101,7 @@ class ForeignPods:
             pod.status.phase,
             bool(pod.spec.node_name),
             meta.deletion_timestamp is not None,
+            reference_of(pod.spec),
         )
         if found == before:
             return False
@@ -102,6 +109,9 @@ class ForeignPods:
             self.forget(key)
             before = None
         self._pods[key] = found
+        if found.group is not None:
+            self._grouped.setdefault(_gang_of(meta.namespace, found.group), set()).add(key)
+            self._touched_groups.add((meta.namespace, found.group))
         if found.owner is not None:
             namespace = meta.namespace
             if before is None:
@@ -114,8 +124,11 @@ class ForeignPods:
         pod = self._pods.pop(key, None)
         if pod is None:
             return ""
+        namespace = key.partition("/")[0]
+        if pod.group is not None:
+            drop(self._grouped, _gang_of(namespace, pod.group), key)
+            self._touched_groups.add((namespace, pod.group))
         if pod.owner is not None:
-            namespace = key.partition("/")[0]
             self._in[namespace] -= 1
             if not self._in[namespace]:
                 del self._in[namespace]
@@ -150,25 +163,26 @@ class ForeignPods:
         """Return the members of a workload by its topmost owner, and which gang of it."""
         if namespace not in self._in:
             return NO_MEMBERS
-        placed: dict[str, int] = {}
-        running = succeeded = 0
-        pending: list[tuple[str, str]] = []
+        found: list[tuple[str, ForeignPod]] = []
         for key in self._owners.pods_below(uid):
             pod = self._pods.get(key)
             if pod is None or key.partition("/")[0] != namespace:
                 continue
             chain = self._owners.above(key, namespace, pod.owner)
             derived = chain.derived(_as_pod(key, pod), self._owners.kinds)
-            if derived.owner.uid != uid or derived.gang != gang:
-                continue
-            if pod.is_placed:
-                placed[derived.role] = placed.get(derived.role, 0) + 1
-                running += pod.phase == "Running"
-            elif pod.phase == "Succeeded":
-                succeeded += 1
-            elif pod.phase == "Pending" and not pod.is_deleting:
-                pending.append((pod.name, pod.scheduler))
-        return ForeignMembers(placed, running, len(pending), succeeded, min(pending, default=None))
+            if derived.owner.uid == uid and derived.gang == gang:
+                found.append((derived.role, pod))
+        return _members(found)
+
+    def take_groups(self) -> set[tuple[str, GroupReference]]:
+        """Return the pod groups whose pods have changed since."""
+        touched, self._touched_groups = self._touched_groups, set()
+        return touched
+
+    def members_of_group(self, gang: GangKey) -> ForeignMembers:
+        """Return the members of a workload that is a pod group."""
+        keys = self._grouped.get((gang.namespace, gang.kind, gang.name, gang.gang))
+        return _members(("", self._pods[key]) for key in sorted(keys)) if keys else NO_MEMBERS
 
     def _labels_of(self, labels: Mapping[str, str]) -> Labels:
         telling = self._telling
@@ -178,6 +192,26 @@ class ForeignPods:
         if len(self._labels) > _LABELS_KEPT_MAX:
             self._labels.clear()
         return self._labels.setdefault(kept, kept)
+
+
+def _gang_of(namespace: str, named: GroupReference) -> tuple[str, str, str, str]:
+    return namespace, named.kind, named.name, named.gang
+
+
+def _members(pods: Iterable[tuple[str, ForeignPod]]) -> ForeignMembers:
+    """Return these pods, each with its role, as members of one workload."""
+    placed: dict[str, int] = {}
+    running = succeeded = 0
+    pending: list[tuple[str, str]] = []
+    for role, pod in pods:
+        if pod.is_placed:
+            placed[role] = placed.get(role, 0) + 1
+            running += pod.phase == "Running"
+        elif pod.phase == "Succeeded":
+            succeeded += 1
+        elif pod.phase == "Pending" and not pod.is_deleting:
+            pending.append((pod.name, pod.scheduler))
+    return ForeignMembers(placed, running, len(pending), succeeded, min(pending, default=None))
 
 
 def _metadata(key: str, pod: ForeignPod) -> Metadata:

@@ -19,6 +19,8 @@ def workload_of(gang: Gang) -> Workload:
     gang.whole = max(1, needed.min_pods)
     needed = gang.members.left_of(needed)
     gang.needed = max(1, needed.min_pods)
+    if derived.native is not None and derived.native.stops_whole:
+        gang.needed = max(gang.needed, _held(gang))
     _trim(gang)
     counts = [max(1, len(group.slots)) for group in gang.groups]
     minima = _minima(gang, needed.minima, counts)
@@ -45,6 +47,11 @@ def workload_of(gang: Gang) -> Workload:
             tracked.info is None or tracked.info.pod_request.can_preempt for tracked in gang.pods()
         ),
     )
+
+
+def _held(gang: Gang) -> int:
+    """Return the number of its pods that have a node and stay there."""
+    return sum(tracked.holds and not tracked.stopping for tracked in gang.pods())
 
 
 def _group_name(gang: Gang, at: int) -> str:

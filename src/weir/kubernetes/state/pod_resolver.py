@@ -6,7 +6,6 @@ were heard of. Whatever changes only says which pods are to be read again (`stal
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from weir.kubernetes.api.objects import (
     KubePod,
@@ -18,8 +17,10 @@ from weir.kubernetes.api.objects import (
 from weir.kubernetes.api.volume_objects import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
 from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
+from weir.kubernetes.state.keyed_members import drop, keep
 from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, pod_body
 from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of
+from weir.kubernetes.state.scheduling_groups import SchedulingGroups, is_native
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.gates import GATED, OWNER_MISSING, REFUSED, VOLUME
 from weir.kubernetes.translate.kinds import WorkloadKinds
@@ -52,6 +53,7 @@ class PodResolver:
         self._names = ResourceNames()
         self.marks = PodSelectors()
         self.stale: set[str] = set()  # pods to be read again
+        self.groups = SchedulingGroups(self.stale)
         self.remarked: set[str] = set()  # pods of others that bear other marks now
         self._pods: dict[str, KubePod] = {}
         self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
@@ -90,6 +92,7 @@ class PodResolver:
             self._see_marks(key, pod)
         self._pods[key] = self._interned.with_shared_spec(pod)
         self._owner_changed(pod.metadata.uid)
+        self.groups.note(key, pod.metadata.namespace, pod.spec)
         for name in claims_of(pod):
             self._users.setdefault((pod.metadata.namespace, name), set()).add(key)
         if not over and before is not None and reads_alike(before, pod):
@@ -104,19 +107,21 @@ class PodResolver:
             return
         self._tidy()
         self.stale.discard(key)
+        self.groups.forget(key)
         self.forget_marks(key)
         for name in claims_of(pod):
-            _drop(self._users, (pod.metadata.namespace, name), key)
+            drop(self._users, (pod.metadata.namespace, name), key)
         self.owners.leave(key)
         self._owner_changed(pod.metadata.uid)
 
     def drop(self, key: str) -> None:
         """Forget a pod that couldn't be taken in, however far that went."""
         self.stale.discard(key)
+        self.groups.forget(key)
         pod = self._pods.pop(key, None)
         if pod is not None:
             for name in claims_of(pod):
-                _drop(self._users, (pod.metadata.namespace, name), key)
+                drop(self._users, (pod.metadata.namespace, name), key)
         self.forget_marks(key)
         self.owners.leave(key)
         if pod is not None:
@@ -136,12 +141,21 @@ class PodResolver:
 
     def members(self, gang: GangKey) -> ForeignMembers:
         """Return the members of a workload that other schedulers place."""
+        if is_native(gang.api_version):
+            return self.others.members_of_group(gang)
         return self.others.members(gang.namespace, gang.uid, gang.gang)
 
     def take_touched(self, namespaces: Iterable[str]) -> set[str]:
         """Return the uids of owners whose pods have changed since, in namespaces that have workloads."""
         found = self.others.settle(namespaces) | self.owners.touched
         self.owners.touched.clear()
+        found.update(self.groups.uids(self.others.take_groups()))
+        return found
+
+    def take_stale(self) -> set[str]:
+        """Return the pods to be read again, and forget them."""
+        found = set(self.stale)
+        self.stale.clear()
         return found
 
     def see_foreign(self, key: str, pod: KubePod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
@@ -161,7 +175,7 @@ class PodResolver:
             self._key_of.pop(uid, None)
             self.marks.forget(uid)
         for claim in self._others_use.pop(key, ()):
-            _drop(self._users, claim, key)
+            drop(self._users, claim, key)
         self.remarked.discard(key)
 
     def of_others(self, key: str) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
@@ -227,17 +241,17 @@ class PodResolver:
 
     def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
         """Take in a volume claim; None: it is gone."""
-        _keep(self._claims, (namespace, name), claim)
+        keep(self._claims, (namespace, name), claim)
         self._look_at(self._users.get((namespace, name), ()))
 
     def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """Take in a volume; None: it is gone."""
-        _keep(self._volumes, name, volume)
+        keep(self._volumes, name, volume)
         self._all_with_claims()
 
     def see_storage_class(self, name: str, found: StorageClass | None) -> None:
         """Take in a storage class; None: it is gone."""
-        _keep(self._classes, name, found)
+        keep(self._classes, name, found)
         self._all_with_claims()
 
     def see_drivers(self, name: str, node: CsiNode | None) -> dict[str, int]:
@@ -258,7 +272,7 @@ class PodResolver:
 
     def see_priority(self, name: str, found: PriorityClass | None) -> None:
         """Take in a priority class; None: it is gone."""
-        _keep(self._priorities, name, None if found is None else found.value)
+        keep(self._priorities, name, None if found is None else found.value)
         self.owners.forget_readings()
 
     def set_devices(self, devices: DeviceResources) -> None:
@@ -302,6 +316,10 @@ class PodResolver:
 
     def read(self, key: str, *, bound: bool, over: bool = False) -> PodInfo:
         """Return the workload, request and constraints of a pod; `bound`: it needn't be ready for a node."""
+        return self.groups.regrouped(key, self._by_owners(key, bound=bound, over=over), bound=bound)
+
+    def _by_owners(self, key: str, *, bound: bool, over: bool) -> PodInfo:
+        """Return the reading of a pod by its owners alone."""
         pod = self._pods[key]
         controller = controller_of(pod.metadata.owner_references)
         above = self.owners.above(key, pod.metadata.namespace, controller)
@@ -378,18 +396,3 @@ class PodResolver:
 def _sentence(text: str) -> str:
     """Return a mistake as a sentence."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
-
-
-def _keep(those: dict[Any, Any], key: Any, value: Any) -> None:
-    if value is None:
-        those.pop(key, None)
-    else:
-        those[key] = value
-
-
-def _drop(those: dict[Any, set[str]], key: Any, member: str) -> None:
-    members = those.get(key)
-    if members is not None:
-        members.discard(member)
-        if not members:
-            del those[key]

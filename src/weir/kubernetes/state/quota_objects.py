@@ -43,6 +43,7 @@ class QuotaObjects:
         self.changes = 0  # how often one asked for something else, or began to leave
         self.tree = QueueTree()
         self.topologies: tuple[Topology, ...] = ()
+        self._label_topologies: tuple[Topology, ...] = ()  # of node labels that pod groups keep to
         self.refused: dict[Key, str] = {}
         self.changed = True
         self._known: dict[str, Queue] = {}  # every queue there was, for those that are left but used
@@ -75,6 +76,10 @@ class QuotaObjects:
         else:
             self._labels[name] = labels
         self.changed = True
+
+    def use_node_labels(self, topologies: tuple[Topology, ...]) -> None:
+        """Set the topologies that pod groups ask for by a node label, beside those of objects."""
+        self._label_topologies = topologies
 
     def is_leaving(self, kind: str, name: str) -> bool:
         """Return True if an object is being deleted, and stays until nothing uses it."""
@@ -154,9 +159,10 @@ class QuotaObjects:
             self._told_queues = queues
             left = {queue.name for queue in queues}
             self._known = {name: queue for name, queue in self._known.items() if name in left}
-        if self.topologies != self._told_topologies:
-            facts.append(TopologiesSet(self.topologies))
-            self._told_topologies = self.topologies
+        topologies = (*self.topologies, *self._label_topologies)
+        if topologies != self._told_topologies:
+            facts.append(TopologiesSet(topologies))
+            self._told_topologies = topologies
         return facts
 
     def retell(self) -> None:
@@ -178,7 +184,7 @@ class QuotaObjects:
 
     def topology_missing(self, annotations: Annotations) -> str:
         """Return the missing part of a requested topology, in a sentence."""
-        known = {topology.name: topology for topology in self.topologies}
+        known = {topology.name: topology for topology in (*self.topologies, *self._label_topologies)}
         return next((f"{each}." for each in not_there(annotations.topology, known)), "")
 
     def project_of(self, namespace: str, annotations: Annotations) -> tuple[str | None, str]:

@@ -32,7 +32,7 @@ class StalePods:
 
     def read(self) -> None:
         """Resolve pods again, and move them to their workloads."""
-        stale, self._resolver.stale = self._resolver.stale, set()
+        stale = self._resolver.take_stale()
         moving: list[tuple[TrackedPod, Gang]] = []
         for tracked in sorted([self._pods.by_key[key] for key in stale], key=attrgetter("created_s", "key")):
             try:

@@ -65,6 +65,15 @@ class OwnerTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMembership:
+    """Facts of a gang that is a pod group of `scheduling.k8s.io`."""
+
+    maker: OwnerIdentity | None  # what makes all of its pods; None: several objects, or people
+    stops_whole: bool = False  # its pods are disrupted together or not at all
+    differences: str = ""  # statements about the gang that the group replaces, in a sentence
+
+
+@dataclass(frozen=True, slots=True)
 class DerivedWorkload:
     """Facts of the table about the workload of a pod."""
 
@@ -80,6 +89,7 @@ class DerivedWorkload:
     over: WorkloadOutcome | None = None
     suspended: bool = False
     hint: str | None = None  # how to make the kind report more
+    native: GroupMembership | None = None  # the group that its pods name counts, not the table
 
     def needed(self, min_pods: int | None = None, succeeded: int = 0) -> GangMinimum:
         """Return the minimum of the gang: the `min_pods` that people set, less pods that have succeeded."""

@@ -50,10 +50,15 @@ def gate_why(gang: Gang) -> str:
     return waits.info.wait_why or RETRYING if waits.info is not None else RETRYING
 
 
-def priority_capped(gang: Gang) -> str:
-    """Return that a priority counts as a lower one, in a sentence."""
+def notices(gang: Gang) -> Iterator[tuple[str, str]]:
+    """Yield the reasons and sentences that people are told of a new workload, once."""
     requested, counts = gang.priority_asked, gang.priority
-    return f"Its priority {requested} counts as {counts}, the highest of project {gang.project}."
+    if counts < requested:
+        highest = f"the highest of project {gang.project}"
+        yield "PriorityCapped", f"Its priority {requested} counts as {counts}, {highest}."
+    native = None if gang.head is None else gang.head.derived.native
+    if native is not None and native.differences:
+        yield "PodGroupCounts", native.differences
 
 
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:

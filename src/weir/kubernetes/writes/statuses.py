@@ -7,7 +7,7 @@ changes often is written as often as the rate limit allows, with its newest stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,13 +21,14 @@ from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.condition_reasons import WORKLOAD_ENDED
 from weir.kubernetes.writes.event_bodies import regarding
 from weir.kubernetes.writes.final_conditions import still_made
+from weir.kubernetes.writes.group_conditions import GroupConditions
 from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, Write
 from weir.kubernetes.writes.pending_pods import pod_reasons
 from weir.kubernetes.writes.status_fields import (
     eviction_of,
     gate_why,
+    notices,
     pending,
-    priority_capped,
     status_patch,
 )
 from weir.kubernetes.writes.status_values import Words, cut, digest, is_reworded, over
@@ -82,6 +83,7 @@ class StatusWriter:
         self._is_burst = False  # many workloads changed in the last turn
         self._delayed: dict[Gang, float] = {}  # not told in a burst, and since when
         self._evictions: dict[Gang, Words] = {}  # the last one of each, as its status says it
+        self._groups = GroupConditions()
         self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
         self.scale_up_over_quota = False  # autoscalers may add nodes for work over its quota, too
         self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
@@ -214,8 +216,8 @@ class StatusWriter:
         self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False
     ) -> list[Write | EmitEvent]:
         """Have this kept in the status of its object, which is made first if there is none yet."""
-        done = self._written.get(gang)
-        first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
+        is_there = (done := self._written.get(gang)) is not None and done.spec
+        first = [] if is_there else self._of(gang, now_s, now_s, at_once=True)
         status = {"phase": phase_of(gang), "written": "", **words}
         return [*first, status_patch(gang, status, urgent=urgent)]
 
@@ -242,8 +244,6 @@ class StatusWriter:
                 return []
             done = self._written[gang] = WrittenStatus()
             self._begin(gang, done, now_s)
-            if gang.priority < gang.priority_asked:
-                self._say(gang, "PriorityCapped", priority_capped(gang), "Scheduling", "Normal")
         if not (gang.count or gang.starts or done.spec or gang.ending):
             self._drop(gang)  # its pods turned out to be of another workload
             return []
@@ -273,6 +273,7 @@ class StatusWriter:
             eviction=self._evictions.get(gang),
         )
         writes += self._patches(gang, status, done, now_s)
+        writes += self._groups.take(gang, phase, why, self._stops.get(gang), now_s)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
         if writes:
@@ -292,9 +293,11 @@ class StatusWriter:
         assert gang.head is not None
         if self._is_burst and phase == "Starting" and not any(pending(gang)):
             return max(tracked.at_s for tracked in gang.pods() if tracked.holds) + STARTING_S
-        passing = phase == "Starting" or (phase == "Pending" and why is None)
-        passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
-        return done.since_s + passing_s if passing_s else 0.0
+        if phase == "Pending" and gang.head.orphan:
+            return done.since_s + OWNER_S
+        return (
+            done.since_s + PASSING_S if phase == "Starting" or (phase == "Pending" and why is None) else 0.0
+        )
 
     def _note_deletion(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Write all of its object again if the object was deleted without its owner."""
@@ -325,16 +328,15 @@ class StatusWriter:
         done.status, done.life, done.found = text, gang.life, ""
 
     def _drop(self, gang: Gang) -> None:
-        self._written.pop(gang, None)
-        self._evictions.pop(gang, None)
-        self._events.pop(gang, None)
-        self._stops.pop(gang, None)
-        self._later.pop(gang, None)
-        self._delayed.pop(gang, None)
-        self._reasoned.pop(gang, None)
+        self._groups.drop(gang)
+        kept: tuple[dict[Gang, Any], ...] = (self._written, self._evictions, self._events, self._stops)
+        for each in (*kept, self._later, self._delayed, self._reasoned):
+            each.pop(gang, None)
 
     def _begin(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Take over the fields of its object, so that times go on from there."""
+        for reason, sentence in notices(gang):
+            self._say(gang, reason, sentence, "Scheduling", "Normal")
         thing = self._cluster_state.registry.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
