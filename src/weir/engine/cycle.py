@@ -63,6 +63,7 @@ class Cycle:
         self._nominations = Nominations(cluster, policy, self._capacity, rules, now_s, cache.blocked)
         self._gangs = IncompleteGangs(cluster, policy, now_s)
         self._plan = Plan()
+        self._nominated_at: dict[str, int] = {}  # positions of nominations in the plan
 
     def run(self) -> Plan:
         """Run all steps and return the plan."""
@@ -94,7 +95,13 @@ class Cycle:
 
     def _nominate(self, name: str, placements: list[NodePlacement], freed_by: tuple[str, ...] = ()) -> None:
         places = tuple([self._place(placement) for placement in placements])
-        self._plan.nominations.append(NominatedPods(name, places, freed_by))
+        before = self._nominated_at.setdefault(name, len(self._plan.nominations))
+        if before == len(self._plan.nominations):
+            self._plan.nominations.append(NominatedPods(name, places, freed_by))
+            return
+        first = self._plan.nominations[before]  # a service that grows by several replicas
+        freed_by = tuple(dict.fromkeys((*first.freed_by, *freed_by)))
+        self._plan.nominations[before] = NominatedPods(name, (*first.places, *places), freed_by)
 
     def _bind_nominated(self) -> None:
         outages = OutageRules(self._cluster, self._policy, self._now_s)

@@ -16,6 +16,10 @@ from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
 from weir.engine.refusals import RefusalKind
 from weir.engine.victim_search import VictimSearch
+from weir.model.workloads import WorkloadType
+
+REPLICAS_AT_ONCE_MOST = 64
+"""Replicas of one service for which capacity is freed in one cycle."""
 
 
 class Preemptor:
@@ -70,10 +74,24 @@ class Preemptor:
             if plan is None:
                 order.settle()
             else:
-                self._allocator.note_nominated(candidate)
+                if not candidate.again:
+                    self._allocator.note_nominated(candidate)
                 yield candidate, plan
-                more = candidate.at + 1 < len(candidate.of.members)
-                order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
+                order.settle(self._followers(candidate))
+
+    def _followers(self, served: Candidate) -> list[Candidate]:
+        """Return the candidates after a workload for which capacity was freed.
+
+        A service gets capacity for several replicas in one cycle: its victims stop at the same time.
+        """
+        followers = []
+        if not served.again and served.at + 1 < len(served.of.members):
+            followers.append(Candidate(served.of, served.at + 1))
+        is_service = served.job.type is WorkloadType.INFERENCE
+        grown = served.grown() if is_service else None
+        if grown is not None and sum(grown.placed) - sum(served.job.placed) < REPLICAS_AT_ONCE_MOST:
+            followers.append(grown.aged(self._allocator.now_s, self._policy.aging))
+        return followers
 
     @property
     def _context(self) -> PreemptionContext:

@@ -16,6 +16,7 @@ from weir.engine.preemption_rules import (
 from weir.engine.victim_sets import ANY_PROJECT, Permits, Tier, Victim
 from weir.engine.victim_tiers import VictimTiers
 from weir.model.reasons import EvictionRule
+from weir.model.workloads import WorkloadType
 from weir.state.jobs import Job, Phase, Pod
 
 _LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
@@ -172,7 +173,10 @@ class VictimCandidates:
         ]
 
     def victims_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
-        """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole."""
+        """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole.
+
+        Of services, the one with the most replicas above its minimum gives first, one replica at a time.
+        """
         if self.jobs[job]:
             pods = self.running(job) if _is_bound_together(job) else here
             if self._disruptions.any and not self.order.may_stop(pods, moves=True):
@@ -194,10 +198,11 @@ class VictimCandidates:
                 if spare[pod.group] > 0:
                     if pod in kept:
                         continue
+                    level = -spare[pod.group] if job.type is WorkloadType.INFERENCE else 0
                     spare[pod.group] -= 1
                     elastic.add(pod)
-                    cost = self.tiers.price_of_pod(job, pod)
-                    victims.append(Victim(self.tiers.tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
+                    tier, cost = self.tiers.tier(job, [pod], level), self.tiers.price_of_pod(job, pod)
+                    victims.append(Victim(tier, cost, job, (pod,), (pod,), False))
         if len(elastic) < len(here) and (not self._disruptions.any or self.order.may_stop(running)):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
             staying = tuple(pod for pod in here if pod not in elastic)

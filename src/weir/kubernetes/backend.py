@@ -28,6 +28,7 @@ from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
+from weir.kubernetes.state.services import note_allocation
 from weir.kubernetes.state.unreadable import UnreadableObject
 from weir.kubernetes.writes.condition_reasons import UNREADABLE_POD
 from weir.kubernetes.writes.event_bodies import unreadable_event
@@ -48,7 +49,7 @@ from weir.kubernetes.writes.shared_node_list import SharedNodeList
 from weir.kubernetes.writes.shared_nodes import SharedNodes
 from weir.kubernetes.writes.statuses import StatusWriter
 from weir.model.policy import BudgetPolicy
-from weir.state.events import PodStopping, WorkloadChanged, WorkloadSubmitted
+from weir.state.events import PodKey, PodStopping, WorkloadChanged, WorkloadSubmitted
 
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
@@ -330,6 +331,13 @@ class KubernetesBackend:
     def binding(self) -> int:
         """Return the number of bindings under way."""
         return self._effects.binding
+
+    def note_allocation(self, pod: PodKey, at_s: float) -> float | None:
+        """Note that a pod gets its GPUs; return its wait if it is a replica of a service, else None."""
+        with self._lock:
+            gang = self.cluster_state.registry.named.get(pod.workload)
+            tracked = None if gang is None else gang.at(pod)
+            return None if gang is None or tracked is None else note_allocation(gang, tracked, at_s)
 
     # Below
 

@@ -53,6 +53,7 @@ DESCRIPTIONS = {
     "sentence": "Reason as a sentence.",
     "numbers": "Numbers of the sentence, for programs.",
     "last_eviction": "Time, beneficiary and rule of the last preemption of pods of the workload.",
+    "time_to_gpu_seconds": "Time that the last replica of a service waited for its GPUs.",
     "short_since": "Time since which fewer pods run than the minimum; gang_grace counts from here.",
     "rule": "Rule that allowed the preemption.",
     "by": "Workload that the preemption freed capacity for.",

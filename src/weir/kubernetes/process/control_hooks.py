@@ -128,9 +128,16 @@ class ClusterControlHooks:
             self.counts.happened(self._control.cluster, event)
         if isinstance(event, PodAssigned):
             self.backend.reasons.pop(event.place.pod.workload, None)
+            self._note_allocation(event)
         elif isinstance(event, WorkloadEnded):
             self.backend.reasons.pop(event.workload, None)
             self._log.ended(event.workload)
+
+    def _note_allocation(self, event: PodAssigned) -> None:
+        """Count how long a replica of a service waited for its GPUs."""
+        waited_s = self.backend.note_allocation(event.place.pod, event.at_s)
+        if waited_s is not None and self._control is not None:
+            self.counts.replica_waited(self._control.cluster, event, waited_s)
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
         """Count and log a plan."""

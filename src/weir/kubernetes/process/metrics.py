@@ -151,6 +151,11 @@ def _passed_by(counts: SchedulingCounters) -> Iterator[Metric]:
             "Time from submission to the first start, of workloads within quota.",
             counts.quota_waits,
         ),
+        (
+            "weir_time_to_gpu_seconds",
+            "Time from the creation of a replica of a service until GPUs are allocated to it.",
+            counts.replica_waits,
+        ),
     )
     taken = CounterMetricFamily(
         "weir_preemptions", "Preempted workloads, by rule.", labels=["rule", "project"]

@@ -29,6 +29,7 @@ class SchedulingCounters:
     def __init__(self) -> None:
         self.waits: dict[str, Histogram] = {}  # by project: until the first pod has its place
         self.quota_waits: dict[str, Histogram] = {}  # the same, of workloads within their project's quota
+        self.replica_waits: dict[str, Histogram] = {}  # by project: until a replica of a service has GPUs
         self.evictions: Counter[tuple[str, str]] = Counter()  # workloads by rule and project
         self.evicted_pods: Counter[str] = Counter()  # by rule
         self.moves = 0
@@ -64,6 +65,7 @@ class SchedulingCounters:
         projects = {*self._projects, REST}
         self.waits = _of(self.waits, projects)
         self.quota_waits = _of(self.quota_waits, projects)
+        self.replica_waits = _of(self.replica_waits, projects)
         for counter, at in ((self.evictions, 1), (self.ends, 0)):
             for key in [key for key in counter if key[at] not in projects]:
                 del counter[key]
@@ -90,6 +92,13 @@ class SchedulingCounters:
         self.waits.setdefault(project, Histogram(WAIT_BOUNDS_S)).add(waited_s)
         if _within_quota(cluster, job, event):
             self.quota_waits.setdefault(project, Histogram(WAIT_BOUNDS_S)).add(waited_s)
+
+    def replica_waited(self, cluster: Cluster, event: PodAssigned, waited_s: float) -> None:
+        """Count the wait of a replica of a service, from its creation until GPUs are allocated to it."""
+        job = cluster.jobs.get(event.place.pod.workload)
+        if job is not None and event.at_s >= self._connected_s:
+            project = self.label(job.spec.project)
+            self.replica_waits.setdefault(project, Histogram(WAIT_BOUNDS_S)).add(waited_s)
 
     def decided(self, cluster: Cluster, plan: Plan, took_s: float) -> None:
         """Count evictions: each workload once, and each pod."""

@@ -3,6 +3,7 @@
 from collections.abc import Container, Mapping
 
 from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.services import minimum_of_service, preemptible_by_replicas
 from weir.model.workloads import PodGroup, Workload
 from weir.state.events import PodKey
 
@@ -21,6 +22,7 @@ def workload_of(gang: Gang) -> Workload:
     gang.needed = max(1, needed.min_pods)
     if derived.native is not None and derived.native.stops_whole:
         gang.needed = max(gang.needed, _held(gang))
+    gang.needed = minimum_of_service(gang, gang.needed)
     _trim(gang)
     counts = [max(1, len(group.slots)) for group in gang.groups]
     minima = _minima(gang, needed.minima, counts)
@@ -36,7 +38,7 @@ def workload_of(gang: Gang) -> Workload:
         submitted_s=head.submitted_s,
         type=annotations.type or derived.type,
         priority=LOWEST_PRIORITY if gang.overrun and gang.self_bound else gang.priority,
-        preemptible=(gang.is_preemptible and (gang.lapsed or not gang.protected)) or gang.overrun,
+        preemptible=(_is_preemptible(gang) and (gang.lapsed or not gang.protected)) or gang.overrun,
         overrun=gang.overrun and gang.self_bound,
         protected=gang.protected and not (gang.overrun or gang.lapsed),
         lapsed=gang.lapsed and not gang.overrun,
@@ -47,6 +49,13 @@ def workload_of(gang: Gang) -> Workload:
             tracked.info is None or tracked.info.pod_request.can_preempt for tracked in gang.pods()
         ),
     )
+
+
+def _is_preemptible(gang: Gang) -> bool:
+    """Return True if its pods may use more than the quota: as they say, or by replicas, or by priority."""
+    by_replicas = preemptible_by_replicas(gang)
+    stated = gang.head is not None and gang.head.annotations.preemptible is not None
+    return gang.is_preemptible if stated or by_replicas is None else by_replicas
 
 
 def _held(gang: Gang) -> int:

@@ -181,6 +181,7 @@ class Gang:
         "starts",
         "status_reported",
         "succeeded",
+        "time_to_gpu_s",
         "topology",
         "uses",
         "verdict",
@@ -228,6 +229,7 @@ class Gang:
         self.nomination_reported = False
         self.checkpointed_s = 0.0
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
+        self.time_to_gpu_s: float | None = None  # of the last replica of a service
         self.verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
         self.ending: EndWorkload | None = None  # how it ended
         self.reported: Workload | None = None

@@ -92,6 +92,12 @@ def count_parser(most: int, what: str) -> Callable[[str], int]:
     return read
 
 
+def parse_min_scale(text: str) -> int:
+    """Return the replicas that a Knative service keeps; 1 where it scales to none, or can't be read."""
+    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+    return min(max(1, int(text)), PODS_MOST) if short else 1
+
+
 def parse_truth(text: str) -> bool:
     """Return a truth value."""
     if text.lower() not in ("true", "false"):

@@ -22,6 +22,7 @@ from weir.kubernetes.translate.annotation_values import (
     parse_instant,
     parse_mebibytes,
     parse_memory,
+    parse_min_scale,
     parse_name,
     parse_topology,
     parse_truth,
@@ -55,6 +56,7 @@ class Annotations:
     gpu_memory: int | None = None  # bytes of each device
     devices: int | None = None  # how many devices to have that share of
     min_pods: int | None = None
+    min_replicas: int | None = None  # of a service: those above it may be borrowed and trimmed
     preemptible: bool | None = None
     max_runtime_s: float | None = None
     topology: TopologyRequest | None = None
@@ -101,6 +103,13 @@ OURS = (
     ),
     AnnotationKey(
         "min-pods", "min_pods", "4", "Pods that must be there together.", count_parser(PODS_MOST, "pods")
+    ),
+    AnnotationKey(
+        "min-replicas",
+        "min_replicas",
+        "2",
+        "Replicas that a service keeps; those above may use more than the quota and are trimmed first.",
+        count_parser(PODS_MOST, "replicas"),
     ),
     AnnotationKey(
         "preemptible",
@@ -152,6 +161,16 @@ FOREIGN = (
         "2",
         "As weir.dev/gpu-devices.",
         count_parser(DEVICES_MOST, "devices"),
+    ),
+    *(
+        AnnotationKey(
+            f"autoscaling.knative.dev/{name}",
+            "min_replicas",
+            "2",
+            "Knative's number of replicas that a service keeps: as weir.dev/min-replicas.",
+            parse_min_scale,
+        )
+        for name in ("min-scale", "minScale")
     ),
     AnnotationKey(
         "kai.scheduler/batch-min-member",

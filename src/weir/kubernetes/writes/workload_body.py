@@ -173,6 +173,7 @@ def status_body(
             else {"gpus": written(GPU, devices_milli(gang, phase, cluster_state.node_states))}
         ),
         "gpuMemoryIsolation": memory_isolation(holding, cluster_state),
+        **({} if gang.time_to_gpu_s is None else {"timeToGpuSeconds": round(gang.time_to_gpu_s, 1)}),
         "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
         "reason": None
         if why is None
