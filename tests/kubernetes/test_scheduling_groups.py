@@ -1,6 +1,5 @@
 """Pod groups of `scheduling.k8s.io` on a real API server that serves them."""
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -81,6 +80,16 @@ def says(team: Team, name: str, status: str, words: str) -> Object:
     return found
 
 
+def describes(team: Team, kind: str, name: str, words: str) -> None:
+    """Wait for `kubectl describe` to print this."""
+    kubectl = team.cluster.plane.kubectl
+    team.cluster.until(
+        lambda: words in kubectl("describe", kind, name, "-n", team.namespace),
+        WAITS_S,
+        f"the description of {name} to say {words!r}",
+    )
+
+
 def workload(team: Team, name: str) -> Object:
     path = f"/apis/weir.dev/v1alpha1/namespaces/{team.namespace}/workloads/podgroup-{name}"
     return team.cluster.api.maybe(path) or {}
@@ -93,10 +102,8 @@ def test_a_gang_of_four_waits_for_its_fourth_pod_and_describe_tells(team: Team) 
     waits = says(team, "train", "False", "3 of 4 pods exist.")
     assert waits["reason"] == "Unschedulable"
     team.is_left_out("p0", "p1", "p2")
-    told = team.cluster.plane.kubectl("describe", "podgroup", "train", "-n", team.namespace)
-    assert "3 of 4 pods exist." in told
-    assert "PodGroupScheduled" in told
-    assert "3 of 4 pods exist." in team.cluster.plane.kubectl("describe", "pod", "p0", "-n", team.namespace)
+    describes(team, "podgroup", "train", "3 of 4 pods exist.")
+    describes(team, "pod", "p0", "3 of 4 pods exist.")
     member(team, "p3", "train")
     team.land("p0", "p1", "p2", "p3")
     assert says(team, "train", "True", "4 pods have nodes.")["reason"] == "Scheduled"
@@ -125,9 +132,7 @@ def test_pods_wait_for_a_group_that_is_not_there_yet(team: Team) -> None:
         member(team, f"p{index}", "late")
     team.waits_for("p0", "Its PodGroup late isn't there.")
     team.is_left_out("p0", "p1")
-    assert "Its PodGroup late isn't there." in team.cluster.plane.kubectl(
-        "describe", "pod", "p0", "-n", team.namespace
-    )
+    describes(team, "pod", "p0", "Its PodGroup late isn't there.")
     team.cluster.api.create(group(team, "late", 2))
     team.land("p0", "p1")
 
@@ -179,11 +184,7 @@ def test_a_deleted_group_stops_nothing(team: Team) -> None:
     team.cluster.api.delete(path)
     team.cluster.api.patch(path, {"metadata": {"finalizers": None}}) if team.cluster.api.maybe(path) else None
     member(team, "p2", "gone")
-    team.cluster.until(
-        lambda: "isn't there" in json.dumps(workload(team, "gone")) or team.why("p2"),
-        WAITS_S,
-        "the third pod to say that its group isn't there",
-    )
+    describes(team, "pod", "p2", "Its PodGroup gone isn't there.")
     assert {"p0", "p1"} <= set(team.cluster.running(team.namespace))
 
 
