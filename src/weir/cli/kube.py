@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 
 from weir import __version__
 from weir.cli import kube_options as check
+from weir.cli.bundle_options import BundleDetails
 from weir.cli.manifest_options import AdmissionOptions, WeirOptions, WeirPodOptions
 
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
@@ -95,6 +96,53 @@ def charts(directory: Path, /) -> int:
                 print(f"weir: {file} can't be written: {why}; name another directory.", file=sys.stderr)
                 return 1
         print(directory / name)
+    return 0
+
+
+@app.command(name="bundle")
+def bundle(
+    directory: Path,
+    /,
+    *,
+    weir: WeirOptions = WeirOptions(),
+    certified: BundleDetails = BundleDetails(),
+    monitoring: Annotated[bool, _SWITCH] = False,
+) -> int:
+    """Write a bundle and a file-based catalogue for the Operator Lifecycle Manager.
+
+    Parameters
+    ----------
+    directory
+        Directory for the files; it must not exist.
+    monitoring
+        Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
+    """
+    from weir.kubernetes.install.olm_bundle import bundle as bundle_files
+    from weir.kubernetes.install.olm_catalog import catalog
+
+    if directory.exists():
+        print(f"weir: {directory} exists: remove it, or name another directory.", file=sys.stderr)
+        return 2
+    try:
+        options = certified.options(weir, monitoring=monitoring)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    files = {**bundle_files(options), **catalog(options)}
+    for path, text in files.items():
+        try:
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            print(f"weir: {directory / path} can't be written: {why}.", file=sys.stderr)
+            return 1
+    print(directory / "bundle")
+    print(directory / "catalog")
+    print(directory / "cluster.yaml")
+    if "@" not in options.installation.image:
+        why = "Certification and air-gapped clusters need --image NAME@sha256:DIGEST."
+        print(f"The image is named by a tag. {why}", file=sys.stderr)
     return 0
 
 

@@ -1,0 +1,88 @@
+"""Options of `weir kube bundle`, checked."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from weir import __version__
+from weir.cli import kube_options as check
+from weir.cli.manifest_options import WeirOptions
+
+if TYPE_CHECKING:
+    from weir.kubernetes.install.olm_bundle import BundleOptions
+
+_VERSION = re.compile(r"weir\.v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", re.ASCII)
+_CHANNEL = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", re.ASCII)
+_MAINTAINER = re.compile(r"([^<>]{1,100}) <([^<>@\s]{1,64}@[^<>@\s]{1,253})>")
+_URL = re.compile(r"https://[!-~]{1,500}", re.ASCII)
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_NAMES = Parameter(consume_multiple=True, negative=())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class BundleDetails:
+    """The bundle and its catalogue."""
+
+    bundle_image: str = f"weir-bundle:{__version__}"
+    """Image that the bundle is built as, preferably as NAME@sha256:DIGEST."""
+    channel: str = "stable"
+    """Channel of the catalogue."""
+    replaces: str | None = None
+    """Name of the version that this one replaces, such as weir.v0.1.0."""
+    created: str = "1970-01-01T00:00:00Z"
+    """Time of the release, as 2026-01-31T12:00:00Z."""
+    provider: str = "Weir"
+    """Name of the company that offers the bundle."""
+    url: str | None = None
+    """Page of the provider, which begins with https://."""
+    maintainer: Annotated[Sequence[str], _NAMES] = ()
+    """Maintainers, each as NAME <ADDRESS>. Certification needs one."""
+
+    def options(self, weir: WeirOptions, *, monitoring: bool) -> "BundleOptions":
+        """Return the options of the bundle.
+
+        Raises:
+            ValueError: an option has a mistake; the sentence names the flag.
+        """
+        from weir.kubernetes.install.manifests import Installation
+        from weir.kubernetes.install.network import source
+        from weir.kubernetes.install.olm_bundle import BundleOptions
+
+        devices = weir.device_resources
+        return BundleOptions(
+            Installation(
+                check.one("--namespace", check.namespace, weir.namespace),
+                weir.image_name,
+                weir.replicas,
+                check.one("--scheduler", check.scheduler, weir.scheduler),
+                devices.resources,
+                devices.weights,
+                check.each("--reachable-from", source, weir.reachable_from),
+                monitoring=monitoring,
+            ),
+            check.one("--bundle-image", check.image, self.bundle_image),
+            _matches("--channel", _CHANNEL, self.channel, "stable"),
+            None if self.replaces is None else _matches("--replaces", _VERSION, self.replaces, "weir.v0.1.0"),
+            _matches("--created", _MOMENT, self.created, "2026-01-31T12:00:00Z"),
+            self.provider,
+            "" if self.url is None else _matches("--url", _URL, self.url, "https://example.com/weir"),
+            tuple(check.one("--maintainer", _maintainer, each) for each in self.maintainer),
+        )
+
+
+def _matches(flag: str, form: re.Pattern[str], text: str, example: str) -> str:
+    """Return a text of this form; a mistake names the flag and an example."""
+    if not form.fullmatch(text):
+        raise ValueError(f"{flag}: {text!r} can't be used: write one such as {example}")
+    return text
+
+
+def _maintainer(text: str) -> tuple[str, str]:
+    found = _MAINTAINER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no maintainer: write NAME <ADDRESS>")
+    return found[1], found[2]

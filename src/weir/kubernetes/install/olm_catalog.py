@@ -1,0 +1,61 @@
+"""The file-based catalogue that offers the bundle, for `opm serve` and OpenShift's catalogue sources."""
+
+import yaml
+
+from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.install.olm_bundle import PACKAGE, BundleOptions, Files, icon
+from weir.kubernetes.install.parts import Thing
+from weir.version import __version__
+
+
+def catalog(options: BundleOptions) -> Files:
+    """Return the files of the catalogue."""
+    entry: Thing = {"name": options.name}
+    if options.replaces is not None:
+        entry["replaces"] = options.replaces
+    package = {
+        "schema": "olm.package",
+        "name": PACKAGE,
+        "defaultChannel": options.channel,
+        "description": "Schedules GPUs for many teams, with guaranteed quotas.",
+        "icon": {"base64data": icon(), "mediatype": "image/svg+xml"},
+    }
+    channel = {"schema": "olm.channel", "package": PACKAGE, "name": options.channel, "entries": [entry]}
+    text = yaml.safe_dump_all([package, channel, _bundle(options)], sort_keys=False, width=110)
+    return {
+        "catalog/weir/catalog.yaml": text,
+        "catalog.Containerfile": "# podman build --build-arg OPM=IMAGE-OF-OPM -f catalog.Containerfile .\n"
+        "ARG OPM\nFROM ${OPM}\n"
+        "COPY catalog /configs\n"
+        'RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]\n'
+        "LABEL operators.operatorframework.io.index.configs.v1=/configs\n"
+        'ENTRYPOINT ["/bin/opm"]\n'
+        'CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]\n',
+    }
+
+
+def _bundle(options: BundleOptions) -> Thing:
+    """Return the entry of the bundle: its image, what it provides, and every image that it needs."""
+    kinds = [
+        {
+            "type": "olm.gvk",
+            "value": {
+                "group": each["spec"]["group"],
+                "kind": each["spec"]["names"]["kind"],
+                "version": each["spec"]["versions"][0]["name"],
+            },
+        }
+        for each in definitions()
+    ]
+    version = {"type": "olm.package", "value": {"packageName": PACKAGE, "version": __version__}}
+    return {
+        "schema": "olm.bundle",
+        "name": options.name,
+        "package": PACKAGE,
+        "image": options.bundle_image,
+        "properties": [version, *kinds],
+        "relatedImages": [
+            {"name": "", "image": options.bundle_image},
+            {"name": PACKAGE, "image": options.installation.image},
+        ],
+    }

@@ -1,0 +1,174 @@
+"""The bundle and the catalogue of OLM: valid against the published schemas, and all of the manifests."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from weir.cli.main import main
+from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.olm_bundle import BUNDLED, BundleOptions, bundle
+from weir.kubernetes.install.olm_catalog import catalog
+
+from .olm_schema import (
+    ANNOTATIONS,
+    CREATED_BY_OLM,
+    wrong_for_restricted_v2,
+    wrong_in_catalog,
+    wrong_in_csv,
+)
+
+ROOT = Path(__file__).parents[3]
+DIGEST = "sha256:" + "ab" * 32
+IMAGE = f"registry.example.com/weir@{DIGEST}"
+CSV = "bundle/manifests/weir.clusterserviceversion.yaml"
+Object = dict[str, Any]
+
+
+def options(**more: Any) -> BundleOptions:
+    return BundleOptions(Installation(image=IMAGE, monitoring=True), **more)
+
+
+def objects(files: dict[str, str]) -> list[Object]:
+    """The objects of the bundle's manifests."""
+    return [yaml.safe_load(text) for path, text in files.items() if path.startswith("bundle/manifests/")]
+
+
+def definitions(files: dict[str, str]) -> dict[str, Object]:
+    found = objects(files)
+    return {each["metadata"]["name"]: each for each in found if each["kind"] == "CustomResourceDefinition"}
+
+
+def test_the_csv_is_valid() -> None:
+    files = bundle(options(maintainers=(("A team", "team@example.com"),), replaces="weir.v0.0.9"))
+    assert wrong_in_csv(yaml.safe_load(files[CSV]), definitions(files)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (("spec", "version"), "1", "version"),
+        (("spec", "installModes"), [{"type": "AllNamespaces", "supported": True}], "installModes"),
+        (("spec", "relatedImages"), [], "relatedImages"),
+        (("metadata", "annotations", "capabilities"), "All of them", "capabilities"),
+        (("metadata", "annotations", "alm-examples"), "[]", "example of projects.weir.dev"),
+        (("spec", "customresourcedefinitions", "owned"), [], "owned kinds"),
+    ],
+)
+def test_the_checks_find_what_is_wrong(path: tuple[str, ...], value: Any, expected: str) -> None:
+    files = bundle(options())
+    csv = yaml.safe_load(files[CSV])
+    here = csv
+    for step in path[:-1]:
+        here = here[step]
+    here[path[-1]] = value
+    assert expected in wrong_in_csv(csv, definitions(files))
+
+
+def test_the_pods_fit_restricted_v2_without_a_path_of_the_host() -> None:
+    csv = yaml.safe_load(bundle(options())[CSV])
+    (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
+    pod = deployment["spec"]["template"]["spec"]
+    assert wrong_for_restricted_v2(pod) == []
+    other = copy.deepcopy(pod)
+    other["volumes"].append({"name": "devices", "hostPath": {"path": "/dev"}})
+    other["securityContext"]["runAsUser"] = 0
+    other["containers"][0]["securityContext"]["capabilities"]["add"] = ["SYS_ADMIN"]
+    assert wrong_for_restricted_v2(other) == ["runAsUser", "volume devices", "capabilities"]
+
+
+def test_a_bundle_holds_what_olm_creates_and_the_other_file_the_rest() -> None:
+    chosen = options()
+    files = bundle(chosen)
+    bundled = objects(files)
+    assert {each["kind"] for each in bundled} <= CREATED_BY_OLM
+    assert set(BUNDLED) <= CREATED_BY_OLM
+    rest = list(yaml.safe_load_all(files["cluster.yaml"]))
+    assert not {each["kind"] for each in rest} & {"Deployment", "ServiceAccount", "CustomResourceDefinition"}
+    there = {(each["kind"], each["metadata"]["name"]) for each in (*bundled, *rest)}
+    wanted = {(each["kind"], each["metadata"]["name"]) for each in manifests(chosen.installation)}
+    of_csv = {
+        (kind, "weir")
+        for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    }
+    assert wanted - there == {*of_csv, ("Deployment", "weir"), ("Secret", "weir-webhook")}
+    assert there - wanted == {("ClusterServiceVersion", "weir.v0.1.0")}
+
+
+def test_rights_and_deployment_are_those_of_the_manifests() -> None:
+    chosen = options()
+    install = yaml.safe_load(bundle(chosen)[CSV])["spec"]["install"]["spec"]
+    made = {(each["kind"], each["metadata"]["name"]): each for each in manifests(chosen.installation)}
+    assert install["clusterPermissions"][0]["rules"] == made["ClusterRole", "weir"]["rules"]
+    assert install["permissions"][0]["rules"] == made["Role", "weir"]["rules"]
+    assert install["deployments"][0]["spec"] == made["Deployment", "weir"]["spec"]
+
+
+def test_annotations_and_labels_of_the_image_are_the_same() -> None:
+    files = bundle(options(channel="candidate"))
+    annotations = yaml.safe_load(files["bundle/metadata/annotations.yaml"])["annotations"]
+    assert annotations.keys() >= ANNOTATIONS
+    lines = files["bundle.Containerfile"].splitlines()
+    labels = dict(line.removeprefix("LABEL ").split("=", 1) for line in lines if line.startswith("LABEL "))
+    assert {key: value.strip('"') for key, value in labels.items()} == annotations
+    copied = [line.split()[1:] for line in lines if line.startswith("COPY ")]
+    assert copied == [["bundle/manifests", "/manifests/"], ["bundle/metadata", "/metadata/"]]
+
+
+def test_the_catalogue_is_valid_and_names_every_image_by_digest() -> None:
+    chosen = options(bundle_image=f"registry.example.com/weir-bundle@{DIGEST}", replaces="weir.v0.0.9")
+    csv = yaml.safe_load(bundle(chosen)[CSV])
+    blobs = list(yaml.safe_load_all(catalog(chosen)["catalog/weir/catalog.yaml"]))
+    assert wrong_in_catalog(blobs, csv) == []
+    (channel,) = (each for each in blobs if each["schema"] == "olm.channel")
+    assert channel["entries"] == [{"name": "weir.v0.1.0", "replaces": "weir.v0.0.9"}]
+    images = [each["image"] for blob in blobs for each in blob.get("relatedImages", ())]
+    assert len(images) == 2
+    assert all(image.endswith(DIGEST) for image in images)
+    assert "related images" in wrong_in_catalog([{**each, "relatedImages": []} for each in blobs], csv)
+
+
+def test_the_command_writes_everything_and_refuses_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(
+            [
+                "kube",
+                "bundle",
+                str(tmp_path / "olm"),
+                "--image",
+                IMAGE,
+                "--maintainer",
+                "Team <t@example.com>",
+            ]
+        )
+        == 0
+    )
+    assert capsys.readouterr().err == ""
+    csv = yaml.safe_load((tmp_path / "olm" / CSV).read_text())
+    assert csv["spec"]["maintainers"] == [{"name": "Team", "email": "t@example.com"}]
+    assert main(["kube", "bundle", str(tmp_path / "olm")]) == 2
+    assert "exists" in capsys.readouterr().err
+    for words, flag in (
+        (["--image", "a b"], "--image"),
+        (["--replaces", "0.1"], "--replaces"),
+        (["--maintainer", "nobody"], "--maintainer"),
+        (["--url", "ftp://a"], "--url"),
+        (["--created", "today"], "--created"),
+        (["--channel", "A B"], "--channel"),
+    ):
+        assert main(["kube", "bundle", str(tmp_path / "other"), *words]) == 2
+        assert flag in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_image_on_ubi_has_the_labels_and_licences_that_certification_asks_for() -> None:
+    text = (ROOT / "deploy" / "Containerfile.ubi9").read_text()
+    assert all(line.split()[1].startswith("ubi9/") for line in text.splitlines() if line.startswith("FROM "))
+    for label in ("name", "vendor", "version", "release", "summary", "description", "maintainer"):
+        assert f"\n      {label}=" in text or f"LABEL {label}=" in text
+    assert "COPY LICENSE /licenses/" in text
+    assert "USER 65532:0" in text
