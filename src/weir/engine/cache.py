@@ -120,12 +120,11 @@ class EngineCache:
         assert cluster.mix.free_capacity is not None
         rows, nodes = cluster.free_capacity.free.shape
         capacity = cluster.mix.free_capacity.grown(rows, nodes, cluster.free_capacity.share.shape[1])
-        devices = np.array([node.own_gpus if node is not None else 0 for node in cluster.nodes], np.int64)
         return FragmentationScore(
             () if self._devices_alone_count(cluster) else cluster.mix.drawn,
             lambda shape: self.feasibility.feasible_nodes(shape, ())[0],
             Capacity(capacity, np.array(cluster.device_memory, np.int64)),
-            int(devices.sum()) * WHOLE_MILLI,
+            int(self.feasibility.gpus_by_node().sum()) * WHOLE_MILLI,
         )
 
     def _devices_alone_count(self, cluster: Cluster) -> bool:
@@ -134,7 +133,7 @@ class EngineCache:
         Then no device is ever stranded beside free ones. Only whole nodes are worth keeping free as pods
         come and go: the fuller node is used first, which empties the others.
         """
-        gpus = np.array([node.own_gpus if node is not None else 0 for node in cluster.nodes], np.int64)
+        gpus = self.feasibility.gpus_by_node()
         with_gpus = np.flatnonzero(gpus)
         capacity = cluster.capacity[:, with_gpus]
         for shape, _ in cluster.mix.drawn:

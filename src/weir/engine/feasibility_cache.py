@@ -38,6 +38,7 @@ class FeasibilityCache:
         self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # of gangs, by all that it depends on
         self.one_domain: dict[tuple[object, ...], bool] = {}  # of gangs that prefer a topology level
         self._never_runs = NeverRuns()
+        self._gpus: Ints | None = None
         self._empty: tuple[CapacityColumns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[EquivalenceClass, int]]] = {}  # by project, with its version
 
@@ -119,6 +120,13 @@ class FeasibilityCache:
                 for shape, need in zip(job.shapes, job.needed, strict=True)
             )
         return found
+
+    def gpus_by_node(self) -> Ints:
+        """Return the GPUs of every node; 0 for a lost one."""
+        if self._gpus is None:
+            nodes = self._cluster.nodes
+            self._gpus = np.array([node.own_gpus if node is not None else 0 for node in nodes], np.int64)
+        return self._gpus
 
     def empty_capacity(self) -> tuple[CapacityColumns, Ints, Ints]:
         """Return the capacity of the cluster without its workloads, as `pods_that_fit` takes it."""
