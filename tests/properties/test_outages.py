@@ -10,7 +10,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
 from weir.engine.cycle import decide
 from weir.engine.outages import OutageRules
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.model.nodes import Node, Outage
 from weir.model.policy import Policy
 from weir.model.queues import Queue

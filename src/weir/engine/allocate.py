@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from weir.engine.borrower_order import BorrowerOrder
 from weir.engine.cache import EngineCache
 from weir.engine.fitting_classes import FittingClasses
-from weir.engine.placer import NodePlacement, Placer
+from weir.engine.placer import Placer
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.runtime_order import RuntimeOrder

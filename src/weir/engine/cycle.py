@@ -19,8 +19,8 @@ from weir.engine.incomplete_gangs import IncompleteGangs
 from weir.engine.nominations import Nominations
 from weir.engine.outages import OutageRules
 from weir.engine.pending_refusals import PendingRefusals
-from weir.engine.placer import NodePlacement
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption import Preemptor
 from weir.engine.preemption_context import PreemptionContext, context_after_releases
 from weir.engine.preemption_plan import PreemptionPlan

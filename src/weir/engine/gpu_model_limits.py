@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from weir.engine.feasibility import Bools
-from weir.engine.placer import NodePlacement, Placer
+from weir.engine.placer import Placer
+from weir.engine.pod_placer import NodePlacement
 from weir.model.policy import AffinityPolicy
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from weir.engine.capacity import Capacity
-from weir.engine.placer import NodePlacement
 from weir.engine.pod_affinity import PodAffinityRules
+from weir.engine.pod_placer import NodePlacement
 from weir.model.policy import Policy
 from weir.state.capacity_columns import CapacityColumns
 from weir.state.cluster import Cluster

@@ -13,7 +13,7 @@ import numpy as np
 
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.queues import QueueTimeLimits

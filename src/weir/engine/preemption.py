@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from weir.engine.allocate import Allocator
 from weir.engine.domain_clearing import DomainClearing
 from weir.engine.failed_preemptions import FailedPreemptions
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption_plan import PreemptionPlan

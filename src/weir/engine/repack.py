@@ -17,7 +17,7 @@ from weir.engine.allocate import Allocator
 from weir.engine.capacity import Capacity
 from weir.engine.eviction_price import devices_of, price_of_move
 from weir.engine.feasibility import Bools
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate
 from weir.model.workloads import WHOLE_MILLI

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from math import inf
 
 from weir.engine.allocate import Allocator
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate
 from weir.engine.swap_order import SwapEntry, SwapOrder

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from weir.engine.feasibility import Bools, pods_that_fit
-from weir.engine.placer import NodePlacement, Placer
+from weir.engine.placer import Placer
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.topology_levels import TopologyLevel
 from weir.model.policy import AffinityPolicy
 from weir.state.capacity_columns import Ints

@@ -10,7 +10,7 @@ from typing import Self
 
 from weir.engine.capacity import Capacity
 from weir.engine.disruption_allowances import DisruptionAllowances
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod

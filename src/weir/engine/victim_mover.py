@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer

@@ -10,7 +10,7 @@ from weir.engine.cheapest_by_shape import CheapestByShape
 from weir.engine.cheapest_node import RunnerUp, nodes_of
 from weir.engine.eviction_price import devices_of
 from weir.engine.feasibility import Bools
-from weir.engine.placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind, divergence_level

@@ -7,7 +7,8 @@ from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
 from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
 from weir.engine.outages import OutageRules
-from weir.engine.placer import NodePlacement, Placer
+from weir.engine.placer import Placer
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preferred_domain import fits_one_domain
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
