@@ -25,10 +25,11 @@ from weir.engine.preemption import Preemptor
 from weir.engine.preemption_context import PreemptionContext, context_after_releases
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind
-from weir.engine.quota_overlay import QuotaOverlay, usage_of
+from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.repack import RepackPlanner
 from weir.engine.swap import SwapPlanner
 from weir.engine.transaction import Accounting, Transaction
+from weir.engine.usage_overlay import usage_of
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster

@@ -12,10 +12,11 @@ from weir.engine.node_shortages import NodeShortages, PodRuleShortages, node_sho
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
-from weir.engine.quota_overlay import QuotaOverlay, usage_of
+from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.refusals import Shortage
 from weir.engine.shortage_phrases import ShortagePhrases
 from weir.engine.transaction import Accounting, Transaction
+from weir.engine.usage_overlay import usage_of
 from weir.model.policy import AffinityPolicy, Policy
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape

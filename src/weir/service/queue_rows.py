@@ -7,7 +7,8 @@ from typing import Any
 
 from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow, WorkloadDefaultsRow
 from weir.engine.never_runs import Excess
-from weir.engine.quota_overlay import QuotaOverlay, usage_of
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.usage_overlay import usage_of
 from weir.model.nodes import DRAINED, Outage
 from weir.model.policy import Policy
 from weir.model.queues import PersonLimits, Queue, WorkloadDefaults
