@@ -167,28 +167,6 @@ class Allocator:
         for placement in placements:
             self.placement.forget(placement.pod.job)
 
-    def times_s(self) -> list[float]:
-        """Return the times at which pending workloads gain options by waiting."""
-        policy, pending = self.policy, self.cluster.waiting.values()
-        times: list[float] = []
-        if policy.reclaim_share_after:
-            times += self._next_s([of.first.waits_since_s for of in pending], policy.reclaim_share_after)
-        if policy.topology.patience:
-            gangs_s = [of.first.waits_since_s for of in pending if of.first.topology is not None]
-            times += self._next_s(gangs_s, policy.topology.patience)
-        if policy.min_runtime.any and pending:
-            for running in self.cluster.running.values():
-                for job in running.values():
-                    if job.started_s is not None:
-                        times.append(job.started_s + policy.min_runtime.of(job.type))
-        return times
-
-    def _next_s(self, since_s: Iterable[float], patience_s: float) -> list[float]:
-        """Return the first time from now on at which a wait since one of these times reaches a patience."""
-        now_s = self.now_s
-        ends_s = [wait_s + patience_s for wait_s in since_s if wait_s + patience_s > now_s]
-        return [min(ends_s)] if ends_s else []
-
 
 def _least_block(candidates: Iterable[Candidate]) -> int:
     """Return the exclusive devices on one node that any step of these candidates needs at least."""

@@ -1,12 +1,11 @@
 """Engine cache: results kept from one cycle to the next. An empty cache gives the same plan."""
 
-import numpy as np
-
 from weir.engine.capacity import Capacity
 from weir.engine.fair_share_tree import FairShareTree
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.fragmentation import FragmentationScore
 from weir.engine.kept_refusals import KeptRefusals
+from weir.engine.mix_score import score_of_mix
 from weir.engine.node_scores import NodeScores
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
@@ -14,7 +13,6 @@ from weir.engine.reservation import Reservation
 from weir.engine.runtime_order import DominantShares
 from weir.engine.swap_order import SwapOrder
 from weir.model.policy import AffinityPolicy, Policy
-from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Pod, Size
 from weir.state.shapes import RequestShape
@@ -99,7 +97,7 @@ class EngineCache:
         self._capacity_followed = len(capacity.log)
         if self._mix != (cluster.mix.version, cluster.static_version):
             self._mix = (cluster.mix.version, cluster.static_version)
-            self._fragmentation = self._score_of_mix(cluster) if cluster.mix.drawn else None
+            self._fragmentation = score_of_mix(cluster, self.feasibility) if cluster.mix.drawn else None
             self._scores.clear()
         return capacity
 
@@ -114,37 +112,6 @@ class EngineCache:
             self._static_version = cluster.static_version
             self._policy = policy
         return self._capacity
-
-    def _score_of_mix(self, cluster: Cluster) -> FragmentationScore:
-        """Return the fragmentation score for the current request mix."""
-        assert cluster.mix.free_capacity is not None
-        rows, nodes = cluster.free_capacity.free.shape
-        capacity = cluster.mix.free_capacity.grown(rows, nodes, cluster.free_capacity.share.shape[1])
-        return FragmentationScore(
-            () if self._devices_alone_count(cluster) else cluster.mix.drawn,
-            lambda shape: self.feasibility.feasible_nodes(shape, ())[0],
-            Capacity(capacity, np.array(cluster.device_memory, np.int64)),
-            int(self.feasibility.gpus_by_node().sum()) * WHOLE_MILLI,
-        )
-
-    def _devices_alone_count(self, cluster: Cluster) -> bool:
-        """Return True if recent requests use exclusive GPUs on any node, and GPUs are the scarcest.
-
-        Then no device is ever stranded beside free ones. Only whole nodes are worth keeping free as pods
-        come and go: the fuller node is used first, which empties the others.
-        """
-        gpus = self.feasibility.gpus_by_node()
-        with_gpus = np.flatnonzero(gpus)
-        capacity = cluster.capacity[:, with_gpus]
-        for shape, _ in cluster.mix.drawn:
-            if not shape.devices:
-                continue
-            if not shape.whole or not self.feasibility.feasible_nodes(shape, ())[0][with_gpus].all():
-                return False
-            for row, amount in shape.needs:
-                if (amount * gpus[with_gpus] > capacity[row] * shape.devices).any():
-                    return False
-        return True
 
     # Time and changes
 

@@ -30,6 +30,7 @@ from weir.engine.repack import RepackPlanner
 from weir.engine.swap import SwapPlanner
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage_overlay import usage_of
+from weir.engine.waiting_times import patience_times_s
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster
@@ -84,7 +85,7 @@ class Cycle:
         self._swap(allocator)  # 5
         self._repack(allocator)  # 6
         self._gangs.stop(self._plan, self._accounting)  # 7
-        self._plan.wake_s = self._cache.wake_s() if unchanged else self._wakes_s(allocator)
+        self._plan.wake_s = self._cache.wake_s() if unchanged else self._wakes_s()
         self._cache.keep(self._cluster, self._plan)
         return self._plan
 
@@ -172,9 +173,10 @@ class Cycle:
             self._nominate(moved.name, placements)
         self._nominate(job.name, plan.placements, tuple(freed_by))
 
-    def _wakes_s(self, allocator: Allocator) -> float | None:
+    def _wakes_s(self) -> float | None:
         """Return the next time at which the plan could change without an event."""
-        times = [*self._gangs.times_s(), *allocator.times_s(), *self._nominations.times_s()]
+        times = patience_times_s(self._cluster, self._policy, self._now_s)
+        times += [*self._gangs.times_s(), *self._nominations.times_s()]
         times += self._accounting.disruptions.ends_s()
         if self._policy.budgets.borrowed == "override" and self._cluster.budgets:
             grace_s = self._policy.budgets.grace

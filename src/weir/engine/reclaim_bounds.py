@@ -82,7 +82,7 @@ class ReclaimBounds:
             budget = max(budget, rules.topology.budget)
         may = over <= 0
         if rules.consolidation.protect_in_quota and not preemption_rules.is_owner:
-            may &= self.consolidation.over_quota
+            may &= self.consolidation.moves.over_quota
         running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
         broken = self._cluster.incomplete.values()
         rows, _ = running.movable(self._now_s, budget, rules.price.restart, holes, may, broken)

@@ -1,0 +1,42 @@
+"""Fragmentation score of a cluster for its current request mix."""
+
+import numpy as np
+
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility_cache import FeasibilityCache
+from weir.engine.fragmentation import FragmentationScore
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.cluster import Cluster
+
+
+def score_of_mix(cluster: Cluster, feasibility: FeasibilityCache) -> FragmentationScore:
+    """Return the fragmentation score for the current request mix."""
+    assert cluster.mix.free_capacity is not None
+    rows, nodes = cluster.free_capacity.free.shape
+    capacity = cluster.mix.free_capacity.grown(rows, nodes, cluster.free_capacity.share.shape[1])
+    return FragmentationScore(
+        () if _devices_alone_count(cluster, feasibility) else cluster.mix.drawn,
+        lambda shape: feasibility.feasible_nodes(shape, ())[0],
+        Capacity(capacity, np.array(cluster.device_memory, np.int64)),
+        int(feasibility.gpus_by_node().sum()) * WHOLE_MILLI,
+    )
+
+
+def _devices_alone_count(cluster: Cluster, feasibility: FeasibilityCache) -> bool:
+    """Return True if recent requests use exclusive GPUs on any node, and GPUs are the scarcest.
+
+    Then no device is ever stranded beside free ones. Only whole nodes are worth keeping free as pods
+    come and go: the fuller node is used first, which empties the others.
+    """
+    gpus = feasibility.gpus_by_node()
+    with_gpus = np.flatnonzero(gpus)
+    capacity = cluster.capacity[:, with_gpus]
+    for shape, _ in cluster.mix.drawn:
+        if not shape.devices:
+            continue
+        if not shape.whole or not feasibility.feasible_nodes(shape, ())[0][with_gpus].all():
+            return False
+        for row, amount in shape.needs:
+            if (amount * gpus[with_gpus] > capacity[row] * shape.devices).any():
+                return False
+    return True

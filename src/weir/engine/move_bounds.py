@@ -1,0 +1,132 @@
+"""Bounds on what moves can free, from all pods that run and the largest free blocks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weir.engine.allocate import Allocator
+from weir.engine.feasibility import Bools
+from weir.engine.knapsack import least_prices
+from weir.engine.preemption_cache import ConsolidationKey
+from weir.engine.topology_levels import TopologyLevel
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Ints
+from weir.state.jobs import Job
+from weir.state.running_pods import Floats
+from weir.state.shapes import GPU_ROW
+
+
+class MoveBounds:
+    """Possible moves of one cycle, their prices, and the projects whose work is always movable."""
+
+    def __init__(self, allocator: Allocator) -> None:
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._overlay = allocator.overlay
+        self._feasibility = allocator.feasibility
+        self._capacity = allocator.capacity
+        self._now_s = allocator.now_s
+        self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
+        self._prices: dict[tuple[int, float, bool], Floats] = {}
+        self._over_quota: dict[int, bool] = {}
+        self._all_over_quota: Bools | None = None
+
+    @property
+    def over_quota(self) -> Bools:
+        """Return for each project whether a queue of its path is over quota; such work is always movable."""
+        if self._all_over_quota is None:
+            projects = range(len(self._cluster.ledger.path))
+            self._all_over_quota = np.array([self.is_over_quota(at) for at in projects], np.bool_)
+        return self._all_over_quota
+
+    @property
+    def projects_over_quota(self) -> frozenset[int]:
+        """Return the projects for which `over_quota` is true."""
+        return frozenset(np.flatnonzero(self.over_quota).tolist())
+
+    def is_over_quota(self, project: int) -> bool:
+        """Return True if a queue of the project's path is over quota."""
+        found = self._over_quota.get(project)
+        if found is None:
+            over = [self._overlay.over_quota(queue) for queue in self._cluster.ledger.path[project]]
+            found = self._over_quota[project] = sum(over) > 0
+        return found
+
+    def could_free(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+        """Return True if all moves within the budget together could free enough."""
+        asked, rules, spares = moves.topology, self._policy, moves.protect_in_quota
+        whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
+        wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
+        if asked is None or sum(lacks) == 1:
+            return self._bound_anywhere(wants, rules.consolidation.budget, spares)
+        if (
+            moves.may_scatter
+            and asked.required is None
+            and self._bound_anywhere(wants, rules.consolidation.budget, spares)
+        ):
+            return True
+        budget = rules.topology.budget
+        if job.is_running or not self._bound_anywhere(wants, budget, spares):
+            return job.is_running  # near those that run already: not asked here
+        levels = self._cluster.topologies[asked.name].levels
+        depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
+        return self._bound_in_one(self._feasibility.levels(asked.name)[depth], wants, budget, spares)
+
+    def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
+        for devices, lack in wants:
+            needed = self._nodes_for(devices, lack)
+            missing = needed - int((self._capacity.whole >= devices).sum())
+            if missing <= 0:
+                continue
+            node, held, price = self._could_move(budget, spares)
+            if not len(price) or missing * float(price.min()) > budget:
+                return False
+            all_gone = self._capacity.whole + np.bincount(node, held, len(self._capacity.whole))
+            if int((all_gone >= devices).sum()) < needed:
+                return False
+            prices = self._least_prices(devices, budget, spares)
+            prices = np.sort(prices[prices <= budget])[:needed]
+            if len(prices) < needed or float(prices.sum()) > budget:
+                return False
+        return True
+
+    def _bound_in_one(
+        self, level: TopologyLevel, wants: Sequence[tuple[int, int]], budget: float, spares: bool
+    ) -> bool:
+        """Return True if any domain could be cleared for the request."""
+        enough = np.ones(level.count, np.bool_)
+        for devices, lack in wants:
+            prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares), np.inf)
+            order = np.lexsort((prices, level.of))
+            order = order[np.isfinite(prices[order])]
+            of, needed = level.of[order], self._nodes_for(devices, lack)
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
+            total = np.bincount(of[first], prices[order][first], level.count)
+            enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
+        return bool(enough.any())
+
+    def _nodes_for(self, devices: int, pods: int) -> int:
+        """Return the least number of nodes for pods of this many devices."""
+        each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
+        return -(-pods // max(1, each))
+
+    def _least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
+        """Return by node the least price of moves that free capacity for one pod."""
+        key = (devices, budget, spares)
+        found = self._prices.get(key)
+        if found is None:
+            found = least_prices(self._capacity.whole, devices, *self._could_move(budget, spares))
+            self._prices[key] = found
+        return found
+
+    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
+        """Return node, devices and price of each pod that is cheap to move and fits elsewhere."""
+        found = self._found.get((budget, spares))
+        if found is None:
+            restart, lent = self._policy.price.restart, self.over_quota if spares else None
+            running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
+            holes = np.where(self._capacity.whole == first, second, first)
+            broken = self._cluster.incomplete.values()
+            rows, price = running.movable(self._now_s, budget, restart, holes, lent, broken)
+            found = self._found[(budget, spares)] = running.node[rows], running.on[rows], price
+        return found
