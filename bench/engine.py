@@ -1,6 +1,6 @@
 """What the engine costs, on clusters of up to 10,000 nodes of 8 devices, through reduce and decide alone.
 
-    python -m bench.engine [--nodes 1250 2500 5000 10000] [--case fill ...] [--preset throughput fair]
+    python -m bench.engine [--nodes 1250 2500 5000 10000] [--case fill ...] [--preset balanced ...]
         [--profile] [--output json]
 
 Cases, with the goals of the design for the size in brackets:
@@ -303,7 +303,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.engine", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--nodes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--case", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=tuple(PRESETS))
+    parser.add_argument("--preset", nargs="+", default=list(PRESETS), choices=tuple(PRESETS))
     parser.add_argument("--profile", action="store_true", help="say on stderr where the time goes")
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
