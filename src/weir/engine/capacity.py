@@ -62,7 +62,12 @@ class Capacity:
             columns.share[at] += cluster.releasing.share[at]
             columns.memory[at] += cluster.releasing.memory[at]
             columns.marks[:, at] += cluster.releasing.marks[:, at]
-        return Capacity(columns, self.device_memory)
+        after = Capacity(columns, self.device_memory)
+        known = self.state_ids
+        if known is not None:  # only these nodes are in other states than here
+            after.log += [*self.log[known.log_position :], *cluster.releasing_on]
+            after.state_ids = NodeStateIds(known.table, known.generation, known.of.copy(), 0)
+        return after
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Copy the cluster's capacity of these nodes."""

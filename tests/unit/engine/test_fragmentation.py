@@ -10,9 +10,19 @@ from weir.engine.feasibility import devices_for, fits
 from weir.engine.fragmentation import FragmentationScore
 from weir.engine.node_states import NodeStateTable
 from weir.model.nodes import Node
-from weir.model.workloads import Request
+from weir.model.queues import Queue
+from weir.model.reasons import EvictionCause, EvictionRule
+from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.cluster import Cluster
-from weir.state.events import NodeSet
+from weir.state.events import (
+    NodeSet,
+    Placement,
+    PodAssigned,
+    PodKey,
+    PodStopping,
+    QueuesSet,
+    WorkloadSubmitted,
+)
 from weir.state.reduce import reduce
 from weir.state.shapes import RequestShape
 
@@ -100,3 +110,24 @@ def test_a_trial_given_up_leaves_the_states_as_they_were() -> None:
     assert states.of(room).tolist() != before
     room.rollback()
     assert states.of(room).tolist() == before
+
+
+def test_states_after_releases_are_those_of_the_freed_nodes() -> None:
+    cluster, shapes, _ = pool(4)
+    group = PodGroup("0", Request(devices=1, cpu_milli=8000), 1, 1)
+    reduce(cluster, QueuesSet((Queue("p"),)))
+    for at in range(2):
+        name = f"w{at}"
+        reduce(cluster, WorkloadSubmitted(Workload(name, "p", (group,), 1, 0.0), 0.0))
+        reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), f"node{at}", (0,)), 0.0))
+    capacity = Capacity.of(cluster)
+    states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
+    now = states.of(capacity).tolist()
+    reduce(cluster, PodStopping(PodKey("w1", 0, 0), 1.0, EvictionCause(EvictionRule.SWAP, None, "", {})))
+    capacity.allocate(3, shapes[3], (0,))  # seen by nobody yet
+    after = capacity.after_releases(cluster)
+    fresh = Capacity(after.columns.copy(), after.device_memory)
+    assert states.of(after).tolist() == states.of(fresh).tolist()
+    assert states.of(after)[0] == now[0]
+    assert states.of(after)[1] == now[2]
+    assert states.of(capacity)[1] == now[1]
