@@ -33,7 +33,7 @@ _OTHERS = (
     "/api/v1/persistentvolumeclaims",
     "/api/v1/resourcequotas",
     "/apis/storage.k8s.io/v1/csistoragecapacities",
-    "/apis/resource.k8s.io/v1/resourceclaims",
+    *(f"/apis/resource.k8s.io/v1/{kind}" for kind in ("resourceclaims", "resourceslices", "deviceclasses")),
     f"{_WEIR}/workloads",
     "/api/v1/nodes",
     "/api/v1/persistentvolumes",

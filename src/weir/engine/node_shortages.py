@@ -11,7 +11,7 @@ from weir.engine.feasibility import Bools, fits_on, has_devices, pods_that_fit
 from weir.engine.placer import Placer
 from weir.engine.pod_affinity import rule_phrase
 from weir.model.policy import AffinityPolicy, Policy
-from weir.model.resources import GPU
+from weir.model.resources import CLAIMS_PREFIX, GPU
 from weir.state.capacity_columns import Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
@@ -51,10 +51,14 @@ def node_shortages(
             nodes[what] = full[short] if before is None else np.concatenate([before, full[short]])
             full = full[~short]
 
+    names = cluster.rows.names
+    for row, amount in shape.needs:
+        if names[row].startswith(CLAIMS_PREFIX):  # it says more than that devices are missing
+            note(names[row], capacity.columns.free[row, full] < amount)
     if shape.devices:
         note(GPU, ~has_devices(capacity, shape, full))
     for row, amount in shape.needs:
-        note(cluster.rows.names[row], capacity.columns.free[row, full] < amount)
+        note(names[row], capacity.columns.free[row, full] < amount)
     note(GPU, np.ones(len(full), np.bool_))  # several shared devices, which are counted by a bound
     return NodeShortages(shape, int(count[mask].sum()), nodes)
 
@@ -109,10 +113,14 @@ class PodRuleShortages:
         return None
 
     def _short_of(self, shape: RequestShape, node: int) -> str:
+        names, free = self._cluster.rows.names, self._capacity.columns.free[:, node]
+        short = [names[row] for row, amount in shape.needs if free[row] < amount]
+        claims = next((name for name in short if name.startswith(CLAIMS_PREFIX)), None)
+        if claims is not None:
+            return claims
         if not has_devices(self._capacity, shape, np.array([node]))[0]:
             return GPU
-        free = self._capacity.columns.free[:, node]
-        return next((self._cluster.rows.names[row] for row, amount in shape.needs if free[row] < amount), GPU)
+        return next(iter(short), GPU)
 
     def _by_own_pods(self, shape: RequestShape, node: int) -> bool:
         """Return True if the rules exclude a node only because of pods of the same gang."""

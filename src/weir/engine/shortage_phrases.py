@@ -8,7 +8,16 @@ import numpy as np
 from weir.engine.capacity import Capacity
 from weir.engine.infeasible import amount_phrase
 from weir.engine.node_shortages import NodeShortages
-from weir.model.resources import ATTACHED_PREFIX, CPU, GPU, HOST_PORT_PREFIX, MEMORY, PODS, written
+from weir.model.resources import (
+    ATTACHED_PREFIX,
+    CLAIMS_PREFIX,
+    CPU,
+    GPU,
+    HOST_PORT_PREFIX,
+    MEMORY,
+    PODS,
+    written,
+)
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
@@ -50,8 +59,8 @@ class ShortagePhrases:
             return f"{name} is excluded by {resource}"
         if resource.startswith(HOST_PORT_PREFIX):
             return f"{port_phrase(resource)} of {name} is in use by {self._holders(node, row)}"
-        if resource.startswith(ATTACHED_PREFIX):
-            return f"{name} {_attaches_no_more(resource, plural=False)}"
+        if resource.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
+            return f"{name} {self._predicate(resource, plural=False)}"
         amount = next(amount for at, amount in shape.needs if at == row)
         free = amount_phrase(resource, max(0, int(self._capacity.columns.free[row, node])))
         return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
@@ -111,6 +120,8 @@ class ShortagePhrases:
             return f"{have} {port_phrase(what)} in use"
         if what.startswith(ATTACHED_PREFIX):
             return _attaches_no_more(what, plural=plural)
+        if what.startswith(CLAIMS_PREFIX):
+            return f"{have} no free devices for {claim_phrase(what)}"
         return f"{have} {_TOO_LITTLE.get(what, f'too little free {what}')}"
 
 
@@ -128,6 +139,11 @@ def port_phrase(resource: str) -> str:
     number, _, address = port.partition("/")
     of = "" if protocol == "TCP" else f"/{protocol}"
     return f"host port {number}{of}{f' at {address}' if address else ''}"
+
+
+def claim_phrase(resource: str) -> str:
+    """Return the resource claims of a pod in words, without the mark that makes their name unique."""
+    return f"the claim {resource.removeprefix(CLAIMS_PREFIX).rpartition(' #')[0]}"
 
 
 def _attaches_no_more(resource: str, *, plural: bool) -> str:

@@ -30,6 +30,7 @@ from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
 from weir.kubernetes.state.services import note_allocation
 from weir.kubernetes.state.unreadable import UnreadableObject
+from weir.kubernetes.writes.claim_writes import release_write
 from weir.kubernetes.writes.condition_reasons import UNREADABLE_POD
 from weir.kubernetes.writes.event_bodies import unreadable_event
 from weir.kubernetes.writes.node_taints import NodeTaints
@@ -204,6 +205,7 @@ class KubernetesBackend:
             writes: list[Write | EmitEvent] = [*self._effects.events, *self._shared_list.take(now_s)]
             writes += [*self._taints.take(now_s), *self._shared.take(now_s)]
             self._effects.events = []
+            writes += map(release_write, self.cluster_state.claims.take_idle())
             writes += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
             for unread in self.cluster_state.unreadable.take():
                 writes += _of_unreadable(unread, now_s)

@@ -19,9 +19,11 @@ from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
 from weir.kubernetes.translate.gpu_sharing import is_share
+from weir.kubernetes.writes.claim_writes import allocation_write
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
 from weir.kubernetes.writes.final_conditions import ended
 from weir.kubernetes.writes.operations import (
+    AllocateClaim,
     Bind,
     EmitEvent,
     Evict,
@@ -126,13 +128,19 @@ class EffectWrites:
         limit = tracked.info.request.memory_on(node.gpu_memory)
         return {MEMORY_KEY: str(limit)} if limit else {}
 
-    def _before(self, tracked: TrackedPod, name: str) -> tuple[Preparation, ...] | str:
-        """Return the writes for the pod's volumes before its binding, or why it can't be bound there."""
+    def _before(self, tracked: TrackedPod, name: str) -> tuple[Preparation | AllocateClaim, ...] | str:
+        """Return the writes for a pod's volumes and claims before its binding, or why it can't be bound."""
         resolver, node = self._state.resolver, self._state.node_states.node(name)
         pod = resolver.pod(tracked.key)
-        if node is None or not pod.spec.volumes:
+        if node is None or not (pod.spec.volumes or pod.spec.resource_claims):
             return ()  # without a node the last look before the binding says so
-        return preparations(pod, node, resolver.inventory)
+        of_volumes = preparations(pod, node, resolver.inventory)
+        if isinstance(of_volumes, str) or not pod.spec.resource_claims:
+            return of_volumes
+        allocations = self._state.claims.allocate(tracked.key, pod, node)
+        if isinstance(allocations, str):
+            return f"{allocations[:1].upper()}{allocations[1:]}."
+        return (*of_volumes, *(allocation_write(pod, each) for each in allocations))
 
     def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
         gang = self._state.registry.named.get(effect.pod.workload)

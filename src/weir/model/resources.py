@@ -21,6 +21,8 @@ HOST_PORT_PREFIX = "hostport/"
 """Ports of a node as resources: PROTOCOL/PORT of all its addresses, PROTOCOL/PORT/ADDRESS of one."""
 ATTACHED_PREFIX = "attached-volumes/"
 """Volumes of a driver on a node as a resource. A volume of two pods counts twice: no node gets too many."""
+CLAIMS_PREFIX = "claims/"
+"""Copies of a pod's resource claims that a node has devices for, as a resource named by the claims."""
 
 UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.kubernetes.written import container, pod
 
 from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES, ClaimConstraints
 from weir.kubernetes.translate.pod_affinity import PodAffinities
 from weir.kubernetes.translate.requests import (
     ADDRESSES_MOST,
@@ -173,10 +174,21 @@ def test_impossible_requests_of_devices_are_refused_with_advice(answer, resource
     assert reported in sentence
 
 
-def test_claims_of_devices_are_not_placed():
-    (reported,) = asked(resourceClaims=[{"name": "gpus"}]).refusals
-    assert "resource claims (gpus)" in reported
-    assert "nvidia.com/gpu: 1" in reported
+def test_claims_are_devices_of_a_kind_of_their_own():
+    claims = ClaimConstraints(needs=(("claims/gpus #1", 1),), devices=2, share_milli=500, weight_milli=250)
+    devices = DeviceResources(present=frozenset({NVIDIA, CLAIMED_DEVICES}))
+    parsed = parse_request(pod(), Annotations(), devices=devices, claims=claims)
+    assert parsed.refusals == ()
+    request = parsed.request
+    assert (request.devices, request.share_milli, request.gpu_weight_milli) == (2, 500, 250)
+    assert ("claims/gpus #1", 1) in request.further
+    assert NodeAffinityRule(((NodeExpression(DEVICES_LABEL, "NotIn", (NVIDIA,)),),)) in request.rules
+
+
+def test_shares_keep_off_nodes_whose_devices_are_claimed():
+    devices = DeviceResources(present=frozenset({NVIDIA, CLAIMED_DEVICES}))
+    request = asked(Annotations(fraction_milli=500), devices=devices).request
+    assert NodeAffinityRule(((NodeExpression(DEVICES_LABEL, "NotIn", (CLAIMED_DEVICES,)),),)) in request.rules
 
 
 def test_pods_keep_off_nodes_with_other_devices_only_where_there_are_some():

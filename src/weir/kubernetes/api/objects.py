@@ -209,9 +209,18 @@ class SchedulingGate(ApiStruct):
 
 
 class PodResourceClaim(ApiStruct):
-    """A claim of devices through DRA, which Weir doesn't place."""
+    """A claim of devices: one by name, or one that is made for the pod from a template."""
 
     name: str
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class PodClaimStatus(ApiStruct):
+    """The claim that was made for a pod from a template; without a name, the pod needs none."""
+
+    name: str
+    resource_claim_name: str = ""
 
 
 class PodSchedulingGroup(ApiStruct):
@@ -273,6 +282,7 @@ class PodStatus(ApiStruct):
     start_time: str | None = None
     nominated_node_name: str = ""
     conditions: list[ObjectCondition] = []
+    resource_claim_statuses: list[PodClaimStatus] = []
 
 
 class KubePod(ApiStruct):

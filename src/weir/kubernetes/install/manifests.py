@@ -167,12 +167,17 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may(look, "scheduling.k8s.io", "priorityclasses", "podgroups", "workloads"),
         _may(look, "policy", "poddisruptionbudgets"),
         _may(look, "storage.k8s.io", "storageclasses", "csinodes"),
+        _may(look, "resource.k8s.io", "deviceclasses", "resourceslices"),
+        _may(f"get {look}", "resource.k8s.io", "resourceclaims"),
         *_owners(kinds),
         # what it does
         _may("create", "", "pods/binding", "pods/eviction"),
         _may("patch", "", "pods/status"),  # the node kept for a pod
         _may("patch", "scheduling.k8s.io", "podgroups/status"),  # whether a pod group is placed
         _may("patch", "", "persistentvolumeclaims", "persistentvolumes"),  # a volume follows its pod's node
+        # the devices of a claim, before its pod is bound
+        _may("patch", "resource.k8s.io", "resourceclaims", "resourceclaims/status"),
+        _may("update patch", "resource.k8s.io", "resourceclaims/binding"),
         _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
         _may("create", "events.k8s.io", "events"),
         # its own kinds

@@ -19,12 +19,13 @@ from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.engine.overcommit import GRACE_S
-from weir.kubernetes.api import objects, volume_objects
+from weir.kubernetes.api import objects, resource_objects, volume_objects
 from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
+from weir.kubernetes.api.resource_objects import RESOURCE_API
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings
@@ -67,6 +68,9 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "persistentvolumes", volume_objects.PersistentVolume),
     ("storage.k8s.io/v1", "storageclasses", volume_objects.StorageClass),
     ("storage.k8s.io/v1", "csinodes", volume_objects.CsiNode),
+    (RESOURCE_API, "deviceclasses", resource_objects.DeviceClass),
+    (RESOURCE_API, "resourceslices", resource_objects.ResourceSlice),
+    (RESOURCE_API, "resourceclaims", resource_objects.ResourceClaim),
     (API_VERSION, "departments", QuotaObject),
     (API_VERSION, "projects", QuotaObject),
     (API_VERSION, "topologies", QuotaObject),

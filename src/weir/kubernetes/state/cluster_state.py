@@ -29,6 +29,7 @@ from weir.kubernetes.state.quota_objects import QuotaObjects
 from weir.kubernetes.state.stale_pods import StalePods
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
 from weir.kubernetes.translate.gpu_sharing import limits_memory
 from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.requests import DeviceResources, unstated_in_use
@@ -51,6 +52,7 @@ class ClusterState:
         self.node_states = NodeStates(devices)
         self.quota_objects = QuotaObjects(without_project)
         self.resolver = PodResolver(kinds, devices)
+        self.claims = self.resolver.resource_claims
         self.budgets = Budgets(self.resolver.labels)
         self.registry = WorkloadRegistry(self.quota_objects, self.node_states)
         self.overcommitted = OvercommittedNodes(self.node_states)
@@ -58,7 +60,7 @@ class ClusterState:
         self.pods = PodTracker(
             scheduler, self.node_states, self.resolver, self.registry, self.budgets, self.unreadable
         )
-        self.orders = PodOrders(self.pods, self.node_states, self.registry, self.budgets)
+        self.orders = PodOrders(self.pods, self.node_states, self.registry, self.budgets, self.claims)
         self._stale = StalePods(self.pods, self.node_states, self.resolver, self.registry, self.unreadable)
         self._later: list[Fact] = []  # to be told with the next facts
         self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
@@ -83,6 +85,9 @@ class ClusterState:
             "poddisruptionbudgets": self.budgets.see,
             "podgroups": self.resolver.groups.see_pod_group,
             "groupworkloads": self.resolver.groups.see_workload,
+            "resourceslices": self.claims.inventory.see_slice,
+            "deviceclasses": self.claims.inventory.see_class,
+            "resourceclaims": self.claims.see_claim,
         }
         self._intake = Intake(sees, self.node_states, self.resolver, self.unreadable, self.pods.drop)
 
@@ -116,6 +121,8 @@ class ClusterState:
             else:
                 self.unreadable.clear("nodes", name)
             now = self.node_states.node(name)
+            if before is None or now is None or before.labels != now.labels:
+                self.claims.inventory.set_node(name)
             self.resolver.see_resources(() if now is None else now.capacity)
             if before is not None and now is not None and before.gpus != now.gpus:
                 self.pods.node_devices_changed(name)
@@ -165,6 +172,7 @@ class ClusterState:
         """Return the facts that control hasn't been told yet."""
         self.pods.advance(now_s)
         self.orders.come_due()
+        self._settle_claims()
         self._settle_devices()
         self.quota_objects.use_node_labels(self.resolver.groups.topologies)
         if self.quota_objects.changed:
@@ -193,6 +201,7 @@ class ClusterState:
             facts += self._each(dirty, lambda gang: self.registry.settle([gang]))
         self._unstated |= unstated_in_use(group.request for gang in dirty for group in gang.groups)
         self.node_states.use_unstated(self._unstated)
+        self._offer_claims()
         facts += self.node_states.facts()
         for node in self.overcommitted.update(self.pods.now_s):
             self.registry.changed.update(self._gangs_on(node))
@@ -273,11 +282,30 @@ class ClusterState:
         """Time of the next call of `facts` without a change; None if there is none."""
         if self.registry.dirty or self.resolver.stale or self.node_states.no_shares != self._no_shares:
             return self.pods.now_s
-        return self.pods.due[0][0] if self.pods.due else None
+        times = (self.pods.due[0][0] if self.pods.due else None, self.claims.due_s)
+        return min((time_s for time_s in times if time_s is not None), default=None)
+
+    def _settle_claims(self) -> None:
+        """Bring nodes up to the devices that claims allocate on them, and resolve concerned pods again."""
+        self.claims.expire(self.pods.now_s)
+        for name in self.claims.take_other_devices(self.node_states.names):
+            node = self.node_states.node(name)
+            if node is not None:
+                self.node_states.set_claimed(name, self.claims.node_gpus(node))
+        self.resolver.stale |= self.claims.stale
+        self.claims.stale.clear()
+
+    def _offer_claims(self) -> None:
+        """Count the copies of claims that fit each node whose devices are used otherwise."""
+        changed = self.node_states.claimed.take_changed()
+        for name in self.claims.take_changed(self.node_states.names, changed):
+            node = self.node_states.node(name)
+            if node is not None:
+                self.node_states.set_copies(name, self.claims.sets.copies(node))
 
     def _settle_devices(self) -> None:
         before, present = self.resolver.devices, self.node_states.present
-        if len(present) <= 1 and len(before.present) <= 1:
+        if len(present) <= 1 and len(before.present) <= 1 and CLAIMED_DEVICES not in present | before.present:
             present = before.present
         self._no_shares = self.node_states.no_shares
         self.resolver.set_devices(replace(before, present=present, no_shares=self._no_shares))

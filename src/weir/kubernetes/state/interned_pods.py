@@ -41,7 +41,10 @@ class InternedPods:
         if shared is None:
             shared = self.specs[alike] = spec
         pod.spec = shared
+        claims = pod.status.resource_claim_statuses
         pod.status = _STATUS.get(pod.status.phase) or PodStatus(pod.status.phase)
+        if claims:
+            pod.status = PodStatus(pod.status.phase, resource_claim_statuses=claims)
         return pod
 
     def forget_texts(self, most: int) -> bool:
@@ -58,6 +61,7 @@ def reads_alike(pod: KubePod, other: KubePod) -> bool:
         pod.spec is other.spec
         and first.labels == second.labels
         and first.owner_references == second.owner_references
+        and pod.status.resource_claim_statuses == other.status.resource_claim_statuses
         and meaningful(first) == meaningful(second)
         and (bool(first.owner_references) or pod.status.phase == other.status.phase)
     )

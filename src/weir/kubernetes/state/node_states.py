@@ -6,11 +6,13 @@ that none of our pods holds; an entry stays as it was chosen for as long as its 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from weir.engine.overcommit import DeviceHolding, NodeDeviceUsage, node_device_usage
 from weir.kubernetes.api.objects import KubeNode
+from weir.kubernetes.claims.gpu_count import NodeGpus
+from weir.kubernetes.state.claimed_nodes import ClaimedNodes
 from weir.kubernetes.state.node_reading import CORDONED, NOT_READY, node_of
 from weir.kubernetes.state.node_usage import (
     Amounts,
@@ -19,14 +21,16 @@ from weir.kubernetes.state.node_usage import (
     PodUsage,
     amounts_of,
     are_devices_of,
+    device_numbers,
     device_shares,
     is_tolerated,
     refusal_by_amount,
+    sharing_state,
     total_amounts,
 )
 from weir.kubernetes.state.shared_node import SharedNode, as_shared, shared_node_of
+from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
 from weir.kubernetes.translate.gpu_sharing import (
-    DRAINING,
     NO_SHARED_NODES,
     SET_ASIDE,
     SHARED_NODES_DRAIN,
@@ -56,6 +60,7 @@ class NodeStates:
         self._unstated: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
         self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
+        self.claimed = ClaimedNodes()
         self.shared: dict[str, SharedNode] = {}  # nodes with the label or the taint for shares
         self._recount: set[str] = set()  # nodes whose devices may be used otherwise since they were counted
 
@@ -74,7 +79,7 @@ class NodeStates:
     def set(self, node: KubeNode) -> list[str]:
         """Take in a new or changed node. Return the fields that can't be used, in sentences."""
         mistakes: list[str] = []
-        base = node_of(node, self._devices, mistakes)
+        base = self.claimed.with_gpus(node_of(node, self._devices, mistakes))
         site = self._site(node.metadata.name)
         self._count_kind(site.base, -1)
         site.base = base
@@ -82,6 +87,27 @@ class NodeStates:
         self._share(node.metadata.name, site, shared_node_of(node))
         self._count_kind(site.base, 1)
         return mistakes
+
+    def set_claimed(self, name: str, gpus: NodeGpus) -> None:
+        """Take in the GPUs that claims allocate on a node; fewer only once no pod of Weir's is on it."""
+        site = self._sites.get(name)
+        if site is None or site.base is None or (gpus.count < site.base.gpus and site.ours):
+            return
+        if self.claimed.set_gpus(name, gpus):
+            self._count_kind(site.base, -1)
+            site.base = self.claimed.with_gpus(site.base)
+            self._count_kind(site.base, 1)
+            self._site(name)
+
+    def set_copies(self, name: str, copies: Mapping[str, int]) -> None:
+        """Take in how many more copies of each set of claims fit a node."""
+        site = self._sites.get(name)
+        if site is not None and self.claimed.set_copies(name, copies, site.ours.values()):
+            self._site(name)
+
+    def names(self) -> list[str]:
+        """Return the names of the nodes that are there."""
+        return [name for name, site in self._sites.items() if site.base is not None]
 
     def gone(self, name: str) -> None:
         """Take in the end of a node."""
@@ -126,6 +152,7 @@ class NodeStates:
             if site.shared is not None or self._collides(ours):
                 self._changed.add(ours.node)
             self._recount.add(ours.node)
+            self.claimed.note(ours.node, ours.request)
             site.ours[pod] = ours
             self._where[pod] = ours.node
 
@@ -209,7 +236,7 @@ class NodeStates:
             return f"Node {place.node} is gone."
         if site.unschedulable and not is_tolerated(place.request, CORDONED):
             return f"Node {place.node} was cordoned."
-        if place.devices and self._sharing(site) != (SET_ASIDE if is_share(place.request) else ""):
+        if place.devices and sharing_state(site) != (SET_ASIDE if is_share(place.request) else ""):
             return f"Node {place.node} changed between whole GPUs and shares."
         return refusal_by_amount(pod, place, site, site.base)
 
@@ -225,7 +252,7 @@ class NodeStates:
         if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
             return False
         shares = dict.fromkeys(
-            (at for each in self._numbers(site, site.base).values() for at in each), WHOLE_MILLI
+            (at for each in device_numbers(site, site.base).values() for at in each), WHOLE_MILLI
         )
         for each in there:
             for at in each.devices:
@@ -264,7 +291,7 @@ class NodeStates:
     @property
     def no_shares(self) -> str:
         """Return the sentence by which shares are refused; empty if a node takes them."""
-        states = {self._sharing(self._sites[name]) for name in self.shared}
+        states = {sharing_state(self._sites[name]) for name in self.shared}
         if SET_ASIDE in states:
             return ""
         drains = any(node.set_aside for node in self.shared.values())
@@ -283,6 +310,7 @@ class NodeStates:
             if site.base is not None
             and site.base.gpus
             and site.shared is None
+            and site.base.labels.get(DEVICES_LABEL) != CLAIMED_DEVICES
             and not site.unschedulable
             and not any(taint.key in NOT_READY for taint in site.base.taints)
             and not any(usage.devices for usage in site.foreign.values())
@@ -293,7 +321,7 @@ class NodeStates:
     def keeps_taint(self, name: str) -> bool:
         """Return True if a node has to bear the taint that keeps whole devices off shared ones."""
         site = self._sites.get(name)
-        return site is not None and bool(self._sharing(site))
+        return site is not None and bool(sharing_state(site))
 
     def _share(self, name: str, site: NodeUse, shared: SharedNode | None) -> None:
         site.shared = shared
@@ -301,18 +329,6 @@ class NodeStates:
             self.shared.pop(name, None)
         else:
             self.shared[name] = shared
-
-    def _sharing(self, site: NodeUse) -> str:
-        """Return how far a node is set aside for shares; empty if it serves whole devices."""
-        shared = site.shared
-        if shared is None:
-            return ""
-        if not shared.set_aside:
-            return DRAINING if any(is_share(each.request) for each in site.ours.values()) else ""
-        whole = any(usage.devices for usage in site.foreign.values()) or any(
-            each.request.devices and not is_share(each.request) for each in site.ours.values()
-        )
-        return SET_ASIDE if shared.tainted and not whole else DRAINING
 
     # Below
 
@@ -333,6 +349,8 @@ class NodeStates:
         self._recount.add(at)
         site = self._sites[at]
         left = site.ours.pop(pod, None)
+        if left is not None:
+            self.claimed.note(at, left.request)
         if left is None:
             del site.foreign[pod]
             site.numbers.pop(pod, None)
@@ -358,12 +376,13 @@ class NodeStates:
     def _less(self, site: NodeUse, base: Node) -> Node:
         """Return the node without what foreign pods hold of it."""
         if site.shared is not None:
-            base = as_shared(base, self._sharing(site))
+            base = as_shared(base, sharing_state(site))
+        claims = self.claimed.capacity(base.name)
         if not site.foreign:
-            if not self._unstated:
+            if not self._unstated and not claims:
                 return base
-            return replace(base, capacity={**base.capacity, **self._unstated, **site.limits})
-        capacity = {**base.capacity, **self._unstated, **site.limits}
+            return replace(base, capacity={**base.capacity, **self._unstated, **site.limits, **claims})
+        capacity = {**base.capacity, **self._unstated, **site.limits, **claims}
         marks: dict[str, int] = {}
         for usage in site.foreign.values():
             for name, amount in usage.takes:
@@ -371,21 +390,6 @@ class NodeStates:
                     capacity[name] = max(0, capacity[name] - amount)
             for mark in usage.marks:
                 marks[mark] = marks.get(mark, 0) + 1
-        numbers = self._numbers(site, base)
+        numbers = device_numbers(site, base)
         devices = tuple(sorted({at for each in numbers.values() for at in each}))
         return replace(base, capacity=capacity, foreign_devices=devices, foreign_marks=marks)
-
-    def _numbers(self, site: NodeUse, base: Node) -> dict[str, tuple[int, ...]]:
-        """Return the devices of each foreign pod: the highest free ones, chosen once."""
-        ours = {at for each in site.ours.values() for at in each.devices}
-        for pod, numbers in list(site.numbers.items()):
-            if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
-                del site.numbers[pod]  # of a pod of ours we have learnt since that it has them
-        theirs = {at for each in site.numbers.values() for at in each}
-        for pod, usage in site.foreign.items():
-            if usage.devices and pod not in site.numbers:
-                # where there are too few, as many as can be
-                best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
-                site.numbers[pod] = tuple(sorted(best[: usage.devices]))
-                theirs.update(site.numbers[pod])
-        return site.numbers

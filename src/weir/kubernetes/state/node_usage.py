@@ -6,6 +6,7 @@ from typing import Any
 
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.shared_node import SharedNode
+from weir.kubernetes.translate.gpu_sharing import DRAINING, SET_ASIDE, is_share
 from weir.kubernetes.translate.requests import (
     DEVICES_MOST,
     DeviceResources,
@@ -15,7 +16,7 @@ from weir.kubernetes.translate.requests import (
     requested,
 )
 from weir.model.nodes import Node, Taint
-from weir.model.resources import PODS
+from weir.model.resources import CLAIMS_PREFIX, PODS
 from weir.model.workloads import WHOLE_MILLI, Request
 
 Amounts = tuple[tuple[str, int], ...]
@@ -118,12 +119,17 @@ def total_amounts(amounts: Iterable[Amounts]) -> dict[str, int]:
 
 
 def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> str:
-    """Return the amount or device that others took from a counted pod; empty if none."""
+    """Return the amount or device that others took from a counted pod; empty if none.
+
+    Copies of claims aren't amounts: the allocator has chosen their devices already.
+    """
     allocated = [amounts_of(each.request) for each in site.ours.values()]
     totals = total_amounts([*allocated, *(each.takes for each in site.foreign.values())])
     for name, amount in amounts_of(place.request):
         has = site.limits.get(name, has_unstated(name))
         has = base.capacity.get(name, 0) if has is None else has
+        if name.startswith(CLAIMS_PREFIX):
+            continue
         if amount and totals.get(name, 0) > has:
             return f"Others took the {name} of node {place.node} that pod {pod} was to have."
     shares = device_shares(site.ours.values(), base.gpu_memory)
@@ -133,3 +139,32 @@ def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> s
     if place.devices and len(shares) + theirs > base.gpus:
         return f"Others took devices of node {place.node} that pod {pod} was to have."
     return ""
+
+
+def sharing_state(site: NodeUse) -> str:
+    """Return how far a node is set aside for shares; empty if it serves whole devices."""
+    shared = site.shared
+    if shared is None:
+        return ""
+    if not shared.set_aside:
+        return DRAINING if any(is_share(each.request) for each in site.ours.values()) else ""
+    whole = any(usage.devices for usage in site.foreign.values()) or any(
+        each.request.devices and not is_share(each.request) for each in site.ours.values()
+    )
+    return SET_ASIDE if shared.tainted and not whole else DRAINING
+
+
+def device_numbers(site: NodeUse, base: Node) -> dict[str, tuple[int, ...]]:
+    """Return the devices of each foreign pod: the highest free ones, chosen once."""
+    ours = {at for each in site.ours.values() for at in each.devices}
+    for pod, numbers in list(site.numbers.items()):
+        if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
+            del site.numbers[pod]  # of a pod of ours we have learnt since that it has them
+    theirs = {at for each in site.numbers.values() for at in each}
+    for pod, usage in site.foreign.items():
+        if usage.devices and pod not in site.numbers:
+            # where there are too few, as many as can be
+            best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
+            site.numbers[pod] = tuple(sorted(best[: usage.devices]))
+            theirs.update(site.numbers[pod])
+    return site.numbers

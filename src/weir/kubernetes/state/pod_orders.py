@@ -9,6 +9,7 @@ from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.state.pod_tracker import PodTracker
+from weir.kubernetes.state.resource_claims import ResourceClaims
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
 from weir.state.events import Placement, PodKey, StopRefused
 
@@ -23,13 +24,19 @@ class PodOrders:
     """Ordered starts and stops of pods."""
 
     def __init__(
-        self, pods: PodTracker, node_states: NodeStates, registry: WorkloadRegistry, budgets: Budgets
+        self,
+        pods: PodTracker,
+        node_states: NodeStates,
+        registry: WorkloadRegistry,
+        budgets: Budgets,
+        claims: ResourceClaims,
     ) -> None:
         self._refusals: list[StopRefused] = []  # control gets them with the next facts
         self._pods = pods
         self._node_states = node_states
         self._registry = registry
         self._budgets = budgets
+        self._claims = claims
 
     def take_refusals(self) -> list[StopRefused]:
         """Return the refused evictions that control hasn't got yet, and forget them."""
@@ -105,6 +112,7 @@ class PodOrders:
         tracked.settled, tracked.origin = False, None
         self._pods.moving.pop(tracked.key, None)
         self._node_states.ours(tracked.key, None)
+        self._claims.refused(tracked.key, now_s, unsent=again)
         tracked.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * tracked.back_s))
         if tracked.back_s:
             tracked.back_at_s = now_s + tracked.back_s

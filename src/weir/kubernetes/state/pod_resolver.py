@@ -20,9 +20,11 @@ from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
 from weir.kubernetes.state.keyed_members import drop, keep
 from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, pod_body
 from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of
+from weir.kubernetes.state.resource_claims import ResourceClaims
 from weir.kubernetes.state.scheduling_groups import SchedulingGroups, is_native
 from weir.kubernetes.translate.annotations import Annotations
-from weir.kubernetes.translate.gates import GATED, OWNER_MISSING, REFUSED, VOLUME
+from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
+from weir.kubernetes.translate.gates import CLAIM, GATED, OWNER_MISSING, REFUSED, VOLUME
 from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities, PodSelectors
 from weir.kubernetes.translate.requests import DeviceResources, PodRequest, gates, parse_request, priority_of
@@ -38,6 +40,8 @@ from weir.kubernetes.translate.volumes import (
 )
 from weir.model.resources import ATTACHED_PREFIX
 
+PodConstraints = tuple[VolumeConstraints, ClaimConstraints, PodAffinities]
+NO_CONSTRAINTS: PodConstraints = (ANYWHERE, NO_CLAIMS, NO_AFFINITIES)
 _OVER = ("Succeeded", "Failed")
 SPARE = 20_000
 """Words and specs that may be kept though no pod has them any more."""
@@ -50,6 +54,7 @@ class PodResolver:
         self.owners = Owners(kinds, self._owning_pod)
         self.others = ForeignPods(self.owners)
         self.devices = devices
+        self.resource_claims = ResourceClaims(devices)
         self._names = ResourceNames()
         self.marks = PodSelectors()
         self.stale: set[str] = set()  # pods to be read again
@@ -91,6 +96,7 @@ class PodResolver:
         else:
             self._see_marks(key, pod)
         self._pods[key] = self._interned.with_shared_spec(pod)
+        self.resource_claims.use(key, pod, over=over)
         self._owner_changed(pod.metadata.uid)
         self.groups.note(key, pod.metadata.namespace, pod.spec)
         for name in claims_of(pod):
@@ -106,6 +112,7 @@ class PodResolver:
         if pod is None:
             return
         self._tidy()
+        self.resource_claims.forget(key)
         self.stale.discard(key)
         self.groups.forget(key)
         self.forget_marks(key)
@@ -117,6 +124,7 @@ class PodResolver:
     def drop(self, key: str) -> None:
         """Forget a pod that couldn't be taken in, however far that went."""
         self.stale.discard(key)
+        self.resource_claims.forget(key)
         self.groups.forget(key)
         pod = self._pods.pop(key, None)
         if pod is not None:
@@ -324,31 +332,25 @@ class PodResolver:
         controller = controller_of(pod.metadata.owner_references)
         above = self.owners.above(key, pod.metadata.namespace, controller)
         volumes = volume_constraints(pod, self.inventory) if pod.spec.volumes else ANYWHERE
+        claims = self.resource_claims.constraints(key, pod, bound=bound, over=over)
         neighbours = NO_AFFINITIES if over else self.marks.of(pod.metadata.uid)
-        if not above.pod_owners or volumes is not ANYWHERE or neighbours is not NO_AFFINITIES:
-            return self._info(pod, above, volumes, neighbours, bound=bound)
+        constraints = volumes, claims, neighbours
+        if not above.pod_owners or constraints != NO_CONSTRAINTS:
+            return self._info(pod, above, constraints, bound=bound)
         meta = pod.metadata
         alike = (meta.namespace, id(pod.spec), above.words(meta), bound)
         info: PodInfo | None = above.readings.get(alike)
         if info is None:
-            info = self._info(pod, above, volumes, neighbours, bound=bound)
+            info = self._info(pod, above, constraints, bound=bound)
             if info.derived.gang != meta.name and above.created(info.gang.uid):
                 above.readings[alike] = info
         return info
 
-    def _info(
-        self,
-        pod: KubePod,
-        above: OwnerChain,
-        volumes: VolumeConstraints,
-        neighbours: PodAffinities,
-        *,
-        bound: bool,
-    ) -> PodInfo:
+    def _info(self, pod: KubePod, above: OwnerChain, constraints: PodConstraints, *, bound: bool) -> PodInfo:
         missing = above.missing
         annotations, mistakes = above.annotations(pod.metadata)
         derived = self.owners.derived(above, pod)
-        pod_request = self._ask(pod, annotations, volumes, neighbours)
+        pod_request = self._ask(pod, annotations, constraints)
         wait = why = ""
         if not bound:
             lost = self.owners.why_missing(missing) if missing is not None else ""
@@ -356,7 +358,8 @@ class PodResolver:
                 (lost, OWNER_MISSING),
                 *((each, REFUSED) for each in (*mistakes, *pod_request.refusals)),
                 (gates(pod), GATED),
-                (volumes.waits, VOLUME),
+                (constraints[0].waits, VOLUME),
+                (constraints[1].waits, CLAIM),
             )
             wait, why = next(((text, code) for text, code in waits if text), ("", ""))
         owner = derived.owner
@@ -374,11 +377,9 @@ class PodResolver:
         self._pod_requests.clear()
         self.owners.forget_readings()
 
-    def _ask(
-        self, pod: KubePod, annotations: Annotations, volumes: VolumeConstraints, neighbours: PodAffinities
-    ) -> PodRequest:
+    def _ask(self, pod: KubePod, annotations: Annotations, constraints: PodConstraints) -> PodRequest:
         """Return the request, computed once for all pods of the same template."""
-        alike = (id(pod.spec), annotations, volumes, neighbours)
+        alike = (id(pod.spec), annotations, constraints)
         pod_request = self._pod_requests.get(alike)
         if pod_request is None:
             pod_request = parse_request(
@@ -386,8 +387,9 @@ class PodResolver:
                 annotations,
                 devices=self.devices,
                 names=self._names,
-                volumes=volumes,
-                neighbours=neighbours,
+                volumes=constraints[0],
+                claims=constraints[1],
+                neighbours=constraints[2],
             )
             self._pod_requests[alike] = pod_request
         return pod_request

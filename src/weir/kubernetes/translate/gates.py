@@ -2,5 +2,6 @@
 
 GATED = "scheduling_gated"
 VOLUME = "volume_not_ready"
+CLAIM = "claim_not_ready"
 REFUSED = "refused"
 OWNER_MISSING = "owner_missing"

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from weir.kubernetes.api.objects import Container, ContainerResources, KubePod, PodSpec
 from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES, NO_CLAIMS, ClaimConstraints
 from weir.kubernetes.translate.gpu_sharing import SHARING_TOLERATION, sharing_rules
 from weir.kubernetes.translate.node_terms import terms
 from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities
@@ -209,39 +210,42 @@ def parse_request(
     devices: DeviceResources,
     names: ResourceNames | None = None,
     volumes: VolumeConstraints = ANYWHERE,
+    claims: ClaimConstraints = NO_CLAIMS,
     neighbours: PodAffinities = NO_AFFINITIES,
 ) -> PodRequest:
-    """Return the request of a pod with its annotations, volumes and affinities.
+    """Return the request of a pod with its annotations, volumes, resource claims and affinities.
 
     `names` are the resources that may be asked for; None: any.
     """
     spec = pod.spec
     exactly, counted, refusals = _amounts(pod, devices)
     wanted = {name: int(each) for name, each in exactly.items() if each and devices.names(name)}
+    wanted |= {CLAIMED_DEVICES: claims.devices} if claims.devices else {}
     count, share_milli, gpu_memory = _devices(wanted, annotations, refusals)
     share, tolerated = bool(count) and not wanted, tolerations(spec)
     if share:
-        tolerated = (*tolerated, SHARING_TOLERATION)
+        tolerated += (SHARING_TOLERATION,)
         refusals += filter(None, (devices.no_shares,))
     cpu, memory = counted.pop(CPU, 0), counted.pop(MEMORY, 0)
     ports = host_ports(spec)
     if names is not None:
         refusals += [*names.leave_out(counted), *names.leave_out_ports(ports)]
     counted.update(ports)
-    counted.update(volumes.attached)
+    counted.update((*volumes.attached, *claims.needs))
     request = Request(
         devices=count,
-        share_milli=share_milli,
+        share_milli=claims.share_milli if claims.devices else share_milli,
         gpu_memory=gpu_memory,
         cpu_milli=cpu,
         memory=memory,
         further=tuple(sorted(counted.items())),
         node_selector=tuple(sorted(spec.node_selector.items())),
         tolerations=tolerated,
-        gpu_weight_milli=_weight(wanted, devices),
+        gpu_weight_milli=claims.weight_milli if claims.devices else _weight(wanted, devices),
         rules=(
             *node_rules(spec),
             *volumes.rules,
+            *claims.rules,
             *_of_the_kind(wanted, devices, is_share=share),
             *(sharing_rules(share=share, tolerations=tolerated) if count else ()),
         ),
@@ -271,10 +275,6 @@ def _amounts(
     except ValueError as error:
         exactly, counted = {}, {}
         refusals.append(str(error))
-    if pod.spec.resource_claims:
-        claims = ", ".join(claim.name for claim in pod.spec.resource_claims)
-        instead = "ask for devices in resources.limits, such as nvidia.com/gpu: 1"
-        refusals.append(f"it has resource claims ({claims}), which Weir doesn't place: {instead}")
     return exactly, counted, refusals
 
 
@@ -318,7 +318,11 @@ def _of_the_kind(
     """
     others = tuple(sorted(devices.present - wanted.keys())) if wanted else ()
     if is_share:
-        weighted = (name for name in devices.present if devices.gpu_weight_milli(name) != WHOLE_MILLI)
+        weighted = (
+            name
+            for name in devices.present
+            if name == CLAIMED_DEVICES or devices.gpu_weight_milli(name) != WHOLE_MILLI
+        )
         others = tuple(sorted(weighted))
     return (NodeAffinityRule(((NodeExpression(DEVICES_LABEL, "NotIn", others),),)),) if others else ()
 

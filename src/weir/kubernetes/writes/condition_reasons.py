@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from weir.api.answers import Explanation
 from weir.control.port import LifecycleRule
-from weir.kubernetes.translate.gates import GATED, OWNER_MISSING, REFUSED, VOLUME
+from weir.kubernetes.translate.gates import CLAIM, GATED, OWNER_MISSING, REFUSED, VOLUME
 from weir.model.reasons import EvictionRule
 from weir.model.reasons import ReasonCode as Code
 
@@ -37,7 +37,7 @@ _REASONS = {
 """Reasons by code. Another code is its own reason, in camel case: `some_code` is `SomeCode`."""
 RETRYING, WORKLOAD_ENDED = "retrying", "workload_ended"
 UNREADABLE_POD = "Unreadable"
-_OWN_CODES = (GATED, VOLUME, OWNER_MISSING, REFUSED, RETRYING, WORKLOAD_ENDED)
+_OWN_CODES = (GATED, VOLUME, CLAIM, OWNER_MISSING, REFUSED, RETRYING, WORKLOAD_ENDED)
 TOPOLOGY_NOT_FOUND, _STOPPED = "TopologyNotFound", "Stopped"
 _STOP_RULES = frozenset(rule.value for rules in (EvictionRule, LifecycleRule) for rule in rules)
 """Rules by which pods are stopped: the reason of their successors until the next decision."""

@@ -55,6 +55,17 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocateClaim:
+    """Devices of a resource claim, to be written before its pod is bound; None: the claim has devices."""
+
+    path: str
+    uid: str
+    pod_name: str
+    pod_uid: str
+    allocation: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PodCondition:
     """A condition of a pod that is true."""
 
@@ -89,7 +100,7 @@ class Bind(_OfPod):
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
     about: object = None
-    before: tuple[Preparation, ...] = ()  # if one of them is refused, so is the binding
+    before: tuple[Preparation | AllocateClaim, ...] = ()  # if one of them is refused, so is the binding
 
 
 @dataclass(frozen=True, slots=True)

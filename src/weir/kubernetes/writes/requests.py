@@ -22,8 +22,10 @@ from weir.kubernetes.api.errors import (
 )
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.writes.claim_allocation import allocate_claim
 from weir.kubernetes.writes.leader_guard import LeaderGuard
 from weir.kubernetes.writes.operations import (
+    AllocateClaim,
     ApplyObject,
     Bind,
     EmitEvent,
@@ -100,6 +102,9 @@ async def _bind(api: LeaderGuard, write: Bind, *, uncertain: bool) -> Outcome:
     if uncertain and (outcome := await _bound(api, write)) is not None:
         return outcome
     for each in write.before:
+        if isinstance(each, AllocateClaim):
+            await allocate_claim(api, each)
+            continue
         await api.patch(each.path, each.patch, Patch.MERGE, IgnoredObject)
     metadata = {"name": write.name, "uid": write.uid, "annotations": write.annotations}
     target = {"apiVersion": "v1", "kind": "Node", "name": write.node}

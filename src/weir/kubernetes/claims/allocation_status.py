@@ -1,0 +1,145 @@
+"""Allocations as the status of a claim states them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+from uuid import uuid4
+
+from weir.kubernetes.api.objects import NodeSelector, NodeSelectorRequirement
+from weir.kubernetes.api.resource_objects import AllocatedDevice, ResourceClaim
+from weir.kubernetes.claims.allocator import ChosenDevice
+from weir.kubernetes.claims.claim_requests import ClaimRequests
+
+
+@dataclass(frozen=True, slots=True)
+class NewAllocation:
+    """A claim with the devices chosen for it and its new status; without them it has its devices already."""
+
+    claim: ResourceClaim
+    devices: tuple[AllocatedDevice, ...] = ()
+    body: Mapping[str, Any] | None = None
+
+
+def new_allocations(
+    claims: Sequence[ClaimRequests], chosen: Sequence[ChosenDevice], node: str
+) -> list[NewAllocation]:
+    """Return the allocation of each claim."""
+    found = []
+    for at, claim in enumerate(claims):
+        mine = [each for each in chosen if each.claim == at]
+        results = [_result(each) for each in mine]
+        body: dict[str, Any] = {"devices": {"results": results}}
+        config = [*_class_config(mine), *_claim_config(claim, mine)]
+        if config:
+            body["devices"]["config"] = config
+        selector = _node_selector(mine, node)
+        if selector is not None:
+            body["nodeSelector"] = selector
+        found.append(NewAllocation(claim.claim, tuple(_allocated(each) for each in results), body))
+    return found
+
+
+def _result(chosen: ChosenDevice) -> dict[str, Any]:
+    driver, pool, name = chosen.device.key
+    result: dict[str, Any] = {
+        "request": chosen.devices.name,
+        "driver": driver,
+        "pool": pool,
+        "device": name,
+    }
+    if chosen.devices.admin:
+        result["adminAccess"] = True
+    if chosen.devices.tolerations:
+        result["tolerations"] = [
+            {
+                "key": each.key,
+                "operator": each.operator,
+                "value": each.value,
+                "effect": each.effect,
+                **({} if each.toleration_seconds is None else {"tolerationSeconds": each.toleration_seconds}),
+            }
+            for each in chosen.devices.tolerations
+        ]
+    if chosen.device.shareable:
+        result["shareID"] = str(uuid4())
+        if chosen.consumed:
+            result["consumedCapacity"] = {name: _written(each) for name, each in chosen.consumed.items()}
+    return result
+
+
+def _allocated(result: Mapping[str, Any]) -> AllocatedDevice:
+    return AllocatedDevice(
+        result["request"],
+        result["driver"],
+        result["pool"],
+        result["device"],
+        result.get("adminAccess", False),
+        result.get("shareID"),
+        result.get("consumedCapacity", {}),
+    )
+
+
+def _written(amount: Fraction) -> str:
+    """Return a quantity: whole, or in the smallest unit that a quantity has."""
+    if amount.denominator == 1:
+        return str(int(amount))
+    return f"{-(-amount * 1000 // 1)}m" if (amount * 1000).denominator == 1 else f"{-(-amount * 10**9 // 1)}n"
+
+
+def _class_config(chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:
+    """Return the configuration of each class once, for all requests of it."""
+    requests: dict[str, list[str]] = {}
+    classes = {}
+    for each in chosen:
+        device_class = each.devices.device_class
+        classes[device_class.metadata.name] = device_class
+        names = requests.setdefault(device_class.metadata.name, [])
+        if each.devices.name not in names:
+            names.append(each.devices.name)
+    return [
+        {"source": "FromClass", "requests": names, **config}
+        for name, names in requests.items()
+        for config in classes[name].spec.config
+    ]
+
+
+def _claim_config(claim: ClaimRequests, chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:
+    """Return the configuration of the claim that is for all requests, or for one that has devices."""
+    names = {each.devices.request for each in chosen} | {each.devices.name for each in chosen}
+    return [
+        {"source": "FromClaim", **config}
+        for config in claim.claim.spec.devices.config
+        if not config.get("requests") or names & set(config["requests"])
+    ]
+
+
+def _node_selector(chosen: Sequence[ChosenDevice], node: str) -> dict[str, Any] | None:
+    """Return the nodes that reach all devices; None if all nodes do."""
+    expressions: list[dict[str, Any]] = []
+    fields: list[dict[str, Any]] = []
+    for each in chosen:
+        choice = each.device.nodes
+        if choice.name or each.device.binds_to_node:
+            only = {"key": "metadata.name", "operator": "In", "values": [node]}
+            return {"nodeSelectorTerms": [{"matchFields": [only]}]}
+        if choice.selector is not None:
+            _add_terms(choice.selector, expressions, fields)
+    term = {
+        **({"matchExpressions": expressions} if expressions else {}),
+        **({"matchFields": fields} if fields else {}),
+    }
+    return {"nodeSelectorTerms": [term]} if term else None
+
+
+def _add_terms(
+    selector: NodeSelector, expressions: list[dict[str, Any]], fields: list[dict[str, Any]]
+) -> None:
+    for term in selector.node_selector_terms[:1]:  # a slice has one
+        for to, written in ((expressions, term.match_expressions), (fields, term.match_fields)):
+            to += [each for each in map(_requirement, written) if each not in to]
+
+
+def _requirement(written: NodeSelectorRequirement) -> dict[str, Any]:
+    requirement: dict[str, Any] = {"key": written.key, "operator": written.operator}
+    return {**requirement, "values": written.values} if written.values else requirement

@@ -1,0 +1,46 @@
+"""Devices in use: what the allocations of claims hold of each device."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from weir.kubernetes.api.resource_objects import AllocatedDevice
+from weir.kubernetes.claims.devices import DeviceKey
+from weir.kubernetes.translate.quantities import exact
+
+
+@dataclass(slots=True)
+class ClaimedDeviceUsage:
+    """Exclusive devices, and the amounts held of shared ones."""
+
+    exclusive: set[DeviceKey] = field(default_factory=set)
+    shared: dict[DeviceKey, dict[str, Fraction]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, allocated: Iterable[AllocatedDevice]) -> "ClaimedDeviceUsage":
+        """Return the usage of allocated devices; access for administration uses nothing."""
+        usage = cls()
+        for each in allocated:
+            usage.add(each)
+        return usage
+
+    def add(self, each: AllocatedDevice) -> None:
+        """Count a device of an allocation; all of it if its amounts can't be read."""
+        if each.admin_access:
+            return
+        key = (each.driver, each.pool, each.device)
+        if each.share_id is None:
+            self.exclusive.add(key)
+            return
+        try:
+            consumed = {name: exact(amount) for name, amount in each.consumed_capacity.items()}
+        except ValueError:
+            self.exclusive.add(key)  # nobody knows what is left of it
+            return
+        held = self.shared.setdefault(key, {})
+        for name, amount in consumed.items():
+            held[name] = held.get(name, Fraction()) + amount
+
+    def uses(self, key: DeviceKey) -> bool:
+        """Return True if a claim holds the device or a share of it."""
+        return key in self.exclusive or key in self.shared

@@ -1,0 +1,174 @@
+"""GPUs of nodes and claims, as quotas count them.
+
+An administrator maps device classes to parts of a GPU, under the names that Kubernetes gives classes as
+resources. Slices of a GPU count by their profile, shares by the part of the capacity that they take.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from msgspec import convert
+
+from weir.kubernetes.api.resource_objects import DeviceClass, ResourceClaim
+from weir.kubernetes.claims.allocator import SelectorResults
+from weir.kubernetes.claims.capacity import consumed_amounts
+from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, ExactDevices, parse_claim
+from weir.kubernetes.claims.devices import PoolDevice
+from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST, DeviceResources
+from weir.model.workloads import WHOLE_MILLI
+
+CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the resource that stands for a device class in Kubernetes' own quotas."""
+GPU_CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
+"""Classes of GPUs where the configuration names none."""
+_PROFILE = re.compile(r"([1-7])g\.", re.ASCII)
+_SLICES = 7
+_MODELS = ("productName", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedGpus:
+    """GPUs that a pod's claims count as: whole ones, or a part of each."""
+
+    devices: int = 0
+    share_milli: int = WHOLE_MILLI
+    weight_milli: int = WHOLE_MILLI
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGpus:
+    """GPUs of a node that claims allocate."""
+
+    count: int = 0
+    memory: int = 0
+    model: str | None = None
+
+
+class GpuCounter:
+    """Counts GPUs by the classes that an administrator names, or the usual ones."""
+
+    def __init__(self, devices: DeviceResources, results: SelectorResults) -> None:
+        self._results = results
+        names = [name for name in devices.resources if name.startswith(CLASS_PREFIX)]
+        self._weights = {name.removeprefix(CLASS_PREFIX): devices.gpu_weight_milli(name) for name in names}
+        self._selecting: list[ExactDevices] = []
+        if not names:
+            self._weights = dict.fromkeys(GPU_CLASSES, WHOLE_MILLI)
+
+    def claimed(self, claims: Iterable[ClaimRequests], pools: Sequence[Sequence[DevicePool]]) -> ClaimedGpus:
+        """Return the GPUs that claims count as; `pools` are those of one node of each kind."""
+        whole, parts = 0, Fraction()
+        for claim in claims:
+            for alternatives in claim.requests:
+                most = max(
+                    (self._milli(each, pools) for each in alternatives), key=lambda each: each[0] * each[1]
+                )
+                count, milli = most
+                if milli == WHOLE_MILLI:
+                    whole += count
+                else:
+                    parts += count * milli
+        total = whole * WHOLE_MILLI + parts
+        if not parts:
+            return ClaimedGpus(whole)
+        devices = math.ceil(total / WHOLE_MILLI)
+        if not whole:
+            return ClaimedGpus(devices, min(WHOLE_MILLI, math.ceil(total / devices)))
+        return ClaimedGpus(devices, WHOLE_MILLI, min(WHOLE_MILLI, math.ceil(total / devices)))
+
+    def _milli(self, devices: ExactDevices, pools: Sequence[Sequence[DevicePool]]) -> tuple[int, Fraction]:
+        """Return the number of devices of a request and the thousandths of a GPU of the largest."""
+        weight = self._weights.get(devices.device_class.metadata.name)
+        if weight is None or devices.admin:
+            return 0, Fraction()
+        most, count = Fraction(), 0
+        for of_node in pools:
+            matching = [
+                device for pool in of_node for device in pool.devices if self._matches(devices, device)
+            ]
+            count = max(count, len(matching))
+            for device in matching:
+                most = max(most, self._part(devices, device))
+        if not count:
+            most = Fraction(WHOLE_MILLI)
+        return devices.count or count, most * weight / WHOLE_MILLI
+
+    def _matches(self, devices: ExactDevices, device: PoolDevice) -> bool:
+        try:
+            return self._results.matches(devices, device)
+        except CelError:
+            return False
+
+    def _part(self, devices: ExactDevices, device: PoolDevice) -> Fraction:
+        part = _part_of_gpu(device)
+        if not device.shareable:
+            return part
+        consumed = consumed_amounts(device, devices.capacity) or {}
+        of_capacity = [
+            amount / device.capacity[name].value
+            for name, amount in consumed.items()
+            if device.capacity[name].value
+        ]
+        return part * min(Fraction(1), max(of_capacity, default=Fraction(1)))
+
+    def set_classes(self, classes: Mapping[str, DeviceClass]) -> None:
+        """Count devices of these classes from now on."""
+        self._selecting = [
+            each for name in self._weights if (each := _requests_of(name, classes)) is not None
+        ]
+
+    def of_node(self, pools: Sequence[DevicePool], node: str) -> NodeGpus:
+        """Return the GPUs of a node's own pools."""
+        own = [
+            device
+            for pool in pools
+            for device in pool.devices
+            if device.nodes.name == node and any(self._matches(each, device) for each in self._selecting)
+        ]
+        whole = [device for device in own if _part_of_gpu(device) == WHOLE_MILLI]
+        count = len(whole) or math.ceil(sum(map(_part_of_gpu, own), Fraction()) / WHOLE_MILLI)
+        return NodeGpus(count, _memory(whole), _model(whole or own))
+
+
+def _requests_of(name: str, classes: Mapping[str, DeviceClass]) -> ExactDevices | None:
+    """Return a request of one device of a class; None if the class isn't there or can't be used."""
+    if name not in classes:
+        return None
+    request = {"name": "all", "exactly": {"deviceClassName": name}}
+    claim = convert({"metadata": {"name": ""}, "spec": {"devices": {"requests": [request]}}}, ResourceClaim)
+    try:
+        return parse_claim(claim, classes).requests[0][0]
+    except ClaimError:
+        return None
+
+
+def _part_of_gpu(device: PoolDevice) -> Fraction:
+    """Return the thousandths of a GPU that a device is: a slice has a profile such as 1g.10gb."""
+    profile = device.attribute(f"{device.key[0]}/profile")
+    match = _PROFILE.match(str(profile[1][0])) if profile is not None else None
+    return Fraction(int(match[1]) * WHOLE_MILLI, _SLICES) if match is not None else Fraction(WHOLE_MILLI)
+
+
+def _memory(devices: Sequence[PoolDevice]) -> int:
+    amounts = [
+        device.capacity[name].value
+        for device in devices
+        for name in ("memory", f"{device.key[0]}/memory")
+        if name in device.capacity
+    ]
+    memory = int(min(amounts, default=Fraction()))
+    return memory if 0 < memory <= DEVICE_MEMORY_MOST else 0
+
+
+def _model(devices: Sequence[PoolDevice]) -> str | None:
+    for device in devices[:1]:
+        for name in _MODELS:
+            found = device.attribute(f"{device.key[0]}/{name}")
+            if found is not None and found[0] == "string":
+                return str(found[1][0])
+    return None

@@ -1,0 +1,63 @@
+"""Choice of devices for a pod on its node: close to one another where the claims allow it.
+
+Devices of one PCIe root, NVLink domain or NUMA node are tried first, the smallest group with enough
+free devices before larger ones, so that large groups stay whole.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from weir.kubernetes.claims.allocator import ChosenDevice, ClaimRefusal, SelectorResults, allocate
+from weir.kubernetes.claims.claim_requests import ClaimRequests
+from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
+from weir.kubernetes.claims.devices import PoolDevice
+from weir.kubernetes.claims.pools import DevicePool
+
+_STANDARD = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
+_OF_DRIVERS = ("pcieRoot", "nvlinkDomain", "cliqueID", "numaNode", "numa")
+"""Attributes of closeness by their names without the driver's domain, closest first."""
+_GROUPS_MOST = 64
+
+
+def choose_devices(
+    claims: Sequence[ClaimRequests],
+    pools: Sequence[DevicePool],
+    usage: ClaimedDeviceUsage,
+    results: SelectorResults,
+) -> list[ChosenDevice] | ClaimRefusal:
+    """Return devices for all claims of a pod, as close to one another as possible, or why there are none."""
+    anywhere = allocate(claims, pools, usage, results)
+    if isinstance(anywhere, ClaimRefusal):
+        return anywhere
+    for only in _groups(pools, usage, {each.device.key[0] for each in anywhere}):
+        closer = allocate(claims, pools, usage, results, only=only)
+        if not isinstance(closer, ClaimRefusal):
+            return closer
+    return anywhere
+
+
+def _groups(
+    pools: Sequence[DevicePool], usage: ClaimedDeviceUsage, drivers: set[str]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield groups of close devices, each as an attribute and its value."""
+    names = [*_STANDARD[:1], *(f"{driver}/{name}" for name in _OF_DRIVERS for driver in sorted(drivers))]
+    free = [
+        device
+        for pool in pools
+        for device in pool.devices
+        if device.key[0] in drivers and not usage.uses(device.key)
+    ]
+    yielded = 0
+    for name in (*names, *_STANDARD[1:]):
+        sizes = _sizes(free, name)
+        for value in sorted(sizes, key=lambda each: (sizes[each], repr(each))):
+            yielded += 1
+            if yielded > _GROUPS_MOST:
+                return
+            yield {name: value}
+
+
+def _sizes(devices: Sequence[PoolDevice], name: str) -> Counter[Any]:
+    values = (device.attribute(name) for device in devices)
+    return Counter(value for value in values if value is not None)

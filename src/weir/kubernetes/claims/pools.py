@@ -1,0 +1,205 @@
+"""Pools of devices that a node reaches, from the slices of the cluster.
+
+A pool is published in several slices of one generation. Devices are taken only from pools that are complete
+and consistent: half a pool may hide what another slice says of the same counters.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from weir.engine.feasibility import matches_affinity
+from weir.kubernetes.api.objects import NodeSelector
+from weir.kubernetes.api.resource_objects import ResourceSlice
+from weir.kubernetes.claims.devices import NodeChoice, PoolDevice, device_of
+from weir.kubernetes.translate.node_terms import terms
+from weir.kubernetes.translate.quantities import exact
+from weir.model.nodes import Node
+from weir.model.workloads import NodeAffinityRule
+
+PoolKey = tuple[str, str]
+Counters = dict[tuple[str, str], Fraction]
+"""Counters of a pool by set and name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedSlice:
+    """A slice with its devices and counters read."""
+
+    name: str
+    pool: PoolKey
+    generation: int
+    slice_count: int
+    nodes: NodeChoice
+    by_device: bool
+    devices: tuple[PoolDevice, ...]
+    counters: Counters
+    problem: str = ""
+
+    @property
+    def has_counters(self) -> bool:
+        """Return True if it holds the shared counters of its pool."""
+        return bool(self.counters)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DevicePool:
+    """A pool as one node sees it: its devices for the node, all its devices, and why it can't be used."""
+
+    key: PoolKey
+    devices: tuple[PoolDevice, ...] = ()
+    all_devices: tuple[PoolDevice, ...] = ()
+    counters: Mapping[tuple[str, str], Fraction] | None = None
+    problem: str = ""
+
+
+def parse_slice(found: ResourceSlice) -> ParsedSlice:
+    """Return a slice with its devices read.
+
+    Raises:
+        ValueError: an amount can't be read.
+        CelError: a version isn't one.
+    """
+    spec = found.spec
+    counters: Counters = {}
+    problem = ""
+    for counter_set in spec.shared_counters:
+        for name, value in counter_set.counters.items():
+            key = (counter_set.name, name)
+            problem = f"two counter sets are called {counter_set.name}" if key in counters else problem
+            counters[key] = exact(value.value)
+    return ParsedSlice(
+        found.metadata.name,
+        (spec.driver, spec.pool.name),
+        spec.pool.generation,
+        spec.pool.resource_slice_count,
+        NodeChoice(spec.node_name or "", spec.node_selector, spec.all_nodes),
+        spec.per_device_node_selection,
+        tuple(device_of(found, each) for each in spec.devices),
+        counters,
+        problem,
+    )
+
+
+def reaches(choice: NodeChoice, node: Node) -> bool:
+    """Return True if a node is one of those chosen."""
+    if choice.name:
+        return choice.name == node.name
+    return choice.everywhere or (choice.selector is not None and _selects(choice.selector, node))
+
+
+def _selects(selector: NodeSelector, node: Node) -> bool:
+    return matches_affinity(node, NodeAffinityRule(terms(selector.node_selector_terms)))
+
+
+class SliceIndex:
+    """Slices of the cluster, by the nodes that reach them."""
+
+    def __init__(self) -> None:
+        self._slices: dict[str, ParsedSlice] = {}
+        self._of_node: dict[str, set[str]] = defaultdict(set)
+        self._shared: set[str] = set()
+        self._of_pool: dict[PoolKey, set[str]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._slices)
+
+    def see(self, name: str, found: ParsedSlice | None) -> set[str] | None:
+        """Take in a slice, or its end. Return the nodes whose pools may have changed; None: all."""
+        touched = self._forget(name)
+        if found is None:
+            return touched
+        self._slices[name] = found
+        self._of_pool[found.pool].add(name)
+        if found.nodes.name and not found.has_counters:
+            self._of_node[found.nodes.name].add(name)
+            if touched is not None:
+                touched |= {found.nodes.name} | self._fellows(found.pool)
+            return touched
+        self._shared.add(name)
+        return None
+
+    def _forget(self, name: str) -> set[str] | None:
+        before = self._slices.pop(name, None)
+        if before is None:
+            return set()
+        self._of_pool[before.pool].discard(name)
+        if name in self._shared:
+            self._shared.discard(name)
+            return None
+        self._of_node[before.nodes.name].discard(name)
+        if not self._of_node[before.nodes.name]:
+            del self._of_node[before.nodes.name]
+        return {before.nodes.name} | self._fellows(before.pool)
+
+    def _fellows(self, pool: PoolKey) -> set[str]:
+        """Return the nodes of a pool's slices: whether it is complete depends on all of them."""
+        return {self._slices[name].nodes.name for name in self._of_pool[pool] if name not in self._shared}
+
+    def nodes_of(self, pool: PoolKey) -> set[str] | None:
+        """Return the nodes that reach a pool by name; None if others may, too."""
+        names = self._of_pool.get(pool, set())
+        if any(name in self._shared and not self._slices[name].has_counters for name in names):
+            return None
+        return {self._slices[name].nodes.name for name in names} - {""}
+
+    def pools(self, node: Node) -> list[DevicePool]:
+        """Return the pools that a node reaches, by driver and name."""
+        relevant: dict[PoolKey, list[ParsedSlice]] = {}
+        for name in sorted({*self._of_node.get(node.name, ()), *self._shared}):
+            each = self._slices[name]
+            if not _is_relevant(each, node):
+                continue
+            there = relevant.setdefault(each.pool, [])
+            if there and each.generation > there[0].generation:
+                there.clear()
+            if not there or each.generation == there[0].generation:
+                there.append(each)
+        pools = (self._pool(key, relevant[key], node) for key in sorted(relevant))
+        return [pool for pool in pools if pool is not None]
+
+    def _pool(self, key: PoolKey, relevant: Sequence[ParsedSlice], node: Node) -> DevicePool | None:
+        generation = relevant[0].generation
+        everything = [self._slices[name] for name in sorted(self._of_pool[key])]
+        if len(relevant) != relevant[0].slice_count:
+            if any(each.generation > generation for each in everything):
+                return None  # the driver is replacing it, and the newer slices have nothing for this node
+            everything = [each for each in everything if each.generation == generation]
+            if len(everything) != relevant[0].slice_count:
+                return DevicePool(key, problem="is being updated")
+        else:
+            everything = list(relevant)
+        return _built(key, relevant, everything, node)
+
+
+def _is_relevant(found: ParsedSlice, node: Node) -> bool:
+    if found.has_counters or not found.by_device:
+        return found.has_counters or reaches(found.nodes, node)
+    return any(reaches(device.nodes, node) for device in found.devices)
+
+
+def _built(
+    key: PoolKey, relevant: Sequence[ParsedSlice], everything: Sequence[ParsedSlice], node: Node
+) -> DevicePool:
+    counters: Counters = {}
+    for each in relevant:
+        if each.problem:
+            return DevicePool(key, problem=f"is invalid: {each.problem}")
+        if {name for name, _ in each.counters} & {name for name, _ in counters}:
+            return DevicePool(key, problem="is invalid: a counter set is there twice")
+        counters.update(each.counters)
+    devices = [device for each in relevant for device in each.devices]
+    if len({device.key for device in devices}) != len(devices):
+        return DevicePool(key, problem="is invalid: two devices have the same name")
+    all_devices = tuple(device for each in everything for device in each.devices)
+    for device in all_devices:
+        for counter_set, consumed in device.counters:
+            if any((counter_set, name) not in counters for name, _ in consumed):
+                return DevicePool(key, problem=f"is invalid: {device.key[2]} consumes an unknown counter")
+    return DevicePool(
+        key,
+        tuple(device for device in devices if reaches(device.nodes, node)),
+        all_devices,
+        counters,
+    )

@@ -1,0 +1,133 @@
+"""Slices, device classes and resource claims, and the devices that allocations hold.
+
+An allocation that Weir is about to write counts at once (`assume`), until the API server shows or refuses it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from weir.kubernetes.api.resource_objects import AllocatedDevice, DeviceClass, ResourceClaim, ResourceSlice
+from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
+from weir.kubernetes.claims.pools import DevicePool, PoolKey, SliceIndex, parse_slice
+from weir.model.nodes import Node
+
+ClaimKey = tuple[str, str]
+"""Namespace and name."""
+
+
+class ClaimInventory:
+    """Objects of dynamic resource allocation in a cluster."""
+
+    def __init__(self) -> None:
+        self.slices = SliceIndex()
+        self.classes: dict[str, DeviceClass] = {}
+        self.class_changes = 0
+        self.claims: dict[ClaimKey, ResourceClaim] = {}
+        self.assumed: dict[ClaimKey, tuple[AllocatedDevice, ...]] = {}
+        self.changed_nodes: set[str] = set()  # whose devices, or their use, have changed
+        self.all_changed = False
+        self.other_devices: set[str] = set()  # nodes that may have other devices
+        self.all_other = False
+        self._by_pool: dict[PoolKey, dict[ClaimKey, list[AllocatedDevice]]] = {}
+        self._pools: dict[str, list[DevicePool]] = {}
+
+    def see_slice(self, name: str, found: ResourceSlice | None) -> None:
+        """Take in a slice; None: it is gone."""
+        try:
+            parsed = None if found is None else parse_slice(found)
+        except Exception:
+            self._changed(self.slices.see(name, None))
+            raise
+        self._changed(self.slices.see(name, parsed))
+
+    def see_class(self, name: str, found: DeviceClass | None) -> None:
+        """Take in a device class; None: it is gone."""
+        if found is None:
+            self.classes.pop(name, None)
+        else:
+            self.classes[name] = found
+        self.class_changes += 1
+        self._changed(None)
+
+    def see_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
+        """Take in a claim; None: it is gone."""
+        before = self.claims.get(key)
+        if claim is None or (before is not None and before.metadata.uid != claim.metadata.uid):
+            self.assumed.pop(key, None)
+        if claim is None:
+            self.claims.pop(key, None)
+        else:
+            self.claims[key] = claim
+            if claim.status.allocation is not None:
+                self.assumed.pop(key, None)
+        self._hold(key)
+
+    def assume(self, key: ClaimKey, devices: Sequence[AllocatedDevice]) -> None:
+        """Count an allocation that is about to be written."""
+        self.assumed[key] = tuple(devices)
+        self._hold(key)
+
+    def refused(self, key: ClaimKey) -> None:
+        """Forget an allocation that wasn't written."""
+        if self.assumed.pop(key, None) is not None:
+            self._hold(key)
+
+    def is_allocated(self, key: ClaimKey) -> bool:
+        """Return True if the claim has devices, or is about to have them."""
+        claim = self.claims.get(key)
+        return key in self.assumed or (claim is not None and claim.status.allocation is not None)
+
+    def set_node(self, name: str) -> None:
+        """Take in that a node is there, changed or gone: its labels decide which slices it reaches."""
+        if len(self.slices):
+            self._changed({name})
+
+    def pools(self, node: Node) -> list[DevicePool]:
+        """Return the pools that a node reaches."""
+        pools = self._pools.get(node.name)
+        if pools is None:
+            pools = self._pools[node.name] = self.slices.pools(node)
+        return pools
+
+    def known_pools(self) -> Iterable[Sequence[DevicePool]]:
+        """Return the pools of each node that was looked at."""
+        return self._pools.values()
+
+    def usage(self, pools: Iterable[DevicePool]) -> ClaimedDeviceUsage:
+        """Return what allocations hold of these pools."""
+        return ClaimedDeviceUsage.of(
+            device
+            for pool in pools
+            for devices in self._by_pool.get(pool.key, {}).values()
+            for device in devices
+        )
+
+    def _hold(self, key: ClaimKey) -> None:
+        claim = self.claims.get(key)
+        allocation = None if claim is None else claim.status.allocation
+        devices = self.assumed.get(key, ()) if allocation is None else allocation.devices.results
+        for pool in [pool for pool, holders in self._by_pool.items() if key in holders]:
+            del self._by_pool[pool][key]
+            if not self._by_pool[pool]:
+                del self._by_pool[pool]
+            self._use_changed(pool)
+        for device in devices:
+            pool = (device.driver, device.pool)
+            self._by_pool.setdefault(pool, {}).setdefault(key, []).append(device)
+            self._use_changed(pool)
+
+    def _use_changed(self, pool: PoolKey) -> None:
+        nodes = self.slices.nodes_of(pool)
+        if nodes is None:
+            self.all_changed = True
+        else:
+            self.changed_nodes |= nodes
+
+    def _changed(self, nodes: set[str] | None) -> None:
+        if nodes is None:
+            self.all_changed = self.all_other = True
+            self._pools.clear()
+            return
+        self.changed_nodes |= nodes
+        self.other_devices |= nodes
+        for name in nodes:
+            self._pools.pop(name, None)

@@ -1,0 +1,173 @@
+"""Distinct sets of claims, and how many copies of each fit a node.
+
+Nodes with devices of equal content in equal use share one count: a large cluster has few kinds of nodes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import msgspec
+
+from weir.kubernetes.claims.allocation_status import new_allocations
+from weir.kubernetes.claims.allocator import ClaimRefusal, SelectorResults, allocate
+from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.claim_requests import ClaimRequests, ExactDevices
+from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
+from weir.kubernetes.claims.devices import PoolDevice
+from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.state.claim_inventory import ClaimInventory
+from weir.model.nodes import Node
+from weir.model.resources import CLAIMS_PREFIX
+
+COPIES_MOST = 128
+"""Copies of one set of claims that are counted on a node: more are seen when these are allocated."""
+_TEXT_MOST = 160
+_COUNTS_MOST = 100_000
+
+
+@dataclass(slots=True)
+class ClaimSet:
+    """A distinct set of claims, and the pods that need one copy of it."""
+
+    resource: str
+    claims: list[ClaimRequests]
+    pods: set[str] = field(default_factory=set)
+
+
+class ClaimSets:
+    """Sets of claims that pods need."""
+
+    def __init__(self, inventory: ClaimInventory, results: SelectorResults) -> None:
+        self._inventory = inventory
+        self._results = results
+        self._sets: dict[str, ClaimSet] = {}  # by resource
+        self._set_of: dict[str, str] = {}
+        self._copies: dict[tuple[object, ...], int] = {}
+        self._added = False
+
+    def take_added(self) -> bool:
+        """Return True if there is a set that wasn't there at the last call."""
+        added, self._added = self._added, False
+        return added
+
+    def forget_copies(self) -> None:
+        """Count copies again: classes or devices have changed."""
+        self._copies.clear()
+
+    def join(self, key: str, counted: Sequence[tuple[str, ClaimRequests]]) -> str:
+        """Count a pod among those that need a copy of the same claims; return their resource."""
+        specs = msgspec.json.encode(
+            [
+                (label, each.claim.spec.devices.requests, each.claim.spec.devices.constraints)
+                for label, each in counted
+            ]
+        )
+        resource = f"{CLAIMS_PREFIX}{_described(counted)} #{sha256(specs).hexdigest()[:8]}"
+        if self._set_of.get(key) != resource:
+            self.leave(key)
+        found = self._sets.get(resource)
+        if found is None:
+            found = self._sets[resource] = ClaimSet(resource, [])
+            self._added = True
+        found.claims = [each for _, each in counted]
+        found.pods.add(key)
+        self._set_of[key] = resource
+        return resource
+
+    def leave(self, key: str) -> None:
+        """Stop counting a pod among those that need a copy."""
+        resource = self._set_of.pop(key, None)
+        if resource is not None:
+            self._sets[resource].pods.discard(key)
+            if not self._sets[resource].pods:
+                del self._sets[resource]
+
+    def copies(self, node: Node) -> dict[str, int]:
+        """Return how many more copies of each set of claims fit a node, by resource."""
+        pools = self._inventory.pools(node)
+        if not pools:
+            return {}
+        usage = self._inventory.usage(pools)
+        return {each.resource: self._fitting(each, pools, usage) for each in self._sets.values()}
+
+    def _fitting(self, claim_set: ClaimSet, pools: Sequence[DevicePool], usage: ClaimedDeviceUsage) -> int:
+        alike = (claim_set.resource, *_likeness(claim_set.claims, pools, usage, self._results))
+        copies = self._copies.get(alike)
+        if copies is None:
+            if len(self._copies) >= _COUNTS_MOST:
+                self._copies.clear()
+            copies = self._copies[alike] = self._counted(claim_set.claims, pools, usage)
+        return copies
+
+    def _counted(
+        self, claims: Sequence[ClaimRequests], pools: Sequence[DevicePool], usage: ClaimedDeviceUsage
+    ) -> int:
+        held = ClaimedDeviceUsage(
+            set(usage.exclusive), {key: dict(each) for key, each in usage.shared.items()}
+        )
+        for copies in range(COPIES_MOST):
+            chosen = allocate(claims, pools, held, self._results)
+            if isinstance(chosen, ClaimRefusal):
+                return copies
+            for each in new_allocations(claims, chosen, ""):
+                for device in each.devices:
+                    held.add(device)
+            if not any(not each.devices.admin for each in chosen):
+                return COPIES_MOST  # access for administration uses nothing up
+        return COPIES_MOST
+
+
+def _described(counted: Sequence[tuple[str, ClaimRequests]]) -> str:
+    """Return the claims of a pod in words: its own name of each, and what it requests."""
+    parts = []
+    for label, claim in counted:
+        wishes = [
+            " or ".join(f"{each.count or 'all'} of {each.describe()}" for each in alternatives)
+            for alternatives in claim.requests
+        ]
+        parts.append(f"{label} ({'; '.join(wishes)})")
+    text = ", ".join(parts)
+    return text if len(text) <= _TEXT_MOST else f"{text[:_TEXT_MOST]}…"
+
+
+def _likeness(
+    claims: Sequence[ClaimRequests],
+    pools: Sequence[DevicePool],
+    usage: ClaimedDeviceUsage,
+    results: SelectorResults,
+) -> tuple[object, ...]:
+    """Return a value that is equal for nodes whose devices are alike for these claims, and in equal use."""
+    wanted = [each for claim in claims for alternatives in claim.requests for each in alternatives]
+    named = sorted({each.attribute for claim in claims for each in claim.constraints()})
+    return tuple(
+        (
+            pool.problem,
+            tuple(sorted((pool.counters or {}).items())),
+            tuple(
+                (
+                    tuple(_verdict(results, each, device) for each in wanted),
+                    tuple(device.attribute(name) for name in named),
+                    tuple(device.capacity.items()),
+                    device.shareable,
+                    device.counters,
+                    device.taints,
+                    device.has_binding_conditions,
+                    device.key in usage.exclusive,
+                    tuple(sorted(usage.shared[device.key].items())) if device.key in usage.shared else None,
+                )
+                for device in pool.devices
+            ),
+            tuple(
+                device.counters for device in pool.all_devices if device.counters and usage.uses(device.key)
+            ),
+        )
+        for pool in pools
+    )
+
+
+def _verdict(results: SelectorResults, devices: ExactDevices, device: PoolDevice) -> bool | str:
+    try:
+        return results.matches(devices, device)
+    except CelError as error:
+        return str(error)

@@ -1,0 +1,336 @@
+"""Resource claims of pods: constraints, capacity of nodes in copies of claims, and devices for a start.
+
+The engine places pods by countable resources. For each distinct set of claims, a node has as many units of
+one resource as copies of these claims fit beside what is allocated; a pod needs one. After the engine has
+chosen a node, the same allocator chooses the devices.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from weir.engine.feasibility import matches_affinity
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.resource_objects import ResourceClaim
+from weir.kubernetes.claims.allocation_status import NewAllocation, new_allocations
+from weir.kubernetes.claims.allocator import ClaimRefusal, SelectorResults
+from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, parse_claim
+from weir.kubernetes.claims.gpu_count import ClaimedGpus, GpuCounter, NodeGpus
+from weir.kubernetes.claims.placement import choose_devices
+from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.state.claim_inventory import ClaimInventory, ClaimKey
+from weir.kubernetes.state.claim_sets import ClaimSets
+from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
+from weir.kubernetes.translate.node_terms import terms
+from weir.kubernetes.translate.requests import DeviceResources
+from weir.model.nodes import Node
+from weir.model.workloads import NodeAffinityRule
+
+CLAIM_DOUBT_S = 15.0
+"""A write for a binding that was refused shows within this time."""
+IDLE_S = 60.0
+"""Devices of a pod that isn't bound within this time are released."""
+CONSUMERS_MOST = 256
+"""Pods for which a claim can be reserved."""
+_KINDS_MOST = 32
+"""Nodes of different devices that are looked at to count the GPUs of a claim."""
+
+
+class ResourceClaims:
+    """Claims of all pods of Weir's, and what nodes have for them."""
+
+    def __init__(self, devices: DeviceResources) -> None:
+        self.inventory = ClaimInventory()
+        self.results = SelectorResults()
+        self.sets = ClaimSets(self.inventory, self.results)
+        self.stale: set[str] = set()  # pods to be read again
+        self._counter = GpuCounter(devices, self.results)
+        self._users: dict[ClaimKey, dict[str, None]] = {}  # pods by the claims they use, the first one counts
+        self._uses: dict[str, tuple[ClaimKey, ...]] = {}
+        self._uids: dict[str, str] = {}
+        self._bound: set[str] = set()
+        self._last: dict[str, ClaimConstraints] = {}
+        self._started: dict[str, ClaimConstraints] = {}  # of pods that are being bound or are bound since
+        self._chosen: dict[str, tuple[str, Sequence[NewAllocation]]] = {}  # node and devices of a start
+        self._doubted: dict[str, float] = {}  # refused bindings, and until when their writes may show
+        self._counted_classes = 0
+        self._idle_since_s: dict[str, float] = {}  # pods with allocated claims that aren't bound
+        self._now_s = 0.0
+
+    @property
+    def has_devices(self) -> bool:
+        """Return True if the cluster has a slice."""
+        return len(self.inventory.slices) > 0
+
+    # What is seen
+
+    def see_claim(self, key: str, claim: ResourceClaim | None) -> None:
+        """Take in a claim; None: it is gone."""
+        namespace, _, name = key.partition("/")
+        self.inventory.see_claim((namespace, name), claim)
+        self.stale.update(self._users.get((namespace, name), ()))
+
+    def use(self, key: str, pod: KubePod, *, over: bool = False) -> None:
+        """Take in the claims that a pod uses; one that is over uses none."""
+        if over or not pod.spec.resource_claims:
+            if key in self._uses:
+                self.forget(key)
+            return
+        uses = tuple((pod.metadata.namespace, name) for _, name in claims_of(pod) if name)
+        if self._uses.get(key, ()) == uses:
+            return
+        self.forget(key)
+        self._uids[key] = pod.metadata.uid
+        if uses:
+            self._uses[key] = uses
+            for claim in uses:
+                self._users.setdefault(claim, {})[key] = None
+
+    def forget(self, key: str) -> None:
+        """Forget a pod."""
+        self.sets.leave(key)
+        self._uids.pop(key, None)
+        self._bound.discard(key)
+        if key in self._chosen:
+            self._doubted.setdefault(key, self._now_s + CLAIM_DOUBT_S)
+        self._started.pop(key, None)
+        self._last.pop(key, None)
+        self._idle_since_s.pop(key, None)
+        for claim in self._uses.pop(key, ()):
+            users = self._users[claim]
+            users.pop(key, None)
+            self.stale.update(list(users)[:1])
+            if not users:
+                del self._users[claim]
+
+    # What follows for a pod
+
+    def constraints(self, key: str, pod: KubePod, *, bound: bool, over: bool = False) -> ClaimConstraints:
+        """Return the constraints of a pod's claims.
+
+        They stay as they are from the pod's start on. A pod that finds its claims allocated before it is
+        bound, by a Weir that was stopped in between, needs no further devices, but a node that reaches these.
+        """
+        if over or not pod.spec.resource_claims:
+            return NO_CLAIMS
+        if bound:
+            self._bound.add(key)
+        found = self._started.get(key)
+        if found is None:
+            found = self._last[key] = self._constraints(key, pod, bound=bound)
+        return found
+
+    def _constraints(self, key: str, pod: KubePod, *, bound: bool) -> ClaimConstraints:
+        waits = None if bound else self._waits(pod)
+        all_allocated = not bound
+        rules: list[NodeAffinityRule] = []
+        counted: list[tuple[str, ClaimRequests]] = []
+        for label, name in claims_of(pod):
+            claim = self.inventory.claims.get((pod.metadata.namespace, name))
+            if claim is None:
+                continue
+            allocation = claim.status.allocation
+            if not bound and allocation is not None and allocation.node_selector is not None:
+                rules.append(NodeAffinityRule(terms(allocation.node_selector.node_selector_terms)))
+            if next(iter(self._users.get((pod.metadata.namespace, name), {key: None}))) != key:
+                continue
+            all_allocated = all_allocated and allocation is not None
+            try:
+                counted.append((label, parse_claim(claim, self.inventory.classes)))
+            except ClaimError as error:
+                waits = waits or f"its resource claim {name} can't be allocated: {error}"
+        if waits and not counted:
+            return ClaimConstraints(tuple(rules), waits)
+        gpus = self._gpus([each for _, each in counted])
+        if all_allocated and counted:
+            self._idle_since_s.setdefault(key, self._now_s)
+        else:
+            self._idle_since_s.pop(key, None)
+        needs = ((self.sets.join(key, counted), 1),) if counted and not all_allocated else ()
+        return ClaimConstraints(tuple(rules), waits, needs, gpus.devices, gpus.share_milli, gpus.weight_milli)
+
+    def _waits(self, pod: KubePod) -> str | None:
+        """Return why a pod's claims can't be allocated yet."""
+        for label, name in claims_of(pod):
+            if not name:
+                see = "kubectl describe pod says why if it takes long"
+                return f"waits for its resource claim {label} to be made from its template: {see}"
+            claim = self.inventory.claims.get((pod.metadata.namespace, name))
+            waits = f"waits for its resource claim {name}, which"
+            if claim is None:
+                return f"{waits} doesn't exist: create it, or name one that does"
+            if claim.metadata.deletion_timestamp is not None:
+                return f"{waits} is being deleted: create it again when it is gone"
+            is_own = any(each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
+            if not is_own and name not in _named(pod):
+                return f"{waits} was made for another pod: delete that claim"
+            reserved = claim.status.reserved_for
+            if len(reserved) >= CONSUMERS_MOST and all(each.uid != pod.metadata.uid for each in reserved):
+                return f"{waits} {CONSUMERS_MOST} pods use: name another one"
+        return None
+
+    def _gpus(self, claims: Sequence[ClaimRequests]) -> ClaimedGpus:
+        kinds: dict[tuple[object, ...], Sequence[DevicePool]] = {}
+        for pools in self.inventory.known_pools():
+            kind = tuple((pool.key[0], len(pool.devices)) for pool in pools)
+            if len(kinds) < _KINDS_MOST:
+                kinds.setdefault(kind, pools)
+        return self._counter.claimed(claims, list(kinds.values()))
+
+    # What follows for a node
+
+    def take_other_devices(self, nodes: Callable[[], Iterable[str]]) -> list[str]:
+        """Return the nodes among these that may have other devices than at the last call."""
+        inventory = self.inventory
+        if not inventory.other_devices and not inventory.all_other:
+            return []
+        found = [name for name in nodes() if inventory.all_other or name in inventory.other_devices]
+        inventory.all_other = False
+        inventory.other_devices.clear()
+        self.sets.forget_copies()
+        self.stale.update(self._uses)
+        return found
+
+    def take_changed(self, nodes: Callable[[], Iterable[str]], more: Collection[str]) -> list[str]:
+        """Return the nodes among these, and those of `more`, whose copies of claims may be others now."""
+        inventory = self.inventory
+        everything = inventory.all_changed or self.sets.take_added()
+        changed = {*inventory.changed_nodes, *more}
+        if not everything and not changed:
+            return []
+        found = [name for name in nodes() if everything or name in changed]
+        inventory.all_changed = False
+        inventory.changed_nodes.clear()
+        return found
+
+    def node_gpus(self, node: Node) -> NodeGpus:
+        """Return the GPUs of a node that claims allocate."""
+        inventory = self.inventory
+        if self._counted_classes != inventory.class_changes:
+            self._counted_classes = inventory.class_changes
+            self._counter.set_classes(inventory.classes)
+        return self._counter.of_node(inventory.pools(node), node.name)
+
+    # Devices for a start
+
+    def allocate(self, key: str, pod: KubePod, node: Node) -> Sequence[NewAllocation] | str:
+        """Choose devices for a pod that is to be bound to a node, and count them at once.
+
+        Return an allocation for each claim of the pod, one without devices where the claim has them already;
+        or a sentence why the pod can't be bound there.
+        """
+        waits = self._waits(pod)
+        if waits:
+            return waits
+        if key in self._doubted:
+            before, again = self._chosen[key]
+            if before != node.name:
+                return (
+                    f"its resource claims may still be allocated on {before}: it is tried again in a moment"
+                )
+            del self._doubted[key]
+            self._started[key] = self._last.get(key, NO_CLAIMS)
+            return again
+        split = self._split(pod, node)
+        if isinstance(split, str):
+            return split
+        found, missing = split
+        if missing:
+            pools = self.inventory.pools(node)
+            chosen = choose_devices(missing, pools, self.inventory.usage(pools), self.results)
+            if isinstance(chosen, ClaimRefusal):
+                why = f"can't be allocated on {node.name}: {chosen.sentence}"
+                return f"its resource claim {chosen.claim} {why}"
+            new = new_allocations(missing, chosen, node.name)
+            for each in new:
+                meta = each.claim.metadata
+                self.inventory.assume((meta.namespace, meta.name), each.devices)
+            found += new
+        self._chosen[key] = node.name, found
+        self._idle_since_s.pop(key, None)
+        self._started[key] = self._last.get(key, NO_CLAIMS)
+        return found
+
+    def _split(self, pod: KubePod, node: Node) -> tuple[list[NewAllocation], list[ClaimRequests]] | str:
+        """Return the claims of a pod that have devices, and those that need some, or why it can't start."""
+        found: list[NewAllocation] = []
+        missing: list[ClaimRequests] = []
+        for name in dict.fromkeys(name for _, name in claims_of(pod)):
+            key = pod.metadata.namespace, name
+            claim = self.inventory.claims[key]
+            allocation = claim.status.allocation
+            if not self.inventory.is_allocated(key):
+                try:
+                    missing.append(parse_claim(claim, self.inventory.classes))
+                except ClaimError as error:
+                    return f"its resource claim {name} can't be allocated: {error}"
+            elif allocation is None:
+                return f"its resource claim {name} is being allocated for another pod"
+            elif allocation.node_selector is not None and not matches_affinity(
+                node, NodeAffinityRule(terms(allocation.node_selector.node_selector_terms))
+            ):
+                return f"its resource claim {name} has devices that {node.name} doesn't reach"
+            else:
+                found.append(NewAllocation(claim))
+        return found, missing
+
+    def refused(self, key: str, now_s: float, *, unsent: bool) -> None:
+        """Take in that a pod wasn't bound: its devices are free, at once if nothing was sent for it."""
+        if self._started.pop(key, None) is None:
+            return
+        self.stale.add(key)
+        self._doubted[key] = now_s + CLAIM_DOUBT_S
+        if unsent:
+            self.forget_doubts(key)
+
+    def expire(self, now_s: float) -> None:
+        """Forget the devices of refused bindings that the API server would have shown by now."""
+        self._now_s = now_s
+        for key in [key for key, until_s in self._doubted.items() if until_s <= now_s]:
+            self.forget_doubts(key)
+
+    @property
+    def due_s(self) -> float | None:
+        """Return when devices are to be released or forgotten; None if none are."""
+        idle_s = (since_s + IDLE_S for since_s in self._idle_since_s.values())
+        return min((*idle_s, *self._doubted.values()), default=None)
+
+    def take_idle(self) -> list[ResourceClaim]:
+        """Return claims whose devices lie idle, because no pod that has them could be bound in time.
+
+        An allocation of a Weir that was stopped before the binding ties a pod to its node, which may be gone.
+        """
+        found: dict[ClaimKey, ResourceClaim] = {}
+        for pod in [pod for pod, since_s in self._idle_since_s.items() if since_s + IDLE_S <= self._now_s]:
+            self._idle_since_s[pod] = self._now_s
+            for key in self._uses.get(pod, ()):
+                claim = self.inventory.claims.get(key)
+                users = self._users.get(key, {})
+                runs = any(user in self._started or user in self._bound for user in users)
+                if claim is None or claim.status.allocation is None or runs:
+                    continue
+                pending = {self._uids.get(user, "") for user in users}
+                if all(each.uid in pending for each in claim.status.reserved_for):
+                    found[key] = claim
+        return list(found.values())
+
+    def forget_doubts(self, key: str) -> None:
+        """Forget the devices that were chosen for a pod whose binding was refused."""
+        self._doubted.pop(key, None)
+        _, chosen = self._chosen.pop(key, ("", ()))
+        for each in chosen:
+            self.inventory.refused((each.claim.metadata.namespace, each.claim.metadata.name))
+
+
+def claims_of(pod: KubePod) -> list[tuple[str, str]]:
+    """Return the claims of a pod: the pod's name of each, and the claim's; empty if it isn't made yet."""
+    made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+    found = []
+    for each in pod.spec.resource_claims:
+        if each.resource_claim_name:
+            found.append((each.name, each.resource_claim_name))
+        elif each.name not in made or made[each.name]:
+            found.append((each.name, made.get(each.name, "")))
+    return found
+
+
+def _named(pod: KubePod) -> set[str]:
+    return {each.resource_claim_name for each in pod.spec.resource_claims}

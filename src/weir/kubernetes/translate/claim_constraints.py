@@ -1,0 +1,22 @@
+"""Constraints that a pod's resource claims put on its placement."""
+
+from dataclasses import dataclass
+
+from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimConstraints:
+    """Nodes that reach what is allocated, what the claims need of a node, and the GPUs they count as."""
+
+    rules: tuple[NodeAffinityRule, ...] = ()
+    waits: str | None = None
+    needs: tuple[tuple[str, int], ...] = ()  # as resources
+    devices: int = 0
+    share_milli: int = WHOLE_MILLI
+    weight_milli: int = WHOLE_MILLI
+
+
+NO_CLAIMS = ClaimConstraints()
+CLAIMED_DEVICES = "resource.k8s.io/claims"
+"""Kind of the devices of nodes whose GPUs are allocated by claims, in place of a resource's name."""

@@ -1,0 +1,103 @@
+"""Allocation of a resource claim for a pod that is about to be bound, as a scheduler has to write it.
+
+The finalizer comes first, so that no claim with devices is removed; then the devices and the pod for which
+they are reserved, in one write. Each write names the version that was read: another scheduler's allocation is
+never replaced. Sending it again after a lost answer changes nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import field
+
+from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.errors import Conflict
+from weir.kubernetes.api.objects import ApiStruct
+from weir.kubernetes.writes.leader_guard import LeaderGuard
+from weir.kubernetes.writes.operations import AllocateClaim
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+TRIES = 4
+"""A claim that other writers change at the same moment is read again this many times."""
+
+
+class _ClaimMetadata(ApiStruct):
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    finalizers: list[str] = field(default_factory=list)
+
+
+class _ClaimStatus(ApiStruct):
+    allocation: dict[str, Any] | None = None
+    reserved_for: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Claim(ApiStruct):
+    """A claim, for what is written to it."""
+
+    metadata: _ClaimMetadata
+    status: _ClaimStatus = field(default_factory=_ClaimStatus)
+
+
+async def allocate_claim(api: LeaderGuard, write: AllocateClaim) -> None:
+    """Allocate a claim, or reserve one that has its devices already.
+
+    Raises:
+        ApiError: it isn't so, or it is unknown.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            await _try(api, write)
+        except Conflict as error:
+            if left == 0 or error.reason == _DECIDED:
+                raise
+        else:
+            return
+
+
+async def _try(api: LeaderGuard, write: AllocateClaim) -> None:
+    claim = await api.get(write.path, _Claim)
+    meta, status = claim.metadata, claim.status
+    if meta.uid != write.uid or meta.deletion_timestamp is not None:
+        raise _refused(write, "is gone or is being deleted")
+    change: dict[str, Any] = {}
+    if status.allocation is None:
+        if write.allocation is None:
+            raise _refused(write, "has lost its devices meanwhile")
+        if FINALIZER not in meta.finalizers:
+            body = {
+                "metadata": {
+                    "resourceVersion": meta.resource_version,
+                    "finalizers": [*meta.finalizers, FINALIZER],
+                }
+            }
+            claim = await api.patch(write.path, body, Patch.MERGE, _Claim)
+            meta = claim.metadata
+        change["allocation"] = write.allocation
+    elif write.allocation is not None and not _is_same(status.allocation, write.allocation):
+        raise _refused(write, "was allocated by another scheduler meanwhile")
+    if all(each.get("uid") != write.pod_uid for each in status.reserved_for):
+        consumer = {"resource": "pods", "name": write.pod_name, "uid": write.pod_uid}
+        change["reservedFor"] = [*status.reserved_for, consumer]
+    if change:
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": change}
+        await api.patch(f"{write.path}/status", body, Patch.MERGE, _Claim)
+
+
+_DECIDED = "ClaimTaken"
+
+
+def _refused(write: AllocateClaim, why: str) -> Conflict:
+    return Conflict(409, _DECIDED, f"The resource claim {write.path.rpartition('/')[2]} {why}.")
+
+
+def _is_same(allocation: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return True if two allocations have the same devices for the same requests, by the same shares."""
+    return _devices(allocation) == _devices(other)
+
+
+def _devices(allocation: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    results = allocation.get("devices", {}).get("results", [])
+    names = ("request", "driver", "pool", "device", "shareID")
+    return sorted(tuple(str(each.get(name, "")) for name in names) for each in results)

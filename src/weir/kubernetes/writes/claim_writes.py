@@ -1,0 +1,24 @@
+"""Writes of resource claims right before a pod is bound."""
+
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.resource_objects import RESOURCE_API, ResourceClaim
+from weir.kubernetes.claims.allocation_status import NewAllocation
+from weir.kubernetes.writes.operations import AllocateClaim, PatchMetadata
+
+
+def allocation_write(pod: KubePod, allocation: NewAllocation) -> AllocateClaim:
+    """Return the write that allocates a claim for a pod, or reserves one that has devices."""
+    meta = allocation.claim.metadata
+    path = path_of(RESOURCE_API, "resourceclaims", meta.namespace, meta.name)
+    return AllocateClaim(path, meta.uid, pod.metadata.name, pod.metadata.uid, allocation.body)
+
+
+def release_write(claim: ResourceClaim) -> PatchMetadata:
+    """Return the write that takes the devices from a claim, unless it has changed since it was seen."""
+    meta = claim.metadata
+    path = path_of(RESOURCE_API, "resourceclaims", meta.namespace, meta.name)
+    status = {"allocation": None, "reservedFor": None}
+    return PatchMetadata(
+        f"{path}/status", {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
+    )

@@ -1,0 +1,179 @@
+"""Device selectors: CEL as Kubernetes extends it, and its bounds."""
+
+import pytest
+
+from weir.kubernetes.claims.cel_evaluator import STEPS_MOST, Selector, selector
+from weir.kubernetes.claims.cel_syntax import CelSyntaxError
+from weir.kubernetes.claims.cel_values import CelError, DefaultMap, quantity_of, semver_of
+from weir.kubernetes.claims.linear_regex import LinearPattern, PatternError
+
+GPU = "gpu.example.com"
+DEVICE = {
+    "driver": GPU,
+    "allowMultipleAllocations": False,
+    "attributes": DefaultMap(
+        {
+            GPU: {
+                "model": "A100",
+                "index": 3,
+                "healthy": True,
+                "driverVersion": semver_of("1.2.3"),
+                "links": ["a", "b"],
+            }
+        }
+    ),
+    "capacity": DefaultMap({GPU: {"memory": quantity_of("40Gi")}}),
+}
+ATTRIBUTES = f'device.attributes["{GPU}"]'
+MEMORY = f'device.capacity["{GPU}"].memory'
+
+TRUE = [
+    f'device.driver == "{GPU}" && {ATTRIBUTES}.model == "A100"',
+    f"has({ATTRIBUTES}.model) && !has({ATTRIBUTES}.missing)",
+    '!has(device.attributes["other"].model)',
+    f'"model" in {ATTRIBUTES} && !("x" in device.attributes["other"])',
+    f"{ATTRIBUTES}.?missing.orValue(7) == 7 && {ATTRIBUTES}.?index.orValue(7) == 3",
+    f'{ATTRIBUTES}[?"index"].hasValue() && !{ATTRIBUTES}.?gone.hasValue()',
+    f"{ATTRIBUTES}.?index.optMap(i, i + 1).orValue(0) == 4",
+    f"{MEMORY}.compareTo(quantity('40Gi')) == 0 && {MEMORY}.isGreaterThan(quantity('1G'))",
+    f"quantity('1Gi').add({MEMORY}) == quantity('41Gi') && {MEMORY}.asInteger() == 40 * 1024 * 1024 * 1024",
+    f'{ATTRIBUTES}.driverVersion.isGreaterThan(semver("1.2.0")) && {ATTRIBUTES}.driverVersion.major() == 1',
+    'semver("1.0.0-rc.1").isLessThan(semver("1.0.0")) && semver("1.0.0-rc.2").compareTo(semver("1.0.0-rc.10")) == -1',
+    f"cel.bind(a, {ATTRIBUTES}, a.model == 'A100' && a.healthy)",
+    f'{ATTRIBUTES}.model.matches("^A[0-9]{{3}}$") && !{ATTRIBUTES}.model.matches("^a") && matches("xay", "a")',
+    f'{ATTRIBUTES}.model.startsWith("A1") && {ATTRIBUTES}.model.endsWith("00") && {ATTRIBUTES}.model.contains("10")',
+    f'{ATTRIBUTES}.model.lowerAscii() == "a100" && "a,b".split(",") == ["a", "b"] && "abc".substring(1) == "bc"',
+    f'{ATTRIBUTES}.links.exists(l, l == "b") && {ATTRIBUTES}.links.includes("a") && {ATTRIBUTES}.model.includes("A100")',
+    "[1, 2, 3].all(x, x > 0) && [1, 2].exists_one(x, x == 1) && [1, 2].map(x, x * 2) == [2, 4]",
+    "[1, 2, 3].filter(x, x > 1).size() == 2 && [1, 2, 3].map(x, x > 1, x + 1) == [3, 4] && [1, 5].sum() == 6",
+    "{'a': 1}.all(k, k == 'a') && {'a': 1}['a'] == 1 && size({'a': 1}) == 1 && {'a': 1}.a == 1",
+    "true || device.attributes['x'].y == 1",
+    "!(device.attributes['x'].y == 1 && false)",
+    "-7 / 2 == -3 && -7 % 2 == -1 && 7 / -2 == -3 && 1.5 + 1.5 == 3.0 && 2u + 1u == 3u && 1 == 1.0",
+    "1 < 2 ? 'a' < 'b' : false",
+    "int('12') == 12 && string(3) == '3' && double('1.5') == 1.5 && bool('true') && type(1) == int",
+    "sets.contains([1, 2], [2]) && sets.intersects([1], [1, 3]) && sets.equivalent([1, 2], [2, 1])",
+    r'"a\n\x41\u0042\103" == "a\nABC" && r"\d" == "\\d" && """a"b""" == "a\"b"',
+    "isQuantity('1Gi') && !isQuantity('x') && isSemver('1.0.0') && !isSemver('1.0')",
+    "optional.none().orValue(true) && optional.of(1).value() == 1 // a comment",
+    "1 != true && null == null && '1' != 1",
+    "device.allowMultipleAllocations == false",
+]
+
+
+@pytest.mark.parametrize("text", TRUE)
+def test_a_selector_is_true(text: str) -> None:
+    assert selector(text).matches(DEVICE) is True
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{ATTRIBUTES}.missing == 1", "no such key"),
+        (f"{ATTRIBUTES}.model", "gives string"),
+        (f"{ATTRIBUTES}.model > 1", "no order"),
+        ("1 / 0 == 1", "division by zero"),
+        ("9223372036854775807 + 1 > 0", "overflow"),
+        ("'a' + 1 == 'b'", "no such overload"),
+        ("quantity('x') == quantity('1')", "no quantity"),
+        ("'a'.matches('(')", "a group has no end"),
+        ("'a'.startsWith(1)", "no such overload"),
+        ("'a'.startsWith()", "arguments"),
+        ("other == 1", "undeclared"),
+        ("[1][5] == 1", "out of range"),
+        ("device.attributes['x'].y == 1 && true", "no such key"),
+    ],
+)
+def test_a_selector_without_a_value_says_why(text: str, why: str) -> None:
+    with pytest.raises(CelError, match=why):
+        Selector(text).matches(DEVICE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1 +",
+        "(1",
+        "a b",
+        "'a",
+        "§",
+        "has(1)",
+        "x.all(1, true)",
+        "nothing(1)",
+        "'a'.nothing()",
+        "b'a' == b'a'",
+        "99999999999999999999 > 0",
+        "(" * 200 + "1" + ")" * 200,
+        "!" * 500 + "true",
+        "[" * 150,
+        "1" + " + 1" * 500,
+        "a" + ".b" * 500,
+        "true " * 5000,
+        r"'\q'",
+    ],
+)
+def test_what_is_no_selector_is_refused(text: str) -> None:
+    with pytest.raises(CelSyntaxError):
+        Selector(text)
+
+
+BIG = "[" + ",".join("1" * 1 for _ in range(90)) + "]"
+COSTLY = [
+    f"{BIG}.all(a, {BIG}.all(b, {BIG}.all(c, a + b + c > 0)))",
+    "cel.bind(a, 'xxxxxxxxxx', cel.bind(b, a+a+a+a+a+a+a+a, cel.bind(c, b+b+b+b+b+b+b+b, cel.bind(d, c+c+c+c+c+c+c, cel.bind(e, d+d+d+d+d+d+d+d+d, d + e == 'a')))))",
+    f"({BIG}+{BIG}+{BIG}+{BIG}+{BIG}).map(a, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa').join('').matches('(a+)+(a+)+(a+)+b')",
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'.matches('(a|a)*(a|aa)+(a+a+)+$x')",
+]
+
+
+@pytest.mark.parametrize("text", COSTLY)
+def test_a_costly_selector_ends(text: str) -> None:
+    try:
+        assert not Selector(text).matches(DEVICE)
+    except CelError as error:
+        assert "steps" in str(error) or "too large" in str(error)
+
+
+def test_an_error_within_the_steps_is_not_hidden_by_the_bound() -> None:
+    with pytest.raises(CelError, match=str(STEPS_MOST)):
+        Selector(f"{COSTLY[0]} || true").matches(DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("^a.c$", ["abc"], ["abcd", "a\nc"]),
+        ("a|bc", ["xa", "bc"], ["b"]),
+        ("^(ab)+$", ["ab", "abab"], ["aba", ""]),
+        ("^(?:a|b){2,3}$", ["ab", "aba"], ["a", "abab"]),
+        ("^a{0}b?$", ["", "b"], ["ab"]),
+        ("^[^a-c]$", ["d"], ["a", "dd"]),
+        (r"^\d+\.\d*$", ["1.", "12.5"], ["1"]),
+        (r"\bcat\b", ["a cat"], ["cats"]),
+        ("(?i)^ABC$", ["abc", "aBc"], ["abd"]),
+        ("^[a\\-z]+$", ["a-z"], ["b"]),
+        ("^[]a]+$", ["]a"], ["b"]),
+        ("^a+?$", ["aa"], ["b"]),
+        ("^(?P<x>a)$", ["a"], ["b"]),
+        ("", ["", "a"], []),
+        ("^a{2,}$", ["aa", "aaa"], ["a"]),
+        ("(a*)*", ["", "b"], []),
+    ],
+)
+def test_patterns_match(pattern: str, matching: list[str], others: list[str]) -> None:
+    program = LinearPattern(pattern)
+    assert all(map(program.search, matching))
+    assert not any(map(program.search, others))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("(", ")", "[a", "*", "a**", "a{2", "a{3,2}", "a{1001}", r"\1", "(?=a)", "(?<!a)", "[z-a]", "\\"),
+        *("[[:alpha:]]", "a{1000}{2}", "(a{100}){100}", "x" * 2000, "(" * 100 + ")" * 100),
+    ],
+)
+def test_unsupported_patterns_are_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        LinearPattern(pattern)

@@ -1,0 +1,105 @@
+"""The writes that allocate a resource claim, against an API server in memory."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.errors import Conflict
+from weir.kubernetes.writes.claim_allocation import FINALIZER, TRIES, allocate_claim
+from weir.kubernetes.writes.operations import AllocateClaim, merged
+
+PATH = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/one"
+DEVICES = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "n1", "device": "gpu-0"}]}}
+OTHERS = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "n1", "device": "gpu-1"}]}}
+
+
+class Server:
+    """One claim, its version, and the writes that it took; `interferes` writes come first."""
+
+    def __init__(self, *, interferes: int = 0, **status: Any) -> None:
+        self.claim: dict[str, Any] = {"metadata": {"uid": "c1", "resourceVersion": "1"}, "status": status}
+        self.writes: list[str] = []
+        self._interferes = interferes
+
+    async def get(self, path: str, of: type[Any]) -> Any:
+        assert path == PATH
+        return msgspec.convert(self.claim, of)
+
+    async def patch(self, path: str, body: dict[str, Any], kind: Patch, of: type[Any]) -> Any:
+        assert kind is Patch.MERGE
+        if self._interferes:
+            self._interferes -= 1
+            self._advance()
+        if body["metadata"]["resourceVersion"] != self.claim["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        self.writes.append(path.removeprefix(PATH))
+        self.claim = merged(self.claim, body)
+        self._advance()
+        return msgspec.convert(self.claim, of)
+
+    def _advance(self) -> None:
+        version = int(self.claim["metadata"]["resourceVersion"]) + 1
+        self.claim = merged(self.claim, {"metadata": {"resourceVersion": str(version)}})
+
+
+def write(allocation: dict[str, Any] | None = DEVICES, pod: str = "p1") -> AllocateClaim:
+    return AllocateClaim(PATH, "c1", pod, f"u-{pod}", allocation)
+
+
+async def allocate(server: Server, order: AllocateClaim) -> None:
+    await allocate_claim(server, order)  # type: ignore[arg-type]
+
+
+async def test_the_finalizer_comes_before_the_devices() -> None:
+    server = Server()
+    await allocate(server, write())
+    assert server.writes == ["", "/status"]
+    assert server.claim["metadata"]["finalizers"] == [FINALIZER]
+    assert server.claim["status"] == {
+        "allocation": DEVICES,
+        "reservedFor": [{"resource": "pods", "name": "p1", "uid": "u-p1"}],
+    }
+
+
+async def test_the_same_again_changes_nothing() -> None:
+    server = Server()
+    await allocate(server, write())
+    await allocate(server, write())
+    assert server.writes == ["", "/status"]
+
+
+async def test_another_pod_is_added_to_a_claim_with_devices() -> None:
+    server = Server()
+    await allocate(server, write())
+    await allocate(server, write(None, "p2"))
+    assert [each["name"] for each in server.claim["status"]["reservedFor"]] == ["p1", "p2"]
+    assert server.claim["status"]["allocation"] == DEVICES
+
+
+async def test_devices_of_another_scheduler_stay() -> None:
+    server = Server(allocation=OTHERS)
+    with pytest.raises(Conflict, match="by another scheduler"):
+        await allocate(server, write())
+    assert server.writes == []
+
+
+async def test_a_claim_without_devices_can_not_be_reserved() -> None:
+    with pytest.raises(Conflict, match="has lost its devices"):
+        await allocate(Server(), write(None))
+
+
+async def test_another_claim_of_the_name_is_left_alone() -> None:
+    server = Server()
+    server.claim["metadata"]["uid"] = "c2"
+    with pytest.raises(Conflict, match="is gone"):
+        await allocate(server, write())
+
+
+async def test_a_change_at_the_same_moment_is_read_again() -> None:
+    server = Server(interferes=1)
+    await allocate(server, write())
+    assert server.claim["status"]["allocation"] == DEVICES
+    with pytest.raises(Conflict, match="modified"):
+        await allocate(Server(interferes=TRIES), write())
