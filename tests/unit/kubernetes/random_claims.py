@@ -1,5 +1,6 @@
 """Random device slices, claims and earlier allocations of one node, as the API server takes them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -236,9 +237,7 @@ class ReadCase:
 def read_case(case: ClaimCase) -> ReadCase:
     """Return a case as the allocator takes it."""
     known = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in classes()}
-    index = SliceIndex()
-    for each in case.slices:
-        index.see(each["metadata"]["name"], parse_slice(msgspec.convert(each, ResourceSlice)))
+    index = slice_index([case])
     allocated = [msgspec.convert(each, ResourceClaim) for each in case.allocated]
     results = [
         result
@@ -248,3 +247,12 @@ def read_case(case: ClaimCase) -> ReadCase:
     ]
     claims = [parse_claim(msgspec.convert(each, ResourceClaim), known) for each in case.claims]
     return ReadCase(claims, index.pools(Node(case.node, 0, 0, {})), ClaimedDeviceUsage.of(results))
+
+
+def slice_index(cases: Iterable[ClaimCase]) -> SliceIndex:
+    """Return the slices of several cases in one cluster."""
+    index = SliceIndex()
+    for case in cases:
+        for each in case.slices:
+            index.see(each["metadata"]["name"], parse_slice(msgspec.convert(each, ResourceSlice)))
+    return index

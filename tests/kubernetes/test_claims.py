@@ -1,0 +1,249 @@
+"""Resource claims on the real API server, beside kube-scheduler.
+
+WEIR_EFFORT multiplies the number of random claims; 5 is 300 of them.
+"""
+
+import os
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from tests.kubernetes.constraints import scheduling
+from tests.unit.kubernetes.random_claims import API, ClaimCase, classes, random_case, read_case, slice_index
+from tools.controlplane.api import Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.nodes import node
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+from tools.controlplane.work import pod
+
+from weir.kubernetes.claims.allocator import ClaimRefusal, SelectorResults, allocate
+from weir.model.nodes import Node
+
+EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
+CASES = 60 * EFFORT
+RESOURCES = "/apis/resource.k8s.io/v1"
+ADMIN = {"resource.kubernetes.io/admin-access": "true"}
+ANOTHER = {"apiGroup": "example.com", "resource": "things", "name": "one", "uid": "one"}
+"""A consumer of which no controller knows: it never takes an allocation back."""
+
+
+@pytest.fixture
+def kube_scheduler(plane: ControlPlane) -> Iterator[ControlPlane]:
+    yield plane
+    plane.kill("kube-scheduler")
+
+
+def consumer(case: ClaimCase, within: str) -> dict[str, Any]:
+    """Return the pod that uses the claims of a case, for its node alone."""
+    claims = [
+        {"name": f"c{at}", "resourceClaimName": each["metadata"]["name"]}
+        for at, each in enumerate(case.claims)
+    ]
+    body = pod(within, f"{case.node}-pod", gpus=0, scheduler="default-scheduler")
+    body["spec"] |= {
+        "resourceClaims": claims,
+        "nodeSelector": {"kubernetes.io/hostname": case.node},
+    }
+    return body
+
+
+def create(cluster: Cluster, cases: list[ClaimCase], within: str) -> None:
+    api = cluster.api
+    api.create_many(classes())
+    api.create_many([each for case in cases for each in case.slices])
+    claims = [each for case in cases for each in (*case.claims, *case.allocated)]
+    for each in claims:
+        each["metadata"] = {"name": each["metadata"]["name"], "namespace": within}
+    api.create_many([{name: part for name, part in each.items() if name != "status"} for each in claims])
+
+    def allocate_before(body: dict[str, Any]) -> None:
+        path = f"{RESOURCES}/namespaces/{within}/resourceclaims/{body['metadata']['name']}"
+        api.patch(f"{path}/status", {"status": {**body["status"], "reservedFor": [ANOTHER]}})
+
+    api.at_once(allocate_before, [each for case in cases for each in case.allocated])
+
+
+def verdict(body: dict[str, Any]) -> str:
+    """Return "fits", the reason why kube-scheduler can't place a pod, or nothing as long as it hasn't tried."""
+    if body["spec"].get("nodeName"):
+        return "fits"
+    for condition in body["status"].get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or condition["reason"])
+    return ""
+
+
+def test_claims_fit_where_they_do_for_kube_scheduler(cluster: Cluster, kube_scheduler: ControlPlane) -> None:
+    chance = Random(f"kube-scheduler/{EFFORT}")
+    cases = [random_case(chance, f"claims-{number}") for number in range(CASES)]
+    within = cluster.namespace(labels=ADMIN)
+    create(cluster, cases, within)
+    cluster.add([node(case.node, gpus=0) for case in cases])
+    kube_scheduler.start_scheduler()
+    cluster.api.create_many([consumer(case, within) for case in cases])
+
+    def verdicts() -> dict[str, str]:
+        found = {body["metadata"]["name"]: verdict(body) for body in cluster.pods(within)}
+        return found if len(found) == len(cases) and all(found.values()) else {}
+
+    found = cluster.until(verdicts, 300, "kube-scheduler to try all pods")
+    results, index = SelectorResults(), slice_index(cases)
+    differing = []
+    for case in cases:
+        read = read_case(case)
+        pools = index.pools(Node(case.node, 0, 0, {}))  # a pool with counters concerns other nodes, too
+        chosen = allocate(read.claims, pools, read.usage, results)
+        fits = not isinstance(chosen, ClaimRefusal)
+        theirs = found[f"{case.node}-pod"]
+        if fits != (theirs == "fits"):
+            mine = chosen.sentence if isinstance(chosen, ClaimRefusal) else "fits"
+            differing.append(f"{case.node}: {mine}; kube-scheduler: {theirs}")
+    assert not differing, f"{len(differing)} of {len(cases)} differ:\n" + "\n".join(differing)
+    assert 0.1 < sum(each == "fits" for each in found.values()) / len(cases) < 0.9
+
+
+# Weir beside it
+
+GPU = "gpu.nvidia.com"
+
+
+@pytest.fixture(scope="module")
+def weir(plane: ControlPlane) -> Iterator[Weir]:
+    with scheduling(plane, "weir-claims") as running:
+        yield running
+
+
+PART = {
+    "capacity": {"requests": {"memory": "20Gi"}},
+    "selectors": [{"cel": {"expression": "device.allowMultipleAllocations"}}],
+}
+
+
+def gpu_class() -> Object:
+    selectors = [{"cel": {"expression": f'device.driver == "{GPU}"'}}]
+    metadata = {"name": GPU}
+    return {
+        "apiVersion": f"{API}",
+        "kind": "DeviceClass",
+        "metadata": metadata,
+        "spec": {"selectors": selectors},
+    }
+
+
+def gpu_slice(name: str, count: int = 4, *, shared: bool = False) -> Object:
+    """Return the slice of a node's GPUs, two on each PCIe root; shared ones take claims of parts."""
+    memory: Object = {"value": "80Gi"}
+    if shared:
+        memory["requestPolicy"] = {"default": "10Gi", "validRange": {"min": "10Gi", "step": "10Gi"}}
+    devices = [
+        {
+            "name": f"gpu-{at}",
+            "attributes": {"resource.kubernetes.io/pcieRoot": {"string": f"root-{at // 2}"}},
+            "capacity": {"memory": memory},
+            **({"allowMultipleAllocations": True} if shared else {}),
+        }
+        for at in range(count)
+    ]
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{name}-gpus"},
+        "spec": {"driver": GPU, "nodeName": name, "pool": pool, "devices": devices},
+    }
+
+
+def template(within: str, name: str, count: int = 1, **more: object) -> Object:
+    exactly = {"deviceClassName": GPU, "allocationMode": "ExactCount", "count": count, **more}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": within},
+        "spec": {"spec": spec},
+    }
+
+
+def claiming(within: str, name: str, template_name: str, **more: Any) -> Object:
+    body = pod(within, name, gpus=0, **more)
+    body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template_name}]
+    body["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+    return body
+
+
+def claims(cluster: Cluster, within: str) -> dict[str, Object]:
+    """Return the claims of a namespace by the pod for which they were made."""
+    found = cluster.api.items(f"{RESOURCES}/namespaces/{within}/resourceclaims")
+    return {each["metadata"]["ownerReferences"][0]["name"]: each for each in found}
+
+
+def devices(claim: Object) -> list[tuple[str, str]]:
+    allocation = claim.get("status", {}).get("allocation")
+    results = allocation["devices"]["results"] if allocation else []
+    return [(each["pool"], each["device"]) for each in results]
+
+
+def reason(cluster: Cluster, within: str, name: str) -> str:
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/pod-{name}"
+    return str((cluster.api.maybe(path) or {}).get("status", {}).get("reason") or "")
+
+
+def test_claims_and_extended_resources_on_one_cluster(cluster: Cluster, weir: Weir) -> None:
+    within = cluster.namespace()
+    cluster.api.create(
+        project(within, 8), gpu_class(), gpu_slice("claims-1"), gpu_slice("shared-1", 1, shared=True)
+    )
+    cluster.api.create(template(within, "two", 2), template(within, "part", **PART))
+    cluster.add([node("claims-1", gpus=0), node("shared-1", gpus=0), node("plain-1", gpus=2)])
+    on_shared = {"nodeSelector": {"kubernetes.io/hostname": "shared-1"}}
+    cluster.api.create(
+        *(claiming(within, f"two-{at}", "two") for at in range(3)),
+        *(claiming(within, f"part-{at}", "part", **on_shared) for at in range(5)),
+        *(pod(within, f"whole-{at}") for at in range(2)),
+    )
+    running = cluster.until(
+        lambda: len(cluster.running(within)) == 8 and cluster.running(within), 120, "eight pods"
+    )
+    assert {name: on for name, on in running.items() if name.startswith("whole")} == dict.fromkeys(
+        ("whole-0", "whole-1"), "plain-1"
+    )
+    assert sum(name.startswith("part") for name in running) == 4
+    found = claims(cluster, within)
+    twos = [devices(found[name]) for name in running if name.startswith("two")]
+    assert sorted(map(sorted, twos)) == [
+        [("claims-1", "gpu-0"), ("claims-1", "gpu-1")],
+        [("claims-1", "gpu-2"), ("claims-1", "gpu-3")],
+    ]
+    for name in running:
+        if name in found:
+            status = found[name]["status"]
+            assert [each["name"] for each in status["reservedFor"]] == [name]
+            assert "resource.kubernetes.io/delete-protection" in found[name]["metadata"]["finalizers"]
+    (waiting,) = {"two-0", "two-1", "two-2"} - running.keys()
+    cluster.until(lambda: "2 of class gpu.nvidia.com" in reason(cluster, within, waiting), 60, "a reason")
+    ended = next(name for name in running if name.startswith("two"))
+    cluster.api.delete(f"/api/v1/namespaces/{within}/pods/{ended}", grace_s=0)
+    cluster.until(lambda: waiting in cluster.running(within), 120, "the devices of the pod that ended")
+    assert devices(claims(cluster, within)[waiting]) in twos
+
+
+def test_a_killed_weir_neither_loses_nor_doubles_a_claim(cluster: Cluster, weir: Weir) -> None:
+    within = cluster.namespace()
+    names = [f"killed-{at}" for at in range(4)]
+    cluster.api.create(project(within, 16), gpu_class(), *(gpu_slice(name) for name in names))
+    cluster.api.create(template(within, "one"))
+    cluster.add([node(name, gpus=0) for name in names])
+    cluster.api.create_many([claiming(within, f"p-{at}", "one") for at in range(16)])
+    cluster.until(
+        lambda: any(devices(each) for each in claims(cluster, within).values()), 60, "an allocation"
+    )
+    weir.kill()
+    weir.start()
+    running = cluster.until(
+        lambda: len(cluster.running(within)) == 16 and cluster.running(within), 120, "all pods"
+    )
+    given = {name: devices(each) for name, each in claims(cluster, within).items()}
+    assert len({device for each in given.values() for device in each}) == 16
+    assert all(given[name][0][0] == on for name, on in running.items())
