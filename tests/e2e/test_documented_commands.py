@@ -23,6 +23,7 @@ PAGES = (
     "docs/how-to/dashboard-researchers.md",
     "docs/how-to/dashboard-team-leads.md",
     "docs/how-to/dashboard-administrators.md",
+    "docs/how-to/order.md",
     "docs/how-to/secrets.md",
     "docs/how-to/containers.md",
     "docs/how-to/install.md",

@@ -97,6 +97,14 @@ class EventRow(Answer):
     numbers: dict[str, object] = {}
 
 
+class DependencyRow(Answer):
+    """A workload that another one waits for, and what has to become of it."""
+
+    name: str
+    uid: int
+    condition: Literal["started", "succeeded", "failed", "ended"]
+
+
 class WorkloadDetail(WorkloadRow):
     """Details of a workload. `command` and `env` only for people of its project."""
 
@@ -110,6 +118,8 @@ class WorkloadDetail(WorkloadRow):
     pod_cpu: float | None = None  # cores that each pod of the first group asks for; None: none stated
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None
+    begin_s: float | None = None  # it doesn't start before
+    dependencies: list[DependencyRow] = []
     gpu_access: Isolation | None = None  # whether other jobs are kept off its GPUs; None: it has none
     gpu_access_by: str | None = None  # means of the kernel that keeps them off; None: there is none
     gpu_memory: Isolation | None = None  # whether they are kept off its part of their memory

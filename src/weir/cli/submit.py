@@ -17,6 +17,7 @@ from weir.cli.submit_options import (
     PlacementOptions,
     RequestOptions,
     RuleOptions,
+    StartOptions,
     read_options,
     variables,
 )
@@ -38,6 +39,7 @@ def submit(
     project: ProjectOption = None,
     request: RequestOptions = RequestOptions(),
     rules: RuleOptions = RuleOptions(),
+    conditions: StartOptions = StartOptions(),
     name: str | None = None,
     environment: EnvironmentOptions = EnvironmentOptions(),
     placement: PlacementOptions = PlacementOptions(),
@@ -76,7 +78,7 @@ def submit(
     try:
         stated = {"project": project, "name": name, "command": list(command)}
         words = {key: value for key, value in stated.items() if value not in (None, [])}
-        words |= read_options(request, rules, environment, placement)
+        words |= read_options(request, rules, conditions, environment, placement)
         body = {} if file is None else read_submission(file)
         _check(words, body)
         with connect(namespace=placement.namespace) as pool:
@@ -200,6 +202,6 @@ def in_options(text: str) -> str:
 
     text = re.sub(r"\bpods\[0\]\.(\w+)", option, text)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
-    keys += "|image|pull|container_runtime"
+    keys += "|image|pull|container_runtime|begin|after|after_ok|after_not_ok|after_any"
     keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
     return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, text)

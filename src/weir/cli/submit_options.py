@@ -2,14 +2,17 @@
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from weir.cli.start_conditions import begin_time
+
 _KEYS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
-_READ_APART = ("elastic", "topology", "env", "secret", "inherit", "namespace")
+_READ_APART = ("begin", "elastic", "topology", "env", "secret", "inherit", "namespace")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 
@@ -63,6 +66,23 @@ class RuleOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class StartOptions:
+    """Conditions for the first start of a workload. Until then it is pending, and reserves nothing."""
+
+    begin: str | None = None
+    """Time before which it doesn't start: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now."""
+    after: Annotated[Sequence[str], Parameter(negative=())] = ()
+    """Workload that has to start before it, or to end. Repeat it for more, as the three below."""
+    after_ok: Annotated[Sequence[str], Parameter(negative=())] = ()
+    """Workload that has to succeed before it starts. If that fails or is stopped, this is stopped."""
+    after_not_ok: Annotated[Sequence[str], Parameter(negative=())] = ()
+    """Workload that has to fail or be stopped before it starts. If that succeeds, this is stopped."""
+    after_any: Annotated[Sequence[str], Parameter(negative=())] = ()
+    """Workload that has to end before it starts, in any way."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class EnvironmentOptions:
     """Environment that the command runs in."""
 
@@ -98,6 +118,7 @@ class PlacementOptions:
 def read_options(
     request: RequestOptions,
     rules: RuleOptions,
+    conditions: StartOptions,
     environment: EnvironmentOptions,
     placement: PlacementOptions,
 ) -> dict[str, Any]:
@@ -107,13 +128,15 @@ def read_options(
         ValueError: an option can't be read.
     """
     found: dict[str, Any] = {}
-    for options in (request, rules, environment, placement):
+    for options in (request, rules, conditions, environment, placement):
         for option in fields(options):
             value = getattr(options, option.name)
             if option.name not in _READ_APART and value not in (None, ()):
                 key = _KEYS.get(option.name, option.name)
                 found[key] = list(value) if isinstance(value, tuple | list) else value
     found |= _elastic(request.elastic) | _topology(placement.topology)
+    if conditions.begin is not None:
+        found["begin"] = begin_time(conditions.begin, time.time())
     if environment.secret:
         found["secrets"] = _secrets(environment.secret)
     return found

@@ -13,6 +13,7 @@ from weir.cli.columns import Column, pairs, table
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.list_order import Order, ordered, since_s, summary
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
+from weir.cli.start_conditions import condition_lines
 from weir.cli.terminal import Screen, Tone, plain, screen, wrapped
 from weir.cli.watch import append, changed, is_terminal, repaint
 from weir.model.resources import CPU, GPU, MEMORY
@@ -345,7 +346,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         ),
         ("Submitted", f"{moment(detail.submitted_s)}, {since(detail.submitted_s)} ago"),
     ]
-    facts += _starts(detail)
+    facts += [*condition_lines(detail), *_starts(detail)]
     if detail.ended_s is not None:
         facts.append(("Ended", f"{moment(detail.ended_s)}, {since(detail.ended_s)} ago"))
     limit = f" of at most {lasting(detail.max_runtime_s)}" if detail.max_runtime_s else ""

@@ -6,6 +6,7 @@ the journal submissions and the state of control.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from weir.control.port import (
@@ -52,6 +53,35 @@ class LaunchSpec:
     container: ContainerLaunch | None = None  # None: its commands run as processes of the machine
 
 
+class DependencyCondition(StrEnum):
+    """State that a workload has to reach before one that depends on it may start."""
+
+    STARTED = "started"  # or ended, in any way
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"  # or was stopped
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A workload, by the number that it had at the submission, and what has to become of it."""
+
+    name: str
+    uid: int
+    condition: DependencyCondition
+
+
+@dataclass(frozen=True, slots=True)
+class StartConditions:
+    """Conditions for the first start of a workload: a time of the wall clock, and other workloads."""
+
+    begin_wall_s: float | None = None
+    dependencies: tuple[Dependency, ...] = ()
+
+
+NO_CONDITIONS = StartConditions()
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
     """A workload that isn't over: as it was submitted, and later as it was last written down."""
@@ -65,6 +95,7 @@ class WorkloadRecord:
     suspended: str | None = None  # why a person suspended it
     withdrawn_s: float | None = None
     devices: float = 0.0  # requested by all its pods
+    conditions: StartConditions = NO_CONDITIONS
 
 
 class Journal(Protocol):

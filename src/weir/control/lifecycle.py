@@ -21,6 +21,7 @@ from weir.control.outbox import Outbox
 from weir.control.port import (
     CancelRequested,
     Fact,
+    Gate,
     GateChanged,
     LifecycleCause,
     LifecycleRule,
@@ -62,6 +63,12 @@ from weir.state.events import (
     WorkloadSuspended,
 )
 from weir.state.jobs import Job
+
+_HOLDS = {
+    Gate.SCHEDULING: SuspendReason.GATED,
+    Gate.BEGIN_TIME: SuspendReason.BEGIN_TIME,
+    Gate.DEPENDENCY: SuspendReason.DEPENDENCY,
+}
 
 
 class WorkloadLifecycle:
@@ -187,10 +194,11 @@ class WorkloadLifecycle:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is None or job is None:
             return
+        hold = _HOLDS[fact.gate]
         if not fact.gated:
-            self._transitions.release_hold(job, life, SuspendReason.GATED)
-        elif life.holds.get(SuspendReason.GATED) != (fact.reason or SuspendReason.GATED.value, None):
-            self._transitions.hold(job, life, SuspendReason.GATED, fact.reason)
+            self._transitions.release_hold(job, life, hold)
+        elif life.holds.get(hold) != (fact.reason or hold.value, fact.until_s):
+            self._transitions.hold(job, life, hold, fact.reason, fact.until_s)
 
     def _finished(self, fact: WorkloadFinished) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
@@ -256,7 +264,8 @@ class WorkloadLifecycle:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is not None and job is not None and life.ending is None:
             by = f" by {fact.by}" if fact.by else ""
-            cause = LifecycleCause(LifecycleRule.WITHDRAWN, f"{fact.workload} was stopped{by}.")
+            sentence = fact.sentence or f"{fact.workload} was stopped{by}."
+            cause = LifecycleCause(fact.rule, sentence)
             self._transitions.end(job, life, cause, fact.at_s)
 
     def _drained(self, fact: NodeDrained) -> None:

@@ -6,6 +6,7 @@ from operator import ge
 
 from weir.control.port import LifecycleCause, PodExited, WorkloadProgress
 from weir.control.time_limits import LimitTracker
+from weir.model.reasons import ReasonCode
 from weir.state.events import PodKey
 from weir.state.jobs import Job
 
@@ -19,7 +20,16 @@ class SuspendReason(StrEnum):
     ENDING = "it is being ended"
     SUSPENDED = "it is suspended"
     GATED = "its pods aren't ready to be started"
+    BEGIN_TIME = "it begins later"
+    DEPENDENCY = "it waits for another workload"
     FAULT = "the scheduler failed at it"
+
+
+REASONS = {
+    SuspendReason.BEGIN_TIME: ReasonCode.BEGIN_TIME,
+    SuspendReason.DEPENDENCY: ReasonCode.DEPENDENCY,
+}
+"""Codes of suspensions whose reason isn't that the workload is suspended."""
 
 
 class LifecycleState:

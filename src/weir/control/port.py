@@ -68,6 +68,7 @@ class LifecycleRule(StrEnum):
     WITHDRAWN = "withdrawn"
     SUSPENDED = "suspended"
     DRAINED = "drained"
+    DEPENDENCY = "dependency"
 
 
 @record()
@@ -147,20 +148,32 @@ class UtilizationSampled:
 
 @record()
 class CancelRequested:
-    """A person wants a workload stopped for good."""
+    """A workload is to be stopped for good: a person wants it, or a rule says it with a sentence."""
 
     workload: str
     at_s: float
     by: str = ""
+    sentence: str = ""
+    rule: LifecycleRule = LifecycleRule.WITHDRAWN
+
+
+class Gate(StrEnum):
+    """Kinds of gates, each with its own reason of a pending workload."""
+
+    SCHEDULING = "scheduling"
+    BEGIN_TIME = "begin_time"
+    DEPENDENCY = "dependency"
 
 
 @record()
 class GateChanged:
-    """A scheduling gate was set or removed. Running pods continue, unlike with a suspension."""
+    """A gate was set or removed. Running pods continue, unlike with a suspension."""
 
     workload: str
     gated: bool
     reason: str = ""
+    gate: Gate = Gate.SCHEDULING
+    until_s: float | None = None  # it opens by itself then
 
 
 @record()

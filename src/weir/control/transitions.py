@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from weir.control.lifecycle_state import LifecycleState, SuspendReason, kept_runtime_s
+from weir.control.lifecycle_state import REASONS, LifecycleState, SuspendReason, kept_runtime_s
 from weir.control.outbox import Outbox
 from weir.control.port import (
     EndWorkload,
@@ -20,7 +20,7 @@ from weir.control.time_limits import (
 from weir.control.timers import TimerKind, Timers
 from weir.model.policy import LifecyclePolicy
 from weir.model.queues import QueueTimeLimits
-from weir.model.reasons import EvictionCause, as_clause
+from weir.model.reasons import EvictionCause, ReasonCode, as_clause
 from weir.model.resources import span
 from weir.state.events import (
     NominationReleased,
@@ -216,7 +216,7 @@ class LifecycleTransitions:
         """Suspend a workload for a reason."""
         life.holds[hold] = (why or hold.value, until_s)
         self.release_nomination(job.name)
-        self._out.happen(WorkloadSuspended(job.name, True, *life.holds[hold]))
+        self._suspend(job, life, hold)
 
     def release_nomination(self, name: str) -> None:
         """Release the nomination of a workload, if it has one."""
@@ -228,6 +228,12 @@ class LifecycleTransitions:
         """Remove one reason of the suspension, and report the next one, if any."""
         if life.holds.pop(hold, None) is None:
             return
-        left = list(life.holds.values())
-        event = WorkloadSuspended(job.name, True, *left[-1]) if left else WorkloadSuspended(job.name, False)
-        self._out.happen(event)
+        if life.holds:
+            self._suspend(job, life, next(reversed(life.holds)))
+        else:
+            self._out.happen(WorkloadSuspended(job.name, False))
+
+    def _suspend(self, job: Job, life: LifecycleState, hold: SuspendReason) -> None:
+        why, until_s = life.holds[hold]
+        code = REASONS.get(hold, ReasonCode.SUSPENDED)
+        self._out.happen(WorkloadSuspended(job.name, True, why, until_s, code))

@@ -8,7 +8,7 @@ from weir.engine.person_limit_reasons import person_limit_reason
 from weir.engine.plan import ClassRefusals
 from weir.engine.refusal_sentences import RefusalSentences
 from weir.model.policy import Policy
-from weir.model.reasons import Reason, ReasonCode
+from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase
 
@@ -55,10 +55,7 @@ class PendingReasonFinder:
 
     def _of_work_not_ready(self, job: Job) -> Reason | None:
         if job.held:
-            numbers: dict[str, object] = {"suspended": job.held_why}
-            if job.held_until_s is not None:
-                numbers["until_s"] = job.held_until_s
-            return Reason(ReasonCode.SUSPENDED, f"it is suspended: {job.held_why or 'suspended'}", numbers)
+            return suspension_reason(job.held_code, job.held_why, job.held_until_s)
         usage = self._cluster.admission.usage_of(job) if job.withheld else None
         if usage is not None:
             return person_limit_reason(job, usage)

@@ -41,6 +41,7 @@ from weir.local.pod_processes import PodProcesses, UsersProcesses
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
 from weir.local.running_pods import LocalWorkload, RunningPod
+from weir.local.start_gates import closed_gates
 from weir.local.start_requests import StartRequests
 from weir.local.start_spec import conclude_earlier_start, write_start_spec
 from weir.local.start_times import StartTimes
@@ -180,7 +181,7 @@ class LocalBackend(NodeService):
             known = self._workloads.get(record.workload.name)
             if known is None or known.launch.uid != record.launch.uid:  # recovery may have found it before
                 self._workloads[record.workload.name] = LocalWorkload(record.workload, record.launch)
-            self._inbox.append(WorkloadSubmitted(record.workload, record.submitted_at_s))
+            self._inbox += [WorkloadSubmitted(record.workload, record.submitted_at_s), *closed_gates(record)]
         self._wake()
 
     def changed(self, record: WorkloadRecord, at_s: float) -> None:

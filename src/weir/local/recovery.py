@@ -18,6 +18,7 @@ from weir.local.pod_files import own_directory
 from weir.local.pod_processes import PodProcesses
 from weir.local.pod_records import SAVED, JobMessage, StartRecord, TimeBounds
 from weir.local.running_pods import LocalWorkload, RunningPod
+from weir.local.start_gates import closed_gates
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StartOutcome, StateDir, StoredStart
 from weir.model.workloads import Workload
@@ -70,6 +71,7 @@ def recover(
             started_s[pod] = seen.spec.at_s if isinstance(seen.spec, StartRecord) else now_s
     facts = found.facts
     facts.append(WorkloadSubmitted(workload, record.submitted_at_s, record.status.ran_s))
+    facts += closed_gates(record)
     if highest or record.status.starts:
         status = replace(record.status, starts=max(record.status.starts, highest))
         facts.append(StatusRecovered(name, status))

@@ -22,6 +22,8 @@ class ReasonCode(StrEnum):
     PERSON_LIMIT = "person_limit"
     NOT_READY = "not_ready"
     MAINTENANCE = "maintenance"
+    BEGIN_TIME = "begin_time"
+    DEPENDENCY = "dependency"
 
 
 class EvictionRule(StrEnum):
@@ -61,6 +63,15 @@ class EvictionCause:
     sentence: str
     numbers: Mapping[str, object] = field(default_factory=dict)
     choice: str = ""
+
+
+def suspension_reason(code: ReasonCode, why: str, until_s: float | None = None) -> Reason:
+    """Return the reason of a workload that may not be started yet, with when that ends by itself, if ever."""
+    numbers: dict[str, object] = {} if until_s is None else {"until_s": until_s}
+    if code is not ReasonCode.SUSPENDED:
+        return Reason(code, why, numbers)
+    why = why or "suspended"
+    return Reason(code, f"it is suspended: {why}", {"suspended": why, **numbers})
 
 
 def as_clause(sentence: str) -> str:

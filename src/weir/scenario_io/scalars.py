@@ -8,6 +8,8 @@ import math
 import re
 import reprlib
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -32,6 +34,9 @@ DEVICES_MAX = 1024
 PODS_MAX = 1_000_000
 """Pods of one group."""
 PRIORITY_MAX = 2**31 - 1
+MOMENT_LENGTH_MAX = 64
+MOMENT_MAX = 1e11
+"""Seconds since 1970; no calendar has the times beyond it."""
 CLASSES_CONTEXT = "priority_classes"
 """Key of a pool's priority classes, by name, in the context of a validation."""
 _WEIGHT_MAX = 1e9
@@ -184,6 +189,20 @@ def _term(written: Any) -> float:
     return term_s
 
 
+def _moment(written: Any) -> float:
+    """Return the seconds since 1970 of a number, or of a time in ISO 8601; without an offset it is local."""
+    at_s: float = -1.0
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        at_s = float(written)
+    elif isinstance(written, str) and len(written) <= MOMENT_LENGTH_MAX:
+        with suppress(ValueError, OverflowError, OSError):
+            at_s = datetime.fromisoformat(written.strip()).astimezone().timestamp()
+    if not 0 <= at_s <= MOMENT_MAX:
+        right = "write a time such as 2026-12-01T18:00, or seconds since 1970"
+        raise ValueError(f"{reprlib.repr(written)} is no time: {right}")
+    return at_s
+
+
 def _named_priority(written: Any, info: ValidationInfo) -> Any:
     """Return the number of a named priority; anything else stays as it is.
 
@@ -201,6 +220,10 @@ def _named_priority(written: Any, info: ValidationInfo) -> Any:
 _QUANTITY = {"type": ["number", "string"], "description": "a number or a quantity such as 500m, 1.5 or 40Gi"}
 _BOUND = {"type": ["number", "string"], "description": 'a number, a quantity such as 40Gi, or "unlimited"'}
 _TIME = {"type": ["number", "string"], "description": "seconds, or a time such as 90s, -10m or 2h30m"}
+_MOMENT = {
+    "type": ["number", "string"],
+    "description": "a time such as 2026-12-01T18:00, or seconds since 1970",
+}
 
 Name = Annotated[str, AfterValidator(_name)]
 GroupName = Annotated[str, AfterValidator(_group_name)]
@@ -219,6 +242,7 @@ Offset = Annotated[float, PlainValidator(seconds), WithJsonSchema(_TIME)]
 Past = Annotated[float, PlainValidator(_past), WithJsonSchema(_TIME)]
 Span = Annotated[float, PlainValidator(_positive), WithJsonSchema(_TIME)]
 Term = Annotated[float, PlainValidator(_term), WithJsonSchema(_TIME)]
+Moment = Annotated[float, PlainValidator(_moment), WithJsonSchema(_MOMENT)]
 Devices = Annotated[int, Field(ge=0, le=DEVICES_MAX)]
 Device = Annotated[int, Field(ge=0, lt=DEVICES_MAX)]
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX - 1, le=PRIORITY_MAX)]

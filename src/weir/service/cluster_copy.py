@@ -65,7 +65,9 @@ def cluster_facts(cluster: Cluster, *, with_usage: bool = True) -> ClusterFacts:
         if past != HistoryRestored(job.spec.name, job.spec.submitted_s):
             events.append(past)
         if job.held:
-            events.append(WorkloadSuspended(job.spec.name, True, job.held_why, job.held_until_s))
+            events.append(
+                WorkloadSuspended(job.spec.name, True, job.held_why, job.held_until_s, job.held_code)
+            )
     events += [_nomination_of(cluster, job) for job in cluster.nominated.values()]
     events += _budgets_of(cluster)  # after the pods that stop: their budgets have counted them already
     return ClusterFacts(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from weir.api.answers import Suggestion
 from weir.model.policy import Policy
+from weir.model.reasons import ReasonCode
 from weir.model.resources import span
 from weir.service.claim_suggestions import (
     as_preemptible,
@@ -80,7 +81,10 @@ def _resumed(trials: WhatIf) -> Iterator[Suggestion]:
     outcome, until_s = trials.tried(trials.job.spec), trials.job.held_until_s
     if outcome is not None and until_s is not None:
         left = span(max(1.0, round(until_s - trials.now_s)))
-        sentence = f"If it waits, it is tried again in {left}, and starts {then(trials, outcome)}."
+        verb = "may begin" if trials.job.held_code is ReasonCode.BEGIN_TIME else "is tried again"
+        sentence = f"If it waits, it {verb} in {left}, and starts {then(trials, outcome)}."
         yield Suggestion(sentence=sentence, at_s=until_s)
-    elif outcome is not None:
-        yield Suggestion(sentence=f"If it is resumed, {starts(trials, outcome)}", change={"suspended": False})
+    if outcome is not None and (until_s is None or trials.job.held_code is ReasonCode.BEGIN_TIME):
+        free = "" if trials.job.held_code is ReasonCode.SUSPENDED else " without its conditions"
+        sentence = f"If it is resumed{free}, {starts(trials, outcome)}"
+        yield Suggestion(sentence=sentence, change={"suspended": False})

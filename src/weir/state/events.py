@@ -7,7 +7,7 @@ from enum import StrEnum
 from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import Node, Topology
 from weir.model.queues import Queue
-from weir.model.reasons import EvictionCause
+from weir.model.reasons import EvictionCause, ReasonCode
 from weir.model.record import record
 from weir.model.workloads import Workload
 
@@ -134,6 +134,7 @@ class WorkloadSuspended:
     suspended: bool
     reason: str = ""
     until_s: float | None = None  # it is let go by itself then
+    code: ReasonCode = ReasonCode.SUSPENDED
 
 
 @record()

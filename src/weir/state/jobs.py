@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from operator import lt
 
+from weir.model.reasons import ReasonCode
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.state.budgets import Budget
 from weir.state.quota_usage import Amounts
@@ -99,6 +100,7 @@ class Job:
         "can_preempt",
         "devices_milli",
         "held",
+        "held_code",
         "held_devices",
         "held_until_s",
         "held_why",
@@ -158,6 +160,7 @@ class Job:
         self.below_since_s: float | None = None
         self.absent_since_s: float | None = None  # a pod that has capacity nominated doesn't exist
         self.held = False
+        self.held_code = ReasonCode.SUSPENDED
         self.withheld = False  # its person has reached a limit
         self.held_why = ""
         self.held_until_s: float | None = None  # it is let go by itself then

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
 
+from weir.control.journal import StartConditions
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
 from weir.state.events import Nominated
@@ -15,6 +16,7 @@ Noun = TypeVar("Noun")
 WORKLOAD: Final = TypeAdapter(Workload)
 NOMINATED: Final = TypeAdapter(Nominated)
 QUEUE: Final = TypeAdapter(Queue)
+START_CONDITIONS: Final = TypeAdapter(StartConditions)
 
 
 def packed(adapter: TypeAdapter[Noun], noun: Noun) -> str:

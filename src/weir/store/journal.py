@@ -21,7 +21,7 @@ from weir.control.port import (
 )
 from weir.model.queues import Queue
 from weir.model.resources import span
-from weir.store.codec import NOMINATED, WORKLOAD, mapping_of, packed
+from weir.store.codec import NOMINATED, START_CONDITIONS, WORKLOAD, mapping_of, packed
 from weir.store.database import Database
 from weir.store.event_history import EventHistory
 from weir.store.queues import queues_of
@@ -35,7 +35,11 @@ WORKLOAD_RECORDS = (
     .order_by(workloads.c.uid)
 )
 TELL_OF_END = frozenset(
-    (LifecycleRule.MAX_RUNTIME.value, LifecycleRule.IDLE.value, LifecycleRule.LIFETIME.value)
+    rule.value
+    for rule in (
+        *(LifecycleRule.MAX_RUNTIME, LifecycleRule.IDLE, LifecycleRule.LIFETIME),
+        LifecycleRule.DEPENDENCY,
+    )
 )
 """Rules that have an event of their own: the event of the end doesn't repeat their sentence."""
 _LIVE_OF_NAME = workloads.update().where(
@@ -75,6 +79,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
         suspended=row.held,
         withdrawn_s=row.withdrawn_s,
         devices=row.devices,
+        conditions=START_CONDITIONS.validate_json(row.conditions),
     )
 
 

@@ -162,6 +162,13 @@ class Store:
         """Resume without waiting, as `resume`."""
         return self._workloads.change(name, _released)
 
+    def drop_conditions_soon(self, name: str) -> "Future[WorkloadRecord]":
+        """Remove the conditions of a first start without waiting.
+
+        Raises NoSuchWorkload, WorkloadOver, NotSuspended (it has none, or has started).
+        """
+        return self._workloads.drop_conditions(name)
+
     def workload(self, name: str) -> StoredWorkload | None:
         """Return the newest workload of this name, over or not."""
         return self._workloads.newest(name)

@@ -114,6 +114,7 @@ submissions = Table(
     Column("asked", Text, nullable=False),
     Column("secrets", Text, nullable=False, server_default="{}"),
     Column("container", Text, nullable=False, server_default="{}"),
+    Column("conditions", Text, nullable=False, server_default="{}"),
 )
 
 tokens = Table(

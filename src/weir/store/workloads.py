@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
 
 from weir.api.workload_list import WorkloadRow
-from weir.control.journal import WorkloadRecord
+from weir.control.journal import NO_CONDITIONS, WorkloadRecord
 from weir.state.events import WorkloadOutcome
-from weir.store.codec import WORKLOAD, as_json, mapping_of, packed
+from weir.store.codec import START_CONDITIONS, WORKLOAD, as_json, mapping_of, packed
 from weir.store.database import Database
-from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver
+from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, NotSuspended, WorkloadOver
 from weir.store.journal import WORKLOAD_RECORDS, workload_record
 from weir.store.records import RecordPage, StoredWorkload, WorkloadFilter
 from weir.store.tables import LIVE, queues, submissions, workloads
@@ -95,6 +95,25 @@ class WorkloadTable:
             connection.execute(update(workloads).where(_columns.uid == row.uid).values(priority=priority))
             connection.execute(update(submissions).where(where).values(spec=packed(WORKLOAD, workload)))
             return replace(record, workload=workload)
+
+        return self._database.write(work)
+
+    def drop_conditions(self, name: str) -> "Future[WorkloadRecord]":
+        """Let a live workload that has never started start without the conditions of its submission."""
+
+        def work(connection: Connection) -> WorkloadRecord:
+            row = connection.execute(
+                WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
+            ).one_or_none()
+            if row is None:
+                _refuse(connection, name)
+            record = workload_record(row)
+            if record.conditions == NO_CONDITIONS or record.status.starts:
+                raise NotSuspended(f"{name} isn't suspended: there is nothing to resume.")
+            where = submissions.c.uid == row.uid
+            none = packed(START_CONDITIONS, NO_CONDITIONS)
+            connection.execute(update(submissions).where(where).values(conditions=none))
+            return replace(record, conditions=NO_CONDITIONS)
 
         return self._database.write(work)
 
@@ -272,6 +291,7 @@ def _submission_row(record: WorkloadRecord, asked: Mapping[str, object]) -> dict
         "asked": as_json(asked),
         "secrets": as_json(dict(launch.secrets)),
         "container": as_json({} if launch.container is None else asdict(launch.container)),
+        "conditions": packed(START_CONDITIONS, record.conditions),
     }
 
 

@@ -295,7 +295,8 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
         before.execute("ALTER TABLE workloads RENAME COLUMN nomination TO promised")
         for table in ("workload_sums", "pool_uses", "memberships"):
             before.execute(f"DROP TABLE {table}")
-        before.execute("ALTER TABLE submissions DROP COLUMN container")
+        for column in ("container", "conditions"):
+            before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")
         before.execute("UPDATE alembic_version SET version_num = '0003'")

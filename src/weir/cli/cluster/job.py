@@ -42,6 +42,10 @@ def job_of(
         raise wrong("pull, container_runtime: the nodes of a cluster have their own; leave them out")
     if submission.idle_limit is not None:
         raise wrong("idle_limit: what GPUs do isn't measured on a cluster; leave it out")
+    if submission.begin is not None or any(
+        (submission.after, submission.after_ok, submission.after_not_ok, submission.after_any)
+    ):
+        raise wrong("begin, after: a Job starts as soon as it may; leave them out, or create it later")
     pods = submission.pods[0]
     name = submission.name or _made_up(submission)
     if not _NAME.fullmatch(name):

@@ -18,6 +18,7 @@ from weir.local.server.job_warnings import write_warnings
 from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import ENDED_MOST
 from weir.local.server.project_secrets import ProjectSecrets
+from weir.local.server.start_conditions import StartGates
 from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
 from weir.state.cluster import Cluster
@@ -66,10 +67,13 @@ class _ObservedBackend:
 class PoolControlHooks:
     """Hooks of the control thread."""
 
-    def __init__(self, pool: PoolState, secrets: ProjectSecrets, cancellations: Cancellations) -> None:
+    def __init__(
+        self, pool: PoolState, secrets: ProjectSecrets, cancellations: Cancellations, gates: StartGates
+    ) -> None:
         self._pool = pool
         self._secrets = secrets
         self._cancellations = cancellations
+        self._gates = gates
         self._reasons = PendingReasons(pool.view.reasons)
         self._next_minute_s = 0.0
         self._over: deque[tuple[str, int]] = (
@@ -87,6 +91,7 @@ class PoolControlHooks:
         nodes = pool.inventory.nodes
         records = pool.store.journal.workloads()
         self._secrets.begin(records)
+        self._gates.begin(records)
         pool.view.begin(records, lambda workload: submissions.requested_devices(workload, nodes))
         pool.backend.connect()
         pool.event_log.begin(now_s)
@@ -125,6 +130,7 @@ class PoolControlHooks:
         pool = self._pool
         rows = pool.view.publish()
         pool.counters.ended(rows)
+        self._gates.changed(rows)
         pool.stream.send([("workload", row, None) for row in rows])
         for row in rows:
             if row.ended_s is not None:
@@ -155,6 +161,9 @@ class PoolControlHooks:
             pool.disk_trouble = self._cancellations.reserve.trouble
         pool.record(())
         times = [self._next_minute_s]
+        gate_s = self._gates.turn(now_s)
+        if gate_s is not None:
+            times.append(gate_s)
         if pool.view.starting:
             pool.view.run_now(pool.backend.pods())
             self._send_rows()

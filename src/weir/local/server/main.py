@@ -214,8 +214,8 @@ def _open_pool(
         machine,
         clock,
         wake=pool.control_thread.wake,
-        noted=pool.noted,
-        refused=pool.refused,
+        noted=pool.job_reports.noted,
+        refused=pool.job_reports.refused,
         log_most=settings.log_most,
         shared_node=node,
     )

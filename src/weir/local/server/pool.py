@@ -7,6 +7,7 @@ recovery finds it. Reads use immutable rows, or query the control thread.
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,11 +17,10 @@ from structlog import get_logger
 from weir.api.answers import Answer, QueueRow, WorkloadRow
 from weir.api.submissions import Submission
 from weir.control.clock import Clock
-from weir.control.journal import WorkloadRecord
-from weir.control.port import CancelRequested
+from weir.control.journal import StartConditions, WorkloadRecord
+from weir.control.port import CancelRequested, Fact
 from weir.local import persistent_clock
 from weir.local.gpu_memory_limits import GpuMemoryLimits
-from weir.local.pod_records import FETCHES, JobMessage
 from weir.local.server import submissions
 from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.authorization import Action, Person, require
@@ -31,21 +31,20 @@ from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.health import Health, Probe, Trouble
+from weir.local.server.job_reports import JobReports
 from weir.local.server.memberships import Memberships
-from weir.local.server.metric_series import REPORTED
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.pod_events import pod_event
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_state import PoolState
 from weir.local.server.priority_changes import change_priority, check_new_priority
 from weir.local.server.problem_details import RequestRefused, read_as
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
-from weir.local.server.reported_progress import ReportedProgress
 from weir.local.server.request_limiter import SuggestionQueue
 from weir.local.server.rerun_rights import check_rerun
 from weir.local.server.server_limits import ServerLimits
+from weir.local.server.start_conditions import StartGates, start_conditions
 from weir.local.server.wall_clock import on_wall_clock
 from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import find_workload, live_name, unknown_workload
@@ -58,13 +57,12 @@ from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
-from weir.state.events import PodKey, WorkloadSuspended
-from weir.store import HistoryEvent, MembershipRecord, NameTaken, Store
+from weir.state.events import WorkloadSuspended
+from weir.store import HistoryEvent, MembershipRecord, NameTaken, NotSuspended, Store
 
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
 _LOG = get_logger(__name__)
-FETCHING_S_MOST = 60.0
 NAMES_TRIED_MOST = 5
 ASK_S_MOST = 10.0
 DEFAULT_PROJECT = "default"
@@ -102,9 +100,10 @@ class PoolService(PoolState):
         stream.on_wall_clock = self.on_wall_clock
         self.secrets = ProjectSecrets(self)
         self.cancellations = Cancellations(self)
-        self.control_thread = ControlThread(
-            PoolControlHooks(self, self.secrets, self.cancellations), self.clock
-        )
+        self.gates = StartGates(self)
+        hooks = PoolControlHooks(self, self.secrets, self.cancellations, self.gates)
+        self.control_thread = ControlThread(hooks, self.clock)
+        self.job_reports = JobReports(self, self.control_thread.wake)
         self.checks: dict[str, Callable[[], Trouble]] = {"control": lambda: self.control_thread.trouble}
         self.health = Health(self.checks, Probe(home, store.probe))
         self.deadline = ShutdownDeadline()
@@ -202,15 +201,19 @@ class PoolService(PoolState):
         home = None if account is None else account.home
         queue = self.inventory.of.get(submission.project)
         own = None if queue is None else queue.limits_of(person.user)
+        conditions = await start_conditions(submission, self)
         with self.pending_limits.reserved(person, submission.project, own):
-            record, row = await self._enqueue(submission, raw, size, person, exists, home)
+            record, row = await self._enqueue(submission, conditions, raw, size, person, exists, home)
         self.stream.send([("workload", row, None)])  # before control can send that it has started
         self.backend.submitted(record)
+        self.gates.add(record)
+        self.control_thread.wake()
         return record, row
 
     async def _enqueue(
         self,
         submission: Submission,
+        conditions: StartConditions,
         raw: Mapping[str, object],
         size: int,
         person: Person,
@@ -230,7 +233,7 @@ class PoolService(PoolState):
                 home=home,
                 containers=self.containers,
             )
-            made = await self.workers.parse(size, check)
+            made = replace(await self.workers.parse(size, check), conditions=conditions)
             try:
                 record = await asyncio.wrap_future(self.store.submit_soon(made, raw))
             except NameTaken:
@@ -286,17 +289,23 @@ class PoolService(PoolState):
         return await self._row_after_step(name, record.launch.uid)
 
     async def resume(self, name: str, person: Person) -> WorkloadRow:
-        """Let a suspended workload go on."""
+        """Let a suspended workload go on; one that isn't suspended starts without its conditions."""
         name = await self._workload_to_change(name, person)
         line = self.view.workloads.get(name)
         if line is not None:
             require(person, Action.SUBMIT, line.spec.project)
         await self.secrets.check_resumed(name)
-        record = await asyncio.wrap_future(self.store.resume_soon(name))
-        self._add_event(
-            record.workload, record.launch.uid, "resumed", f"{person.user} resumes {name}.", person
-        )
-        self.backend.tell(WorkloadSuspended(name, False))
+        try:
+            record = await asyncio.wrap_future(self.store.resume_soon(name))
+            sentence = f"{person.user} resumes {name}."
+            facts: list[Fact] = [WorkloadSuspended(name, False)]
+        except NotSuspended:
+            record = await asyncio.wrap_future(self.store.drop_conditions_soon(name))
+            sentence = f"{person.user} lets {name} start without its conditions."
+            facts = self.gates.release(record)
+        self._add_event(record.workload, record.launch.uid, "resumed", sentence, person)
+        for fact in facts:
+            self.backend.tell(fact)
         return await self._row_after_step(name, record.launch.uid)
 
     async def rerun(self, name: str, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
@@ -365,28 +374,6 @@ class PoolService(PoolState):
                 numbers={"user": person.user, **numbers},
             )
         )
-
-    def noted(self, pod: PodKey, uid: int, message: JobMessage) -> None:
-        """Store the progress that a job reported. Called from the watcher's thread."""
-        if message.kind == FETCHES:
-            if self.clock() - message.at_s < FETCHING_S_MOST:  # else it was told before the server restarted
-                event = pod_event(self.view, pod, uid, "image", "it fetches its image.", message.at_s)
-                self.user_events.append(event)
-                self.control_thread.wake()
-            return
-        step, values = message.step, message.values
-        self.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
-        progress = self.reported.get(pod.workload)
-        if progress is None or progress.uid != uid:
-            progress = self.reported[pod.workload] = ReportedProgress(uid)
-        progress.update(step, values)
-
-    def refused(self, pod: PodKey, uid: int, sentence: str) -> None:
-        """Something of a pod can't be read, and is passed over. From any thread."""
-        event = pod_event(self.view, pod, uid, "unreadable", sentence, self.clock())
-        _LOG.warning("unreadable", workload=pod.workload, why=event.sentence)
-        self.user_events.append(event)
-        self.control_thread.wake()
 
     def _on_stored_events(self, recollected: Sequence[HistoryEvent]) -> None:
         """Publish stored events. Called from the writer's thread."""

@@ -35,7 +35,7 @@ from weir.local.server.workload_view import (
     workload_row,
     workload_view,
 )
-from weir.model.reasons import EvictionCause
+from weir.model.reasons import EvictionCause, suspension_reason
 from weir.model.workloads import Workload
 from weir.state.events import (
     Checkpointed,
@@ -342,7 +342,8 @@ class PoolView:
     def _held(self, event: WorkloadSuspended) -> None:
         line = self._line(event.workload)
         if line is not None:
-            line.suspended = (event.reason or "suspended") if event.suspended else None
+            reason = suspension_reason(event.code, event.reason, event.until_s)
+            line.suspended = reason if event.suspended else None
             self.reasons.pop(event.workload, None)
 
     def _changed(self, event: WorkloadChanged) -> None:

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _HELD = "its secret "
 
 
-def suspension_reason(project: str, name: str) -> str:
+def missing_secret_sentence(project: str, name: str) -> str:
     """Return why a workload is suspended that lacks a secret."""
     return f"{_HELD}{name} isn't set: `weir secret set {name} -p {project}` lets it start"
 
@@ -231,7 +231,7 @@ class ProjectSecrets:
 def missing_secret(record: WorkloadRecord, found: Collection[str]) -> str | None:
     """Return why a workload can't start with these secrets set; None if it has all it names."""
     missing = next((name for _, name in record.launch.secrets if name not in found), None)
-    return None if missing is None else suspension_reason(record.workload.project, missing)
+    return None if missing is None else missing_secret_sentence(record.workload.project, missing)
 
 
 def _out_of_reach(error: OSError) -> RequestRefused:

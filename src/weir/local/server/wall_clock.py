@@ -32,7 +32,7 @@ Shown = TypeVar("Shown", bound=Answer)
 _OF_WORKLOAD = ("submitted_s", "first_started_s", "started_s", "ended_s")
 _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     WorkloadRow: _OF_WORKLOAD,
-    WorkloadDetail: (*_OF_WORKLOAD, "checkpointed_s"),
+    WorkloadDetail: (*_OF_WORKLOAD, "begin_s", "checkpointed_s"),
     EvictionRow: ("at_s",),
     PodRow: ("since_s",),
     EventRow: ("at_s",),

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from weir.api.answers import EvictionRow, Explanation, Status, WorkloadRow
 from weir.control.journal import WorkloadRecord
 from weir.control.port import EndWorkload
+from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.model.resources import span
 from weir.model.workloads import Workload
+from weir.service.pending_reasons import explanation
 from weir.state.events import Placement, PodKey, WorkloadOutcome
 
 
@@ -39,7 +41,7 @@ class WorkloadView:
     wall_s: float = 0.0  # of its runs that are over
     first_started_s: float | None = None
     restarts: int = 0
-    suspended: str | None = None
+    suspended: Reason | None = None  # why it may not be started yet
     stopping: Explanation | None = None
     stopped_by: str = ""  # rule of the last stop of all its pods
     lost_s: float = 0.0  # run that this stop lost
@@ -96,7 +98,7 @@ def workload_view(record: WorkloadRecord, devices: float) -> WorkloadView:
         wall_s=record.status.wall_s,
         first_started_s=record.status.first_started_s,
         restarts=record.status.restarts,
-        suspended=record.suspended,
+        suspended=_suspension(record.suspended),
     )
 
 
@@ -139,6 +141,10 @@ def with_runtime_until(row: WorkloadRow, now_s: float) -> WorkloadRow:
     return row.model_copy(update={"ran_s": ran_s})
 
 
+def _suspension(why: str | None) -> Reason | None:
+    return None if why is None else suspension_reason(ReasonCode.SUSPENDED, why)
+
+
 def _reason(line: WorkloadView, status: Status) -> Explanation | None:
     if line.ended is not None:
         how, after_s = line.ended.how.value, line.ended.at_s - line.submitted_s
@@ -148,11 +154,7 @@ def _reason(line: WorkloadView, status: Status) -> Explanation | None:
     if status == "stopping":
         return line.stopping
     if status == "pending" and line.suspended is not None:
-        return Explanation(
-            why="suspended",
-            sentence=f"it is suspended: {line.suspended}",
-            numbers={"suspended": line.suspended},
-        )
+        return explanation(line.suspended)
     return None
 
 

@@ -172,12 +172,13 @@ def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
     if job is None:
         return
     if job.held == event.suspended:
-        job.held_why, job.held_until_s = event.reason, event.until_s
+        job.held_why, job.held_until_s, job.held_code = event.reason, event.until_s, event.code
         return
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         charge(cluster, pod, -1)
-    job.held, job.held_why, job.held_until_s = event.suspended, event.reason, event.until_s
+    job.held, job.held_code = event.suspended, event.code
+    job.held_why, job.held_until_s = event.reason, event.until_s
     for pod in pods:
         charge(cluster, pod, 1)
     enqueue(cluster, job)

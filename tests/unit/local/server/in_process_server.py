@@ -142,8 +142,8 @@ async def standing(
         machine,
         clock,
         wake=pool.control_thread.wake,
-        noted=pool.noted,
-        refused=pool.refused,
+        noted=pool.job_reports.noted,
+        refused=pool.job_reports.refused,
     )
     pool.start(backend)
     app = create_app(

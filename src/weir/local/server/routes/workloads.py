@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from weir.api.answers import (
+    DependencyRow,
     EventRow,
     SeriesAnswer,
     SeriesRow,
@@ -130,10 +131,10 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
     asked, raw, size = await read_body(request, parse)
     record, row = await pool.submit(asked, raw, size, who)
     note(request, workload=row.name, project=row.project)
-    return json_response(pool.on_wall_clock(_detail_of_new(record, row)), 201)
+    return json_response(pool.on_wall_clock(_detail_of_new(record, row, pool)), 201)
 
 
-def _detail_of_new(record: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
+def _detail_of_new(record: WorkloadRecord, row: WorkloadRow, pool: PoolService) -> WorkloadDetail:
     cpu, memory = _stated(record)
     return WorkloadDetail.model_construct(
         **dict(row),
@@ -146,7 +147,20 @@ def _detail_of_new(record: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
         pod_cpu=cpu,
         pod_memory=memory,
         max_runtime_s=record.workload.max_runtime_s,
+        **_conditions(record, pool),
     )
+
+
+def _conditions(record: WorkloadRecord, pool: PoolService) -> dict[str, Any]:
+    """Return the fields for the conditions of its first start."""
+    begin_s, dependencies = record.conditions.begin_wall_s, record.conditions.dependencies
+    return {
+        "begin_s": None if begin_s is None else pool.clock.from_wall(begin_s),
+        "dependencies": [
+            DependencyRow(name=each.name, uid=each.uid, condition=each.condition.value)
+            for each in dependencies
+        ],
+    }
 
 
 def _stated(record: WorkloadRecord) -> tuple[float | None, int | None]:
@@ -187,6 +201,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         pod_cpu=cpu,
         pod_memory=memory,
         max_runtime_s=found.record.workload.max_runtime_s,
+        **_conditions(found.record, pool),
         gpu_access=isolation.access,
         gpu_access_by=isolation.access_by or None,
         gpu_memory=isolation.memory,
@@ -271,7 +286,7 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
 async def rerun(name: str, pool: ThePool, who: Who) -> Response:
     """Submit an ended workload again, under the same name."""
     record, row = await pool.rerun(name, who)
-    return json_response(pool.on_wall_clock(_detail_of_new(record, row)), 201)
+    return json_response(pool.on_wall_clock(_detail_of_new(record, row, pool)), 201)
 
 
 @routes.post(

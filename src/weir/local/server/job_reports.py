@@ -1,0 +1,47 @@
+"""Reports of jobs about themselves: progress, and the fetching of an image. Any thread may pass them on."""
+
+from collections.abc import Callable
+
+from structlog import get_logger
+
+from weir.local.pod_records import FETCHES, JobMessage
+from weir.local.server.metric_series import REPORTED
+from weir.local.server.pod_events import pod_event
+from weir.local.server.pool_state import PoolState
+from weir.local.server.reported_progress import ReportedProgress
+from weir.state.events import PodKey
+
+FETCHING_S_MOST = 60.0
+_LOG = get_logger(__name__)
+
+
+class JobReports:
+    """Takes the messages of jobs in. `wake` lets control store the events."""
+
+    def __init__(self, pool: PoolState, wake: Callable[[], None]) -> None:
+        self._pool = pool
+        self._wake = wake
+
+    def noted(self, pod: PodKey, uid: int, message: JobMessage) -> None:
+        """Store the progress that a job reported."""
+        pool = self._pool
+        if message.kind == FETCHES:
+            if pool.clock() - message.at_s < FETCHING_S_MOST:  # else it was told before the server restarted
+                event = pod_event(pool.view, pod, uid, "image", "it fetches its image.", message.at_s)
+                pool.user_events.append(event)
+                self._wake()
+            return
+        step, values = message.step, message.values
+        pool.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
+        progress = pool.reported.get(pod.workload)
+        if progress is None or progress.uid != uid:
+            progress = pool.reported[pod.workload] = ReportedProgress(uid)
+        progress.update(step, values)
+
+    def refused(self, pod: PodKey, uid: int, sentence: str) -> None:
+        """Store that something of a pod can't be read, and is passed over."""
+        pool = self._pool
+        event = pod_event(pool.view, pod, uid, "unreadable", sentence, pool.clock())
+        _LOG.warning("unreadable", workload=pod.workload, why=event.sentence)
+        pool.user_events.append(event)
+        self._wake()

@@ -1,0 +1,213 @@
+"""Conditions for the first start of a workload: a time of the wall clock, and what became of other workloads.
+
+A submission names other workloads; their numbers are stored, so a later workload of the same name means
+nothing. The backend closes the gates of a workload (`weir.local.start_gates`), and this opens them. A
+workload whose condition can't be met any more is stopped.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from weir.api.answers import Status, WorkloadRow
+from weir.api.submissions import Submission
+from weir.control.journal import (
+    NO_CONDITIONS,
+    Dependency,
+    DependencyCondition,
+    StartConditions,
+    WorkloadRecord,
+)
+from weir.control.port import CancelRequested, Fact, Gate, GateChanged, LifecycleRule
+from weir.local.server.pool_state import PoolState
+from weir.local.server.problem_details import FieldErrors
+from weir.local.server.workload_lookup import find_workload, live_name
+from weir.local.start_gates import begin_gate, dependency_gate
+
+DEPENDENCIES_MOST = 64
+"""Workloads that one may depend on."""
+_CONDITIONS = {
+    "after": DependencyCondition.STARTED,
+    "after_ok": DependencyCondition.SUCCEEDED,
+    "after_not_ok": DependencyCondition.FAILED,
+    "after_any": DependencyCondition.ENDED,
+}
+_ENDS: frozenset[Status] = frozenset(("succeeded", "failed", "stopped"))
+_WANTED = {
+    DependencyCondition.SUCCEEDED: "succeeds",
+    DependencyCondition.FAILED: "fails",
+}
+
+
+def is_met(condition: DependencyCondition, row: WorkloadRow) -> bool | None:
+    """Return True if a condition is met by a workload, False if it never will be, None if it may be yet."""
+    over = row.status in _ENDS
+    if condition is DependencyCondition.STARTED:
+        return True if over or row.first_started_s is not None else None
+    if not over:
+        return None
+    if condition is DependencyCondition.ENDED:
+        return True
+    return (row.status == "succeeded") is (condition is DependencyCondition.SUCCEEDED)
+
+
+async def start_conditions(submission: Submission, pool: PoolState) -> StartConditions:
+    """Return the conditions of a submission that aren't met yet.
+
+    Raises:
+        Refused: a workload doesn't exist, or a condition can't be met.
+    """
+    names = {key: list(getattr(submission, key)) for key in _CONDITIONS}
+    if not any(names.values()):
+        begin = submission.begin
+        return NO_CONDITIONS if begin is None else StartConditions(begin)
+    fields = FieldErrors("The submission")
+    total = sum(len(each) for each in names.values())
+    if total > DEPENDENCIES_MOST:
+        key = next(key for key, each in names.items() if each)
+        text = f"{key}: {total} workloads are named; name at most {DEPENDENCIES_MOST}"
+        fields.at((key,), text)
+        fields.refuse_if_any()
+    found: dict[Dependency, None] = {}
+    for key, condition in _CONDITIONS.items():
+        for at, name in enumerate(names[key]):
+            dependency = await _dependency(name, condition, pool, fields, (key, at))
+            if dependency is not None:
+                found[dependency] = None
+    fields.refuse_if_any()
+    return StartConditions(submission.begin, tuple(found))
+
+
+async def _dependency(
+    name: str, condition: DependencyCondition, pool: PoolState, fields: FieldErrors, path: tuple[str, int]
+) -> Dependency | None:
+    """Return the dependency on a workload; None if it is met already. Reports one that can't be met."""
+    row = pool.view.row(live_name(pool.view, name))
+    if row is None:
+        stored = await asyncio.to_thread(find_workload, pool.store, name)
+        if stored is None:
+            text = f"{path[0]}: there is no workload {name}; `weir list -A` shows which there are"
+            fields.at(path, text)
+            return None
+        row = stored.row
+    met = is_met(condition, row)
+    if met is False:
+        text = f"{path[0]}: {row.name} {_outcome(row)} already, so this could never start; leave it out"
+        fields.at(path, text)
+    return Dependency(row.name, row.uid, condition) if met is None else None
+
+
+def _outcome(row: WorkloadRow) -> str:
+    return "was stopped" if row.status == "stopped" else row.status
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A workload whose gates are closed, and what each of them waits for."""
+
+    name: str
+    begin_wall_s: float | None
+    dependencies: dict[Dependency, None] = field(default_factory=dict)
+
+
+class StartGates:
+    """Opens the gates of workloads. All but `add` belongs to the control thread."""
+
+    def __init__(self, pool: PoolState) -> None:
+        self._pool = pool
+        self._new: deque[WorkloadRecord] = deque()
+        self._released: deque[int] = deque()
+        self._waiting: dict[int, _Waiting] = {}
+        self._dependants: dict[int, set[int]] = {}  # by the number of the workload that they wait for
+
+    def begin(self, records: Iterable[WorkloadRecord]) -> None:
+        """Rebuild everything for a control that connects."""
+        self._waiting.clear()
+        self._dependants.clear()
+        self._new.extendleft(each for each in records if each.conditions != NO_CONDITIONS)
+
+    def add(self, record: WorkloadRecord) -> None:
+        """Take a new workload in, after the backend was told of it: the next turn opens gates. Any thread."""
+        if record.conditions != NO_CONDITIONS:
+            self._new.append(record)
+
+    def release(self, record: WorkloadRecord) -> list[Fact]:
+        """Return facts that open all gates of a workload. From any thread."""
+        self._released.append(record.launch.uid)
+        name = record.workload.name
+        return [GateChanged(name, False, gate=gate) for gate in (Gate.BEGIN_TIME, Gate.DEPENDENCY)]
+
+    def turn(self, now_s: float) -> float | None:
+        """Open the gates that are due; return the time of the next one."""
+        while self._new:
+            self._take(self._new.popleft())
+        while self._released:
+            self._waiting.pop(self._released.popleft(), None)
+        next_s: float | None = None
+        for waiting in self._waiting.values():
+            if waiting.begin_wall_s is None:
+                continue
+            begin_s = self._pool.clock.from_wall(waiting.begin_wall_s)
+            if begin_s <= now_s:
+                waiting.begin_wall_s = None
+                self._pool.backend.tell(GateChanged(waiting.name, False, gate=Gate.BEGIN_TIME))
+            else:
+                next_s = begin_s if next_s is None else min(next_s, begin_s)
+        return next_s
+
+    def changed(self, rows: Iterable[WorkloadRow]) -> None:
+        """Look at the workloads that depend on these."""
+        for row in rows:
+            for uid in tuple(self._dependants.get(row.uid, ())):
+                self._look(uid, (row,))
+            if row.ended_s is not None:
+                self._dependants.pop(row.uid, None)
+                self._waiting.pop(row.uid, None)
+
+    def _take(self, record: WorkloadRecord) -> None:
+        uid, conditions = record.launch.uid, record.conditions
+        if uid in self._waiting or record.status.starts or self._pool.view.row_of(uid) is None:
+            return
+        waiting = _Waiting(record.workload.name, conditions.begin_wall_s)
+        waiting.dependencies.update(dict.fromkeys(conditions.dependencies))
+        self._waiting[uid] = waiting
+        if conditions.begin_wall_s is not None:
+            until_s = self._pool.clock.from_wall(conditions.begin_wall_s)
+            self._pool.backend.tell(begin_gate(waiting.name, conditions.begin_wall_s, until_s))
+        for dependency in conditions.dependencies:
+            self._dependants.setdefault(dependency.uid, set()).add(uid)
+        self._look(uid, [row for each in conditions.dependencies if (row := self._row(each.uid))])
+
+    def _row(self, uid: int) -> WorkloadRow | None:
+        row = self._pool.view.row_of(uid)
+        if row is not None:
+            return row
+        stored = self._pool.store.workload_of(uid)
+        return None if stored is None else stored.row
+
+    def _look(self, uid: int, rows: Iterable[WorkloadRow]) -> None:
+        """Drop the dependencies of a workload that these rows meet; stop it if one can't be met."""
+        waiting = self._waiting.get(uid)
+        if waiting is None or not waiting.dependencies:
+            return
+        of, before = {row.uid: row for row in rows}, len(waiting.dependencies)
+        for dependency in tuple(waiting.dependencies):
+            row = of.get(dependency.uid)
+            met = None if row is None else is_met(dependency.condition, row)
+            if met is False and row is not None:
+                self._stop(waiting.name, dependency, row)
+                return
+            if met:
+                del waiting.dependencies[dependency]
+        if not waiting.dependencies:
+            self._pool.backend.tell(GateChanged(waiting.name, False, gate=Gate.DEPENDENCY))
+        elif len(waiting.dependencies) < before:
+            self._pool.backend.tell(dependency_gate(waiting.name, tuple(waiting.dependencies)))
+
+    def _stop(self, name: str, dependency: Dependency, row: WorkloadRow) -> None:
+        wanted = _WANTED[dependency.condition]
+        sentence = f"{name} was to start only if {row.name} {wanted}, and {row.name} {_outcome(row)}."
+        self._pool.backend.tell(
+            CancelRequested(name, self._pool.clock(), sentence=sentence, rule=LifecycleRule.DEPENDENCY)
+        )

@@ -1,0 +1,45 @@
+"""Gates of workloads that may not be started yet: they are closed at the submission and after a restart.
+
+The server opens them (`weir.local.server.start_conditions`), so nothing starts between the two.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from weir.control.journal import Dependency, DependencyCondition, WorkloadRecord
+from weir.control.port import Gate, GateChanged
+
+NAMED_MOST = 3
+"""Workloads that a reason names."""
+_PHRASES = {
+    DependencyCondition.STARTED: "to start",
+    DependencyCondition.SUCCEEDED: "to succeed",
+    DependencyCondition.FAILED: "to fail or be stopped",
+    DependencyCondition.ENDED: "to end",
+}
+
+
+def closed_gates(record: WorkloadRecord) -> list[GateChanged]:
+    """Return the gates of a workload that has never started."""
+    if record.status.starts:
+        return []
+    conditions, gates = record.conditions, []
+    if conditions.begin_wall_s is not None:
+        gates.append(begin_gate(record.workload.name, conditions.begin_wall_s))
+    if conditions.dependencies:
+        gates.append(dependency_gate(record.workload.name, conditions.dependencies))
+    return gates
+
+
+def begin_gate(workload: str, begin_wall_s: float, until_s: float | None = None) -> GateChanged:
+    """Return the closed gate of a workload that begins at a time of the wall clock."""
+    at = f"{datetime.fromtimestamp(begin_wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return GateChanged(workload, True, f"it begins at {at}", Gate.BEGIN_TIME, until_s)
+
+
+def dependency_gate(workload: str, dependencies: Sequence[Dependency]) -> GateChanged:
+    """Return the closed gate of a workload that depends on others."""
+    phrases = [f"{each.name} {_PHRASES[each.condition]}" for each in dependencies[:NAMED_MOST]]
+    left = len(dependencies) - len(phrases)
+    more = f", and for {left} more" if left else ""
+    return GateChanged(workload, True, f"it waits for {', for '.join(phrases)}{more}", Gate.DEPENDENCY)
