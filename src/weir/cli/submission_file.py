@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from weir.api.submissions import Submission
+from weir.cli.job_script import is_script, read_script
 from weir.scenario_io.document import input_name, input_text, read_document
 from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.source_map import Mistakes, Step
@@ -26,14 +27,19 @@ class _Lines(Mistakes):
         return super().line(inside if at_top else path)
 
 
-def read_submission(file: Path) -> dict[str, Any]:
-    """Return the submission of a file; `-` is the standard input.
+def read_submission(file: Path, arguments: Sequence[str] = ()) -> tuple[dict[str, Any], bool]:
+    """Return the submission of a file, and True if it is a job script; `-` is the standard input.
+
+    `arguments` are those of a script.
 
     Raises:
         scenario.InvalidFile: the file has mistakes; each has its line.
+        ScriptError: a job script has a mistake.
     """
     mistakes = _Lines(input_name(file))
     text = input_text(file, mistakes)
+    if is_script(text):
+        return read_script(text, file, arguments), True
     body = read_document(text, mistakes)
     if not isinstance(body, dict):
         mistakes.on(1, "is no mapping; write keys and values such as project: vision")
@@ -47,4 +53,4 @@ def read_submission(file: Path) -> dict[str, Any]:
     except ValidationError as error:
         add_errors(error, Submission, (), mistakes)
     mistakes.refuse_if_any()
-    return dict(body)
+    return dict(body), False

@@ -55,13 +55,14 @@ def submit(
     Parameters
     ----------
     command
-        Command of every pod: everything after --.
+        Command of every pod: everything after --. With a job script, its arguments.
     project
         Project whose quota the workload uses; $WEIR_PROJECT if left out.
     name
         Name of the workload; generated if left out.
     file
-        Submission as YAML or JSON, - for the standard input. Options override its values.
+        Submission as YAML or JSON, - for the standard input, or a job script that begins with #!. Its lines
+        that begin with #WEIR have options. Options here override those of the file.
     wait
         Wait until the workload ends, and exit with its exit code. A signal gives 128 plus its number. A
         stop by a person or a limit gives 143, a failure without a code gives 1.
@@ -79,7 +80,9 @@ def submit(
         stated = {"project": project, "name": name, "command": list(command)}
         words = {key: value for key, value in stated.items() if value not in (None, [])}
         words |= read_options(request, rules, conditions, environment, placement)
-        body = {} if file is None else read_submission(file)
+        body, is_script = ({}, False) if file is None else read_submission(file, command)
+        if is_script:
+            words.pop("command", None)  # they are the arguments of the script
         _check(words, body)
         with connect(namespace=placement.namespace) as pool:
             return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)

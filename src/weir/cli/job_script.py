@@ -1,0 +1,118 @@
+"""Job scripts: `#WEIR` lines with options of `weir submit`, and the command that runs the script.
+
+A shell gets the text that the script has at the submission, so a change of the file while it waits means
+nothing. Any other interpreter gets the path.
+"""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+
+from weir.cli.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    read_options,
+    variables,
+)
+
+DIRECTIVE = "#WEIR"
+SCRIPT_BYTES_MOST = 131_071
+"""Limit of one word of a command, in bytes."""
+_SHELLS = frozenset(("ash", "bash", "dash", "ksh", "sh", "zsh"))
+
+
+class ScriptError(ValueError):
+    """A job script can't be read; the message names the line."""
+
+
+def is_script(text: str) -> bool:
+    """Return True if a text begins as a script does."""
+    return text.startswith("#!")
+
+
+def read_script(text: str, file: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the submission of a job script: fields of its directives, and its command.
+
+    Raises:
+        ScriptError: a directive is wrong, or the script is too large.
+    """
+    found = _directives(text, file)
+    interpreter = shlex.split(text.splitlines()[0].removeprefix("#!"))
+    if not interpreter:
+        raise ScriptError(f"{file}:1: names no interpreter: write one such as #!/bin/bash")
+    if _program(interpreter) in _SHELLS:
+        if len(text.encode()) > SCRIPT_BYTES_MOST:
+            right = f"write `-- {_program(interpreter)} {file.name}` to run it by its path"
+            raise ScriptError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
+        command = [*interpreter, "-c", text, file.name, *arguments]
+    else:
+        command = [*interpreter, str(file.absolute()), *arguments]
+    return {**found, "command": command}
+
+
+def _directives(text: str, file: Path) -> dict[str, Any]:
+    """Return the fields of the directives, which stand before the first command."""
+    words: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        if bare and not bare.startswith("#"):
+            break
+        directive, _, options = bare.partition(" ")
+        if directive != DIRECTIVE:
+            continue
+        try:
+            these = shlex.split(options, comments=True)
+            _parsed(these)
+        except (ValueError, CycloptsError) as error:
+            raise ScriptError(f"{file}:{number}: {_said(error)}") from None
+        words += these
+    return _parsed(words) if words else {}
+
+
+def _parsed(words: Sequence[str]) -> dict[str, Any]:
+    """Return options as fields of a submission.
+
+    Raises:
+        ValueError, CycloptsError: they can't be read.
+    """
+    options = App(name="weir submit", help_flags=[], version_flags=[], result_action="return_value")
+    options.default(_options)
+    found: dict[str, Any] = options(list(words), exit_on_error=False, print_error=False)
+    return found
+
+
+def _options(
+    *,
+    project: Annotated[str | None, Parameter(name=("--project", "-p"))] = None,
+    name: str | None = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    conditions: StartOptions = StartOptions(),
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+) -> dict[str, Any]:
+    """Return the fields of a submission for the options of a directive."""
+    stated = {"project": project, "name": name}
+    found: dict[str, Any] = {key: value for key, value in stated.items() if value is not None}
+    found |= read_options(request, rules, conditions, environment, placement)
+    if environment.env:
+        found["env"] = variables(environment.env)
+    return found
+
+
+def _said(error: Exception) -> str:
+    """Return what is wrong with a directive on one line."""
+    sentence = " ".join(str(error).split()).rstrip(".")
+    return f"{DIRECTIVE}: {sentence}; write options of `weir submit`"
+
+
+def _program(interpreter: Sequence[str]) -> str:
+    """Return the name of the program that a first line runs, through `env` or not."""
+    names = [Path(word).name for word in interpreter if not word.startswith("-")]
+    return names[1] if names[:1] == ["env"] and len(names) > 1 else names[0] if names else ""
