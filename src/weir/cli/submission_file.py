@@ -27,10 +27,10 @@ class _Lines(Mistakes):
         return super().line(inside if at_top else path)
 
 
-def read_submission(file: Path, arguments: Sequence[str] = ()) -> tuple[dict[str, Any], bool]:
-    """Return the submission of a file, and True if it is a job script; `-` is the standard input.
+def read_submission(file: Path, command: Sequence[str] = ()) -> tuple[dict[str, Any], Sequence[str]]:
+    """Return the submission of a file, and the command that overrides its own; `-` is the standard input.
 
-    `arguments` are those of a script.
+    A job script takes the words of the command as its arguments, so none are left.
 
     Raises:
         scenario.InvalidFile: the file has mistakes; each has its line.
@@ -39,7 +39,7 @@ def read_submission(file: Path, arguments: Sequence[str] = ()) -> tuple[dict[str
     mistakes = _Lines(input_name(file))
     text = input_text(file, mistakes)
     if is_script(text):
-        return read_script(text, file, arguments), True
+        return read_script(text, file, command), ()
     body = read_document(text, mistakes)
     if not isinstance(body, dict):
         mistakes.on(1, "is no mapping; write keys and values such as project: vision")
@@ -53,4 +53,4 @@ def read_submission(file: Path, arguments: Sequence[str] = ()) -> tuple[dict[str
     except ValidationError as error:
         add_errors(error, Submission, (), mistakes)
     mistakes.refuse_if_any()
-    return dict(body), False
+    return dict(body), command

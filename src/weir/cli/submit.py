@@ -77,12 +77,10 @@ def submit(
     from weir.model import scenario
 
     try:
-        stated = {"project": project, "name": name, "command": list(command)}
+        body, words_left = ({}, command) if file is None else read_submission(file, command)
+        stated = {"project": project, "name": name, "command": list(words_left)}
         words = {key: value for key, value in stated.items() if value not in (None, [])}
         words |= read_options(request, rules, conditions, environment, placement)
-        body, is_script = ({}, False) if file is None else read_submission(file, command)
-        if is_script:
-            words.pop("command", None)  # they are the arguments of the script
         _check(words, body)
         with connect(namespace=placement.namespace) as pool:
             return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)
