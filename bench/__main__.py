@@ -1,6 +1,6 @@
 """All benchmarks, one after another.
 
-    python -m bench [dashboard engine kubernetes kube_size packing quotas spot
+    python -m bench [dashboard engine kubernetes kube_queries kube_size packing quotas spot
         store topology] [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
@@ -25,6 +25,7 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
         "dashboard": ["--quick"] if quick else [],
         "engine": ["--nodes"] if quick else [],
         "kubernetes": ["--nodes", "50"] if quick else [],
+        "kube_queries": ["--nodes", "1000"] if quick else [],
         "kube_size": [],
         "packing": [
             str(openb / "openb_node_list_gpu_node.csv"),

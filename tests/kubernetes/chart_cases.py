@@ -84,6 +84,7 @@ def installation(values: Values, namespace: str) -> Installation:
             values.get("overcommitGrace", plain.overcommit_grace),
         ),
         values.get("monitoring", False),
+        values.get("queryApi", True),
     )
 
 
@@ -120,6 +121,7 @@ _KEYS: dict[str, Callable[[random.Random], Any]] = {
     "sharedNodes": lambda rng: rng.randint(0, 10_000),
     "overcommitGrace": _one("90s", "1h30m", "1d"),
     "monitoring": _one(True, False),
+    "queryApi": _one(True, False),
 }
 _ADMISSION: dict[str, Callable[[random.Random], Any]] = {
     "refuseNodeName": _one(True, False),

@@ -1,19 +1,24 @@
 """The command line against a cluster: the same verbs, tables and exit codes as against a pool."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kubernetes.test_installed import enforce_policies, installed, installed_without_policies
+from tests.kubernetes.test_why_pods_wait import SOON_S, Namespace
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.ports import free_port
+from tools.controlplane.queries import on_loopback, wait_for_queries, withdraw
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod
 
 from weir.cli.main import main
+from weir.kubernetes.install.manifests import Installation, manifests
 from weir.scenario_io import read_scenario
 from weir.simulation.scenario_runner import play
 
@@ -53,11 +58,27 @@ def teams(cluster: Cluster, home: str) -> Cluster:
     return cluster
 
 
+@contextmanager
+def answering(
+    cluster: Cluster, home: str, name: str = "cli", arguments: Sequence[str] = (), **options: Any
+) -> Iterator[Weir]:
+    """Run Weir with its API, and wait until the API server forwards requests to it."""
+    port = free_port()
+    parts = on_loopback(manifests(Installation(home, **options)), port)
+    cluster.api.apply(*(each for each in parts if each["kind"] in ("Service", "APIService")))
+    words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1", *arguments]
+    account = cluster.plane.kubeconfig_of(home, "weir")
+    with Weir(cluster.plane, account, name=name, arguments=words, port=port) as running:
+        wait_for_queries(cluster.api)
+        try:
+            yield running
+        finally:
+            withdraw(cluster.api)
+
+
 @pytest.fixture
-def weir(teams: Cluster, plane: ControlPlane, home: str) -> Iterator[Weir]:
-    with Weir(
-        plane, plane.kubeconfig_of(home, "weir"), name="cli", arguments=["--namespace", home]
-    ) as running:
+def weir(teams: Cluster, home: str) -> Iterator[Weir]:
+    with answering(teams, home) as running:
         yield running
 
 
@@ -135,53 +156,61 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
 
 
 def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
-    run: Run, cluster: Cluster, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    run: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = installed(cluster, scheduler="night", devices=("nvidia.com/gpu",))
     monkeypatch.setenv("WEIR_NAMESPACE", home)
     cluster.add_nodes(1, gpus=2)
     within = cluster.namespace("team-a")
     cluster.api.create(project(within, 2))
-    words = ["--namespace", home, "--scheduler", "night", "--devices", "nvidia.com/gpu"]
-    with Weir(plane, plane.kubeconfig_of(home, "weir"), name="night", arguments=words):
+    words = ["--scheduler", "night", "--devices", "nvidia.com/gpu"]
+    with answering(cluster, home, "night", words):
         for name in ("first", "second"):
             words = ["-p", within, "--gpus", "2", "--name", name, "--image", "x", "--", "x"]
             assert run("submit", *words)[0] == 0
         cluster.until(
             lambda: sorted(row["status"] for row in listed(run).values()) == ["pending", "running"], 120
         )
-    waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
-    code, printed, refused = run("why", waits)
-    assert f"{waits} waits in {within}" in printed, f"{code}: {refused}"
-    rows = json.loads(run("nodes", "-o", "json")[1])
-    assert [device["allocated"] for row in rows for device in row["devices"]] == [1.0, 1.0]
-    assert {"running": 1, "pending": 1}.items() <= json.loads(run("status", "-o", "json")[1]).items()
-    assert f"{waits}" in run("snapshot")[1]
+        waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
+        code, printed, refused = run("why", waits)
+        assert f"{waits} waits in {within}" in printed, f"{code}: {refused}"
+        rows = json.loads(run("nodes", "-o", "json")[1])
+        assert [device["allocated"] for row in rows for device in row["devices"]] == [1.0, 1.0]
+        assert {"running": 1, "pending": 1}.items() <= json.loads(run("status", "-o", "json")[1]).items()
+        assert f"{waits}" in run("snapshot")[1]
 
     path = f"/api/v1/namespaces/{home}/configmaps/weir-installation"
     cluster.api.patch(path, {"data": {"devices": "card"}})
     reported = f"The ConfigMap weir-installation of {home} has a mistake: devices: 'card' is no resource"
-    assert reported in run("nodes")[2]
+    assert reported in run("submit", "-p", within, "--image", "x", "--", "x")[2]
 
 
-def test_a_snapshot_replays_the_next_decision(
-    run: Run, teams: Cluster, plane: ControlPlane, home: str, tmp_path: Path
+def test_a_standby_answers_and_its_snapshot_replays_the_next_decision(
+    run: Run, teams: Cluster, home: str, tmp_path: Path
 ) -> None:
-    """What a played cycle does of the snapshot is what Weir does when it is started then."""
-    kubeconfig = plane.kubeconfig_of(home, "weir")
-    with Weir(plane, kubeconfig, name="before", arguments=["--namespace", home]):
+    """What a played cycle does of the snapshot is what Weir does when it leads."""
+    with answering(teams, home, "before"):
         for team, name, gpus in (("team-a", "two", 2), ("team-a", "lent", 1), ("team-b", "first", 1)):
             teams.api.create(job(team, name, gpus))
             teams.until(is_now(teams, run, f"{team}/job-{name}", "running"), 120)
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{home}/leases/weir"
+    teams.api.patch(lease, {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}})
     teams.api.create(job("team-b", "second", 1))
     teams.until(lambda: len(teams.pods("team-b")) == 2)
-    code, out, _ = run("snapshot")
-    assert code == 0
-    path = tmp_path / "snapshot.yaml"
-    path.write_text(out)
-    cycle = play(read_scenario(path), 1).cycles[0]
-    assert [pod.rsplit("/", 2)[0] for pod in cycle.evicted] == ["team-a/job-lent"]
-    with Weir(plane, kubeconfig, name="after", arguments=["--namespace", home]):
+    with answering(teams, home, "after") as standby:
+        teams.until(lambda: json.loads(run("status", "-o", "json")[1])["pending"] == 1, 120)
+        code, out, _ = run("snapshot")
+        assert code == 0
+        path = tmp_path / "snapshot.yaml"
+        path.write_text(out)
+        cycle = play(read_scenario(path), 1).cycles[0]
+        assert [pod.rsplit("/", 2)[0] for pod in cycle.evicted] == ["team-a/job-lent"]
+        code, out, _ = run("why", "lent")
+        assert (code, "team-a/job-lent isn't pending: it is running." in out) == (0, True), out
+        assert run("nodes")[0] == run("describe", "lent")[0] == run("events", "lent")[0] == 0
+        assert not list(standby.lines("leading"))
+        assert len(teams.running()) == 3, "it leaves the pods alone"
+        teams.api.delete(lease)
         teams.until(is_now(teams, run, "team-b/job-second", "running"), 120)
         teams.until(
             lambda: listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending"), 120, "it to wait"
@@ -214,14 +243,21 @@ WRONG = [
 ]
 
 
-def test_what_is_wrong_is_said_in_a_sentence(run: Run, teams: Cluster, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_in_a_sentence(run: Run, teams: Cluster, home: str, tmp_path: Path) -> None:
+    code, _, err = run("list")
+    assert (code, "Weir isn't installed in it, or is older than this command line" in err) == (2, True)
+    with answering(teams, home):
+        say_what_is_wrong(run)
+    code, _, err = run("list", kubeconfig=tmp_path / "none")
+    assert (code, "can't be used" in err) == (3, True)
+
+
+def say_what_is_wrong(run: Run) -> None:
     for words, answer in WRONG:
         code, _, err = run(*words)
         assert code == 2, words
         assert answer in err, words
         assert len(err.strip().splitlines()) == 1, err
-    code, _, err = run("list", kubeconfig=tmp_path / "none")
-    assert (code, "can't be used" in err) == (3, True)
 
 
 def test_somebody_of_one_namespace_sees_that(
@@ -258,10 +294,15 @@ def test_somebody_of_one_namespace_sees_that(
     assert "team-b" not in out
     code, _, err = run("nodes", kubeconfig=ann)
     assert (code, "cannot list resource" in err) == (2, True)
+    code, out, _ = run("why", "large", kubeconfig=ann)
+    assert (code, "team-a/job-large waits in team-a" in out, "team-b" in out) == (0, True, False), out
+    assert run("describe", "large", kubeconfig=ann)[0] == run("events", "large", kubeconfig=ann)[0] == 0
+    code, _, err = run("why", "team-b/job-b", kubeconfig=ann)
+    assert (code, "cannot list resource" in err) == (2, True)
 
 
 def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
-    run: Run, cluster: Cluster, plane: ControlPlane, home: str
+    run: Run, cluster: Cluster, home: str
 ) -> None:
     """Slices with a weight, and pods queued under a project that lists no namespace of theirs."""
     slices = "nvidia.com/mig-1g.10gb"
@@ -273,8 +314,7 @@ def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
     cluster.add_nodes(1, gpus=0, resources={slices: "9"})
     within = cluster.namespace()
     cluster.api.create(project("shared", 1, ["nobody"], limit={"gpu": 1}))
-    words = ["--namespace", home]
-    with Weir(plane, plane.kubeconfig_of(home, "weir"), name="weighted", arguments=words) as weir:
+    with answering(cluster, home, "weighted") as weir:
         cluster.until(lambda: list(weir.lines("leading")), 120, "it to lead")
         cluster.api.create({**config, "spec": spec})
         cluster.until(lambda: len(list(weir.lines("started"))) == 2, 60, "another instance by these settings")
@@ -303,3 +343,51 @@ def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
         cluster.api.patch("/apis/weir.dev/v1alpha1/schedulerconfigs/weir", patched)
         cluster.until(lambda: len(list(weir.lines("settings_changed"))) == 2, 60, "a live change")
         assert len(list(weir.lines("started"))) == 2, "no other instance is needed for these"
+
+
+def test_advice_is_possible_on_this_cluster_and_in_its_words(
+    run: Run, cluster: Cluster, plane: ControlPlane, home: str
+) -> None:
+    with answering(cluster, home, "advises"):
+        _advise(run, cluster, plane)
+
+
+def _advise(run: Run, cluster: Cluster, plane: ControlPlane) -> None:
+    def why(name: str) -> str:
+        code, out, _ = run("why", name)
+        assert code == 0
+        return " ".join(out.split())
+
+    cluster.add_nodes(1, gpus=8)
+    team = Namespace(cluster, plane, 8)
+    urgent = f"urgent-{team.name}"
+    cluster.api.create(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": urgent},
+            "value": 90,
+        }
+    )
+    team.submit("full", 4)
+    team.runs("full")
+    team.submit("late", 8)
+    team.wait_with("late", "OverQuota")
+    answer = why(f"{team.name}/late")
+    assert "With 4 devices instead of 8 it starts now." in answer
+    again = "its pods can't be changed: delete the Job and make it again with"
+    assert f"{again} nvidia.com/gpu: 4 in the limits of its containers" in answer
+    assert f"{again} priorityClassName: {urgent}" in answer
+    assert "weir submit" not in answer
+    cluster.api.create(pod(team.name, "gated", 1, schedulingGates=[{"name": "example.com/data"}]))
+    team.wait_with("gated", "SchedulingGated")
+    answer = why(f"{team.name}/pod-gated")
+    assert "scheduling gate example.com/data" in answer
+    assert "weir resume" not in answer
+    assert "What would let it start" not in answer
+    node = cluster.running(team.name).popitem()[1]
+    cluster.api.create(pod(team.name, "theirs", 1, scheduler="another", nodeName=node))
+    cluster.until(lambda: "theirs" in cluster.running(team.name), SOON_S, "the pod of another scheduler")
+    answer = why(f"{team.name}/theirs")
+    assert "theirs isn't scheduled by Weir." in answer
+    assert "its pods name the scheduler another, and 1 of 1 run" in answer

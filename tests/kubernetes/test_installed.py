@@ -20,6 +20,7 @@ from tools.controlplane.work import job, pod
 from weir.kubernetes.admission.webhook_configuration import registrations
 from weir.kubernetes.install.flow_control import LEASE_FLOW
 from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
+from weir.kubernetes.query.discovery import api_service
 from weir.kubernetes.translate.kinds import load_kinds
 from weir.kubernetes.translate.requests import DeviceResources
 
@@ -38,7 +39,7 @@ def installed_without_policies(cluster: Cluster, **options: Any) -> str:
     """Install all but webhooks and policies; return the namespace."""
     install_kinds(cluster.api)
     home = cluster.namespace()
-    left_out = ("Deployment", "CustomResourceDefinition", "Webhook", POLICY)
+    left_out = ("Deployment", "CustomResourceDefinition", "Webhook", POLICY, "APIService")
     found = manifests(Installation(home, **options))
     cluster.api.apply(*(each for each in found if not any(word in each["kind"] for word in left_out)))
     wait_for_rights(cluster.api)
@@ -199,6 +200,7 @@ RARELY = {
     ("patch", "nodes"),  # of a node that is set aside for shares
     ("create", "secrets"),  # its own one, after a deletion
     ("create", "sharednodes"),  # what a patch of an absent object is authorized by, too
+    ("delete", "apiservices"),  # when its namespace is deleted
     ("create", "tokenreviews"),  # of whoever asks for metrics
     ("create", "subjectaccessreviews"),
     ("patch", "topologies/status"),
@@ -233,7 +235,8 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
             scheduler="weir",
             devices=DeviceResources().resources,
             but_not_in=["x"],
-        )
+        ),
+        api_service(home, "weir"),
     )
     cluster.add_nodes(1, gpus=2)
     within = cluster.namespace()
@@ -249,6 +252,7 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
         for verb in rule["verbs"]
         for resource in rule["resources"]
     }
+    given.add(("get", "configmaps"))  # by a role of the cluster: who may speak for others
     absent = {watched.resource for watched in load_kinds().watched}
 
     def unused() -> set[tuple[str, str]]:

@@ -10,8 +10,6 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod
 
-from weir.cli.main import main
-
 SOON_S = 120
 
 
@@ -192,56 +190,4 @@ def test_the_last_eviction_stays_with_the_workload(cluster: Cluster, plane: Cont
     borrower.runs("lent")
     cluster.until(lambda: borrower.status("job-lent")["phase"] == "Running", SOON_S, "lent to run again")
     assert evicted()["by"] == by
-    weir.check()
-
-
-def test_advice_is_possible_on_this_cluster_and_in_its_words(
-    cluster: Cluster,
-    plane: ControlPlane,
-    weir: Weir,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("WEIR_URL", "kube:")
-    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig))
-
-    def why(name: str) -> str:
-        capsys.readouterr()
-        assert main(["why", name]) == 0
-        return " ".join(capsys.readouterr().out.split())
-
-    weir.check()
-    cluster.add_nodes(1, gpus=8)
-    team = Namespace(cluster, plane, 8)
-    urgent = f"urgent-{team.name}"
-    cluster.api.create(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": urgent},
-            "value": 90,
-        }
-    )
-    team.submit("full", 4)
-    team.runs("full")
-    team.submit("late", 8)
-    team.wait_with("late", "OverQuota")
-    answer = why(f"{team.name}/late")
-    assert "With 4 devices instead of 8 it starts now." in answer
-    again = "its pods can't be changed: delete the Job and make it again with"
-    assert f"{again} nvidia.com/gpu: 4 in the limits of its containers" in answer
-    assert f"{again} priorityClassName: {urgent}" in answer
-    assert "weir submit" not in answer
-    cluster.api.create(pod(team.name, "gated", 1, schedulingGates=[{"name": "example.com/data"}]))
-    team.wait_with("gated", "SchedulingGated")
-    answer = why(f"{team.name}/pod-gated")
-    assert "scheduling gate example.com/data" in answer
-    assert "weir resume" not in answer
-    assert "What would let it start" not in answer
-    node = cluster.running(team.name).popitem()[1]
-    cluster.api.create(pod(team.name, "theirs", 1, scheduler="another", nodeName=node))
-    cluster.until(lambda: "theirs" in cluster.running(team.name), SOON_S, "the pod of another scheduler")
-    answer = why(f"{team.name}/theirs")
-    assert "theirs isn't scheduled by Weir." in answer
-    assert "its pods name the scheduler another, and 1 of 1 run" in answer
     weir.check()

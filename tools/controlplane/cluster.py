@@ -10,6 +10,7 @@ from tools.controlplane.api import Api, ApiError, Object
 from tools.controlplane.enforcement import wait_for_policies, wait_for_webhooks
 from tools.controlplane.nodes import nodes as nodes_alike
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.queries import withdraw
 from tools.controlplane.stored_keys import Stored, stored
 
 Seen = TypeVar("Seen")
@@ -44,6 +45,7 @@ _OTHERS = (
         for kind in ("projects", "departments", "topologies", "schedulerconfigs", "sharednodes")
     ),
 )
+_QUERIES = "v1.query.weir.dev"
 _PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
 _ONCE = "once-"
@@ -117,6 +119,7 @@ class Cluster:
         Without `policies` the admission policies and webhooks stay, for the next test.
         """
         there = stored(self.plane.etcd)
+        self._withdraw(there)
         for path in (*(_HOOKS if policies else ()), *_OWNERS):
             self._sweep(path, there)
         if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
@@ -138,6 +141,11 @@ class Cluster:
             wait_for_policies(self.api)
         if any(there[_plural(path)] for path in _HOOKS if "webhook" in path):
             wait_for_webhooks(self.api)
+
+    def _withdraw(self, there: Stored) -> None:
+        """Delete the APIService: without what answers it, no namespace can end."""
+        if any(name == _QUERIES for _, name in there["apiservices"]):
+            withdraw(self.api)
 
     def _release(self, kind: str, there: Stored) -> None:
         """Take away the finalizers of queues: the Weir that would is gone."""

@@ -16,6 +16,7 @@ from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
+from tools.controlplane.queries import on_loopback
 from tools.controlplane.weir import Weir, install_kinds, project
 
 _CONFIGURED_S = 120.0
@@ -129,7 +130,7 @@ class Installed(Weir):
             elif each["kind"] == "Deployment":
                 each["spec"]["replicas"] = 0
             found.append(each)
-        return found
+        return on_loopback(found, self.port)
 
     def _apply(self, plane: ControlPlane) -> None:
         install_kinds(plane.api)

@@ -74,6 +74,7 @@ class ControlPlane:
         self.kubeconfig = Path()
         self._admin: Pair
         self._authority: Authority
+        self.front_proxy: Authority  # signs the certificate with which the API server forwards requests
         self._api: Api | None = None
         self._commands: dict[str, list[str]] = {}
         self._processes: Processes
@@ -138,6 +139,8 @@ class ControlPlane:
         pki = self.directory / "pki"
         server, tokens = self._authority.server(), service_account_keys(pki)
         authority, port = str(self._authority.certificate), self.url.rpartition(":")[2]
+        self.front_proxy = Authority(pki / "front-proxy")
+        forwards = self.front_proxy.client("front-proxy-client")
         etcd, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         self.etcd = etcd
         return {
@@ -157,6 +160,13 @@ class ControlPlane:
                 *("--delete-collection-workers=16", f"--token-auth-file={self._write_tokens()}"),
                 *(f"--service-account-key-file={tokens.certificate}",),
                 *(f"--service-account-signing-key-file={tokens.key}", *self._server_options),
+                *(f"--requestheader-client-ca-file={self.front_proxy.certificate}",),
+                *("--requestheader-allowed-names=front-proxy-client",),
+                *("--requestheader-username-headers=X-Remote-User",),
+                *("--requestheader-group-headers=X-Remote-Group",),
+                *("--requestheader-extra-headers-prefix=X-Remote-Extra-",),
+                *(f"--proxy-client-cert-file={forwards.certificate}",),
+                *(f"--proxy-client-key-file={forwards.key}",),
             ],
             "kube-controller-manager": [
                 *(f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--secure-port=0"),

@@ -72,6 +72,7 @@ class Weir:
         *,
         name: str = "weir",
         arguments: Sequence[str] = (),
+        port: int = 0,
         aloud: bool = False,
     ) -> None:
         self.home = plane.directory / name
@@ -80,6 +81,7 @@ class Weir:
         self._plane = plane
         self._kubeconfig = kubeconfig
         self._arguments = list(arguments)
+        self._port = port
         self._aloud = aloud
         self._process: Process | None = None
 
@@ -94,7 +96,8 @@ class Weir:
 
     def command(self) -> list[str]:
         """What is run."""
-        return [sys.executable, "-m", "weir", "up", "--on", "kubernetes", "--port", "0", *self._arguments]
+        words = ["up", "--on", "kubernetes", "--port", str(self._port), *self._arguments]
+        return [sys.executable, "-m", "weir", *words]
 
     def environment(self) -> dict[str, str]:
         """What it is run with: Weir itself comes from where this interpreter has it."""

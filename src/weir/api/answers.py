@@ -169,6 +169,7 @@ class WhyAnswer(Answer):
     waiting: int = 0
     queues: list["QueueRow"] = []  # its project, then its ancestors
     suggestions: list[Suggestion] = []
+    unfinished: bool = False  # suggestions are still being tried: a later answer has them
 
 
 class QueueRow(Answer):
@@ -331,6 +332,7 @@ class UsageReport(Answer):
     until_s: float
     by: Literal["project", "department", "user", "type", "node", "gpu_model"]
     rows: list[UsageRow]
+    note: str | None = None  # what is missing in it, in a sentence
 
 
 class Problem(Answer):

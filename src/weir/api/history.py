@@ -65,3 +65,4 @@ class HistoryReport(Answer):
     total: HistoryRow
     rules: list[EvictionRuleRow]
     points: list[HistoryPoint]
+    note: str | None = None  # what is missing in it, in a sentence

@@ -25,6 +25,7 @@ def manifests(
     priority_classes: Literal["prefixed", "plain", "none"] = "prefixed",
     pods: WeirPodOptions = WeirPodOptions(),
     monitoring: Annotated[bool, _SWITCH] = False,
+    query_api: bool = True,
     shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     overcommit_grace: str = "5m",
 ) -> int:
@@ -36,6 +37,8 @@ def manifests(
         PriorityClasses for the types of workloads: weir- (weir-train), plain (train), or none.
     monitoring
         Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
+    query_api
+        Serve query.weir.dev, which `weir list` and the like read. The API server must reach port 9443.
     shared_nodes
         Maximum number of nodes that Weir reserves for GPU fractions while they need them.
     overcommit_grace
@@ -59,6 +62,7 @@ def manifests(
             priority_classes,
             pods.checked(shared_nodes, overcommit_grace),
             monitoring,
+            query_api,
         )
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)

@@ -96,6 +96,8 @@ def _report(
         to_csv(report)
     else:
         print("\n".join(to_table(report)))
+    if report.note is not None:
+        print(report.note, file=sys.stderr)
     return 0
 
 

@@ -1,6 +1,7 @@
 """`weir why`: the reason of a pending workload, its numbers, and suggestions."""
 
 import shlex
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,10 @@ from weir.cli.workloads import TONES
 
 if TYPE_CHECKING:
     from weir.api.answers import QueueRow, Suggestion, WhyAnswer
+    from weir.client.api import Pool
 
+SUGGESTIONS_S = 60.0
+"""Time that is waited for suggestions."""
 
 _NOT_OURS = "other_scheduler"
 _NEVER_TRIED = frozenset(
@@ -39,22 +43,36 @@ def why(name: str, /, *, explain: bool = False, output: OutputOption = "table") 
 
     with connect() as pool:
         answer = pool.why(name)
-        decision = pool.decision(name) if explain else None
-    if output in ("json", "yaml"):
-        shown = answer.model_dump(mode="json")
-        if decision is not None:
-            shown["decision"] = decision.model_dump(mode="json")
-        print_plain(shown, output)
-        return 0
-    lines = answered(answer, screen())
-    if decision is not None:
-        lines += decision_lines(decision, screen())
-    print("\n".join(lines))
+        if output in ("json", "yaml"):
+            shown = _finished(pool, answer).model_dump(mode="json", exclude={"unfinished"})
+            if explain:
+                shown["decision"] = pool.decision(name).model_dump(mode="json")
+            print_plain(shown, output)
+            return 0
+        print("\n".join(reason_lines(answer, screen())), flush=True)
+        lines = suggestion_lines(_finished(pool, answer), screen())
+        if explain:
+            lines += decision_lines(pool.decision(name), screen())
+    if lines:
+        print("\n".join(lines))
     return 0
+
+
+def _finished(pool: "Pool", answer: "WhyAnswer") -> "WhyAnswer":
+    """Return the answer with its suggestions, which a large cluster takes some seconds to try."""
+    end_s = time.monotonic() + SUGGESTIONS_S
+    while answer.unfinished and time.monotonic() < end_s:
+        answer = pool.why(answer.name)
+    return answer
 
 
 def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
     """Return the answer as lines."""
+    return [*reason_lines(answer, here), *suggestion_lines(answer, here)]
+
+
+def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
+    """Return the reason and the numbers of the queues as lines."""
     lines = [_head(answer, here)]
     if answer.evicted is not None and answer.status == "pending":
         at = f"Evicted {since(answer.evicted.at_s)} ago: {plain(answer.evicted.sentence)}"
@@ -67,11 +85,17 @@ def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
         ]
     if answer.queues and answer.status not in _IS:
         lines += ["", *(f"  {line}" for line in table(answer.queues, _QUEUES, _narrower(here, 2)))]
+    return lines
+
+
+def suggestion_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
+    """Return as lines what would let the workload start."""
+    lines: list[str] = []
     if answer.suggestions:
         lines += ["", here.paint("What would let it start", "strong")]
         for suggestion in answer.suggestions:
             lines += _suggested(suggestion, answer, here)
-    elif answer.status == "pending" and _was_tried(answer):
+    elif answer.status == "pending" and _was_tried(answer) and not answer.unfinished:
         lines += ["", here.paint("Nothing that was tried would let it start now.", "quiet")]
     return lines
 

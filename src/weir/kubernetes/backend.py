@@ -9,21 +9,16 @@ takes it too.
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from structlog import get_logger
 
 from weir.api.answers import Explanation
-from weir.control.port import (
-    Effect,
-    Fact,
-    PodExited,
-    PodRunning,
-)
+from weir.control.port import Effect, Fact
 from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.api.changes import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
-from weir.kubernetes.effect_writes import EffectWrites, workload_of_effect
+from weir.kubernetes.effect_writes import EffectWrites, workload_of_effect, workload_of_fact
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
@@ -50,13 +45,14 @@ from weir.kubernetes.writes.shared_node_list import SharedNodeList
 from weir.kubernetes.writes.shared_nodes import SharedNodes
 from weir.kubernetes.writes.statuses import StatusWriter
 from weir.model.policy import BudgetPolicy
-from weir.state.events import PodKey, PodStopping, WorkloadChanged, WorkloadSubmitted
+from weir.state.events import PodKey
 
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
 FEW = 32
 """Up to this number, starting and stopping pods are no burst."""
 _LOG = get_logger(__name__)
+T = TypeVar("T")
 See = Callable[[ClusterState, list[Change[Any]], float], None]
 
 
@@ -183,7 +179,11 @@ class KubernetesBackend:
         """Make the next `events` tell the whole state, without the workloads at which control failed."""
         broke_at, self._handing_over = self._handing_over, None
         with self._lock:
-            gang = None if broke_at is None else self.cluster_state.registry.named.get(_workload_of(broke_at))
+            gang = (
+                None
+                if broke_at is None
+                else self.cluster_state.registry.named.get(workload_of_fact(broke_at))
+            )
             if gang is not None:
                 self.cluster_state.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
         self._shared_list.forget()
@@ -212,6 +212,21 @@ class KubernetesBackend:
         if writes:
             self._submit(writes)
         return self._handed_over(facts)
+
+    def facts_only(self) -> Iterable[Fact]:
+        """Return the facts for a replica that doesn't lead: no write follows, and none is noted."""
+        self._take_in()
+        with self._lock:
+            if self._whole:
+                self._whole = False
+                self.cluster_state.retell()
+            facts = self.cluster_state.facts(self._clock())
+        return self._handed_over(facts)
+
+    def read(self, look: Callable[[ClusterState], T]) -> T:
+        """Return what a function reads of the state, which doesn't change meanwhile. Any thread may ask."""
+        with self._lock:
+            return look(self.cluster_state)
 
     def _handed_over(self, facts: Sequence[Fact]) -> Iterator[Fact]:
         """Yield these facts, remembering which one control is taking in."""
@@ -383,14 +398,3 @@ def _of_unreadable(unread: UnreadableObject, now_s: float) -> Iterator[Write | E
     if unread.resource == "pods" and unread.uid:
         namespace, _, name = unread.key.rpartition("/")
         yield condition(namespace, name, unread.uid, UNREADABLE_POD, unread.sentence, now_s)
-
-
-def _workload_of(fact: Fact) -> str:
-    """Return the workload that a fact is about; empty if it is about none."""
-    if isinstance(fact, WorkloadSubmitted | WorkloadChanged):
-        return fact.workload.name
-    if isinstance(fact, PodRunning):
-        return fact.place.pod.workload
-    if isinstance(fact, PodStopping | PodExited):
-        return fact.pod.workload
-    return str(getattr(fact, "workload", ""))

@@ -7,6 +7,9 @@ from structlog import get_logger
 from weir.control.port import (
     Effect,
     EndWorkload,
+    Fact,
+    PodExited,
+    PodRunning,
     ReleaseNomination,
     ReserveNomination,
     SaveProgress,
@@ -41,7 +44,7 @@ from weir.kubernetes.writes.status_values import nomination_status
 from weir.kubernetes.writes.statuses import StatusWriter
 from weir.kubernetes.writes.volume_binding import preparations
 from weir.model.reasons import EvictionCause
-from weir.state.events import Placement
+from weir.state.events import Placement, PodStopping, WorkloadChanged, WorkloadSubmitted
 
 _LOG = get_logger(__name__)
 
@@ -225,3 +228,14 @@ def workload_of_effect(effect: Effect) -> str:
     if isinstance(effect, StopPod):
         return effect.pod.workload
     return effect.nomination.workload if isinstance(effect, ReserveNomination) else effect.workload
+
+
+def workload_of_fact(fact: Fact) -> str:
+    """Return the workload that a fact is about; empty if it is about none."""
+    if isinstance(fact, WorkloadSubmitted | WorkloadChanged):
+        return fact.workload.name
+    if isinstance(fact, PodRunning):
+        return fact.place.pod.workload
+    if isinstance(fact, PodStopping | PodExited):
+        return fact.pod.workload
+    return str(getattr(fact, "workload", ""))

@@ -9,7 +9,7 @@ from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow, Work
 from weir.engine.never_runs import Excess
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.usage_overlay import usage_of
-from weir.model.nodes import DRAINED, Outage
+from weir.model.nodes import DRAINED, Node, Outage
 from weir.model.policy import Policy
 from weir.model.queues import PersonLimits, Queue, WorkloadDefaults
 from weir.model.resources import GPU, UNLIMITED, plain_amount
@@ -187,10 +187,15 @@ def _summed(cluster: Cluster, count_by_project: Mapping[str, int]) -> list[int]:
     return total
 
 
-def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization]) -> list[NodeRow]:
-    """Return a row for every node, with the usage of its pods."""
+def node_rows(
+    cluster: Cluster,
+    seen: Mapping[tuple[str, int], DeviceUtilization],
+    positions: Sequence[int] | None = None,
+) -> list[NodeRow]:
+    """Return a row for every node, or for those at these positions, with the usage of its pods."""
     rows = []
-    for at, node in enumerate(cluster.nodes):
+    for at in range(len(cluster.nodes)) if positions is None else positions:
+        node = cluster.nodes[at]
         if node is None:
             continue
         device_milli: Counter[int] = Counter()
@@ -201,7 +206,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                 device_milli[device] += milli
                 on.setdefault(device, {})[pod.job.spec.name] = None
         devices = [
-            DeviceRow(
+            DeviceRow.model_construct(
                 index=index,
                 model=node.gpu_model,
                 memory=node.gpu_memory,
@@ -236,13 +241,16 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
                 labels=dict(node.labels),
                 pods=sum(pod.phase in _HOLDING for pod in cluster.pods_on[at]),
                 virtual=node.labels.get(VIRTUAL_LABEL) == "true",
-                state=[
-                    *[taint.value for taint in node.taints if taint.key == DRAINED],
-                    *[outage_phrase(outage) for outage in node.outages],
-                ],
+                state=_states(node),
             )
         )
     return rows
+
+
+def _states(node: Node) -> list[str]:
+    """Return the drain of a node, and the times for which it is out of service."""
+    drains = [taint.value for taint in node.taints if taint.key == DRAINED]
+    return [*drains, *[outage_phrase(outage) for outage in node.outages]]
 
 
 def outage_phrase(outage: Outage) -> str:

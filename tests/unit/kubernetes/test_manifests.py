@@ -152,6 +152,12 @@ def test_pods_of_weir_are_critical_and_run_on_the_chosen_nodes(capsys: pytest.Ca
     ]
 
 
+def test_the_api_is_registered_unless_it_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    registered = [each for each in printed(capsys) if each["kind"] == "APIService"]
+    assert [each["spec"]["service"]["name"] for each in registered] == ["weir"]
+    assert "APIService" not in {each["kind"] for each in printed(capsys, "--no-query-api")}
+
+
 @pytest.mark.parametrize(
     ("words", "names"),
     [

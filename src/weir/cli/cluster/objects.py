@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from weir.kubernetes.api.objects import ApiStruct, Metadata, OwnerReference
+from weir.kubernetes.api.objects import ApiStruct, Metadata
 
 
 class QueueStatusView(ApiStruct):
@@ -27,31 +27,7 @@ class ListedQueue(ApiStruct):
     status: QueueStatusView = field(default_factory=QueueStatusView)
 
 
-class RegardingView(ApiStruct):
-    """The object of an Event."""
-
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-
-
-class EventView(ApiStruct):
-    """An Event."""
-
-    metadata: Metadata
-    event_time: str | None = None
-    reason: str = ""
-    note: str = ""
-    regarding: RegardingView = field(default_factory=RegardingView)
-    reporting_controller: str = ""
-
-
 class ConfigMapView(Struct):
     """A ConfigMap."""
 
     data: dict[str, str] = field(default_factory=dict)
-
-
-def owner_uids(references: list[OwnerReference]) -> set[str]:
-    """Return the uids of an object's owners."""
-    return {each.uid for each in references}

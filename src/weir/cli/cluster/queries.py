@@ -1,54 +1,26 @@
-"""REST calls of a pool, answered from a cluster's objects."""
+"""REST calls of a pool on a cluster: reads go to Weir's API, changes to the objects themselves."""
 
-import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 import msgspec
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from weir import __version__
-from weir.api.answers import (
-    EventPage,
-    Explanation,
-    NodePage,
-    PoolStatus,
-    QueueRow,
-    Status,
-    WhyAnswer,
-    WorkloadDetail,
-    WorkloadPage,
-    WorkloadRow,
-)
-from weir.api.decision import DecisionAnswer
+from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
 from weir.api.submissions import Submission
-from weir.cli.cluster import objects
-from weir.cli.cluster.advice import Owner, advised
-from weir.cli.cluster.errors import not_here, refused, wrong
-from weir.cli.cluster.installation import InstallationView, read_installation
+from weir.cli.cluster.errors import not_here, wrong
+from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.job import job_of
-from weir.cli.cluster.lookup import JOBS, Lookup
-from weir.cli.cluster.queue_objects import list_queues
-from weir.cli.cluster.rows import LEADER, at_s, event_rows, memory_isolation, name_of, pod_rows, workload_row
+from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
+from weir.cli.cluster.query_api import QueryApi
 from weir.kubernetes.api.client import ApiClient, Patch
-from weir.kubernetes.api.errors import ApiRefused
-from weir.kubernetes.api.leader_election import Lease
-from weir.kubernetes.api.objects import ApiObject, KubePod, PriorityClass
+from weir.kubernetes.api.objects import ApiObject, PriorityClass
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.crd.schemas import API_VERSION
-from weir.model.resources import seconds
+from weir.kubernetes.query.rows import at_s, number_of
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
-if TYPE_CHECKING:
-    from weir.kubernetes.crd.scheduler_config import SchedulerSettings
-    from weir.kubernetes.process.inspection import ClusterInspection
-
-_EVENTS_SHOWN = 20
-_LIVE = ("pending", "starting", "running", "stopping")
-_SYSTEM_CLASSES = "system-"
-"""PriorityClasses of Kubernetes itself begin like this."""
+SUGGESTIONS_WAIT_S = 10.0
+"""Time that a further request for a reason waits for suggestions. The first one doesn't."""
 
 
 class ClusterQueries:
@@ -56,127 +28,62 @@ class ClusterQueries:
 
     def __init__(self, api: ApiClient, within: str, home: str, *, namespace: str | None) -> None:
         self._api = api
-        self._lookup = Lookup(api, within, namespace)
+        self._queries = QueryApi(api, within, namespace)
+        self._lookup = Lookup(api, self._queries, namespace)
         self._home = home
+        self._asked: set[str] = set()  # paths of workloads whose reason was asked for
 
     # Workloads
 
-    async def workloads(self, params: Mapping[str, str]) -> WorkloadPage:
+    async def workloads(self, params: Mapping[str, str]) -> bytes:
         """Return the requested workloads, newest first."""
-        rows = [workload_row(each) for each in await self._lookup.workloads()]
-        rows = [row for row in rows if _is_wanted(row, params)]
-        rows.sort(key=lambda row: (-row.submitted_s, row.name))
-        limit, skipped = int(params.get("limit", "100")), int(params.get("after", "0"))
-        page = rows[skipped : skipped + limit]
-        more = skipped + limit < len(rows)
-        return WorkloadPage(total=len(rows), items=page, next=str(skipped + limit) if more else None)
+        return await self._queries.everywhere("workloads", params)
 
-    async def workload(self, name: str) -> WorkloadDetail:
+    async def workload(self, name: str) -> bytes:
         """Return all details of a workload."""
-        workload = await self._lookup.workload(name)
-        row = workload_row(workload)
-        pods = await self._lookup.pods_of(workload)
-        events = [event for event in await self._events([workload]) if event.workload == row.name]
-        return WorkloadDetail(
-            **row.model_dump(exclude={"reason"}),
-            reason=row.reason,
-            pod_rows=pod_rows(workload, pods),
-            max_runtime_s=_seconds(workload.spec.max_runtime),
-            checkpointed_s=at_s(workload.status.checkpointed_at),
-            **memory_isolation(workload),
-            events=events[-_EVENTS_SHOWN:],
+        found = await self._lookup.workload(name)
+        if found.queued is not None:
+            return _encoded(_just_queued(found))
+        return await self._queries.get(found.path)
+
+    async def why(self, name: str) -> bytes:
+        """Return why a workload is pending, and what would let it start now."""
+        found = await self._lookup.workload(name)
+        if found.queued is not None:
+            return _encoded(await self._why_queued(found))
+        again = {"wait": str(SUGGESTIONS_WAIT_S)} if found.path in self._asked else None
+        self._asked.add(found.path)
+        return await self._queries.get(f"{found.path}/why", again)
+
+    async def decision(self, name: str) -> bytes:
+        """Return how the nodes score for a workload, and the victims that it may evict."""
+        found = await self._lookup.workload(name)
+        return await self._queries.get(f"{found.path}/decision")
+
+    async def events(self, params: Mapping[str, str]) -> bytes:
+        """Return events, newest first."""
+        name = params.get("workload")
+        if not name:
+            return await self._queries.everywhere("events", params)
+        found = await self._lookup.workload(name)
+        return await self._queries.get(
+            f"namespaces/{found.namespace}/events", {**params, "workload": found.key}
         )
 
-    async def why(self, name: str) -> WhyAnswer:
-        """Return why a workload is pending."""
-        workload = await self._lookup.workload(name)
-        row = workload_row(workload)
-        pods = await self._lookup.pods_of(workload)
-        other = await self._other_scheduler(workload, pods)
-        if other is not None:
-            return other
-        try:
-            inspection, installed, classes = await asyncio.gather(
-                self._inspection(), read_installation(self._api, self._home), self._classes()
-            )
-            answer = inspection.why(row, list(classes))
-            annotations = {key for pod in pods for key in pod.metadata.annotations}
-            owner = Owner(workload.metadata.namespace, workload.spec.owner, annotations)
-            advice = [
-                advised(each, row.name, owner, installed.gpu_resource, classes) for each in answer.suggestions
-            ]
-            return answer.model_copy(update={"suggestions": advice})
-        except ApiRefused as error:
-            if error.status != 403:  # suggestions need the right to read the whole cluster
-                raise
-        queues = await self._queues_above(row.project)
-        ahead = await self._ahead(row)
-        return WhyAnswer(
-            name=row.name,
-            status=row.status,
-            reason=row.reason,
-            evicted=row.evicted,
-            position=None if row.status != "pending" else 1 + ahead.index(row.name),
-            waiting=len(ahead),
-            queues=queues,
-        )
-
-    async def decision(self, name: str) -> DecisionAnswer:
-        """Return how the nodes score for a workload, and the victims that it may evict.
-
-        Raises:
-            ApiRefused: the person may not read the whole cluster.
-            PoolError: it can't be placed now.
-        """
-        row = workload_row(await self._lookup.workload(name))
-        found = (await self._inspection()).decision(row.name)
-        if found is None:
-            raise refused(409, f"{row.name} can't be placed now; `weir why {row.name}` says why.")
-        return found
-
-    async def _other_scheduler(self, workload: WorkloadObject, pods: Sequence[KubePod]) -> WhyAnswer | None:
-        """Return the answer for pods of another scheduler; None for those of Weir or without a scheduler."""
-        if workload.status.phase not in ("", "Pending") or workload.status.reason is not None:
-            return None
+    async def _why_queued(self, workload: LookupResult) -> WhyAnswer:
+        """Return the answer for a Job or a pod that Weir doesn't know."""
+        assert workload.queued is not None
+        scheduler, running, pods = _pods_of(workload.queued)
         installed = await read_installation(self._api, self._home)
-        others = [pod for pod in pods if pod.spec.scheduler_name not in ("", installed.scheduler)]
-        if not others or len(others) < len(pods):
-            return None
-        running = sum(pod.status.phase == "Running" for pod in others)
+        if scheduler in ("", installed.scheduler):
+            return WhyAnswer(name=workload.key, status="pending", reason=None)
         sentence = (
-            f"it isn't scheduled by Weir: its pods name the scheduler {others[0].spec.scheduler_name}, "
-            f"and {running} of {len(pods)} run; pods with schedulerName: {installed.scheduler} are scheduled "
-            f"by Weir"
+            f"it isn't scheduled by Weir: its pods name the scheduler {scheduler}, and {running} of {pods} "
+            f"run; pods with schedulerName: {installed.scheduler} are scheduled by Weir"
         )
         reason = Explanation(why="other_scheduler", sentence=sentence)
         status: Status = "running" if running else "pending"
-        return WhyAnswer(name=name_of(workload), status=status, reason=reason)
-
-    async def _classes(self) -> dict[int, str]:
-        """Return the names of usable PriorityClasses by value; the first one of equal value."""
-        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        found = await self._api.list_all(path, PriorityClass)
-        names = sorted((each.value, each.metadata.name) for each in found)
-        return {value: name for value, name in reversed(names) if not name.startswith(_SYSTEM_CLASSES)}
-
-    async def _queues_above(self, project: str) -> list[QueueRow]:
-        """Return a project and its departments, bottom up."""
-        pages = await asyncio.gather(
-            list_queues(self._api, "projects"), list_queues(self._api, "departments")
-        )
-        rows = {row.name: row for page in pages for row in page.items}
-        found, name = [], project
-        while name in rows and rows[name] not in found:
-            found.append(rows[name])
-            name = rows[name].parent or ""
-        return found
-
-    async def _ahead(self, row: WorkloadRow) -> list[str]:
-        """Return the pending workloads of its project in the order of the queue."""
-        rows = [workload_row(each) for each in await self._lookup.workloads()]
-        waiting = [each for each in rows if each.project == row.project and each.status == "pending"]
-        waiting.sort(key=lambda each: (-each.priority, each.submitted_s, each.name))
-        return [each.name for each in waiting] if row.status == "pending" else []
+        return WhyAnswer(name=workload.key, status=status, reason=reason)
 
     async def submit(self, body: bytes) -> WorkloadDetail:
         """Create a Job."""
@@ -195,87 +102,77 @@ class ClusterQueries:
         created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
         return _queued(submission, namespace, created)
 
-    async def act(self, name: str, action: str) -> WorkloadRow:
+    async def act(self, name: str, action: str) -> bytes:
         """Stop, suspend or resume a workload through the owner of its pods."""
         workload = await self._lookup.workload(name)
-        owner, namespace = workload.spec.owner, workload.metadata.namespace
+        owner, namespace = await self._lookup.owner(workload), workload.namespace
         if owner.kind != "Job" or owner.api_version != JOBS:
             verb = {"stop": "delete", "suspend": "edit", "resume": "edit"}[action]
             command = f"kubectl {verb} -n {namespace} {owner.kind.lower()} {owner.name}"
-            raise not_here(
-                f"{name_of(workload)} is made by a {owner.kind}, which does this itself: {command}"
-            )
+            raise not_here(f"{workload.key} is made by a {owner.kind}, which does this itself: {command}")
         path = path_of(JOBS, "jobs", namespace, owner.name)
-        row = workload_row(workload)
         if action == "stop":
             await self._api.delete(path, uid=owner.uid, propagation="Background")
         else:
             change = {"spec": {"suspend": action == "suspend"}}
             await self._api.patch(path, change, Patch.MERGE, ApiObject)
-        return row
+        return msgspec.json.encode(workload.row) if workload.row else _encoded(_just_queued(workload))
 
     # The cluster
 
-    async def nodes(self) -> NodePage:
-        """Return the nodes."""
-        rows = (await self._inspection()).nodes()
-        return NodePage(total=len(rows), items=rows)
+    async def report(self, kind: str, params: Mapping[str, str]) -> bytes:
+        """Return a report of the last hours: of all namespaces, or of the default one."""
+        return await self._queries.everywhere(f"reports/{kind}", params)
 
-    async def status(self) -> PoolStatus:
+    async def nodes(self) -> bytes:
+        """Return the nodes."""
+        return await self._queries.get("nodes")
+
+    async def status(self) -> bytes:
         """Return a summary of the cluster."""
-        inspection, lease = await asyncio.gather(
-            self._inspection(),
-            self._lookup.find(path_of("coordination.k8s.io/v1", "leases", self._home, "weir"), Lease),
-        )
-        started_s = None if lease is None else at_s(lease.spec.acquire_time)
-        return inspection.status(__version__, started_s or time.time())
+        return await self._queries.get("pools/cluster")
 
     async def snapshot(self) -> str:
         """Return a scenario that replays the next decision."""
-        return (await self._inspection()).snapshot()
+        answer = msgspec.json.decode(await self._queries.get("pools/cluster/snapshot"))
+        return str(answer["scenario"])
 
-    async def events(self, params: Mapping[str, str]) -> EventPage:
-        """Return events, newest first."""
-        name, project, kind = (params.get(key) for key in ("workload", "project", "kind"))
-        found = [await self._lookup.workload(name)] if name else await self._lookup.workloads()
-        wanted = name_of(found[0]) if name else None
-        rows = [
-            row
-            for row in await self._events(found)
-            if wanted in (None, row.workload) and project in (None, row.project) and kind in (None, row.kind)
-        ]
-        rows.reverse()
-        limit = int(params.get("limit", "100"))
-        return EventPage(total=len(rows), items=rows[:limit])
 
-    async def _events(self, workloads: Sequence[WorkloadObject]) -> list[Any]:
-        found = await self._lookup.list_everywhere("events.k8s.io/v1", "events", objects.EventView)
-        return event_rows((each for each in found if each.reporting_controller == LEADER), workloads)
+def _encoded(answer: BaseModel) -> bytes:
+    return answer.model_dump_json().encode()
 
-    async def _inspection(self) -> "ClusterInspection":
-        from weir.kubernetes.process.inspection import inspect_cluster
 
-        installed = await read_installation(self._api, self._home)
-        return await inspect_cluster(self._api, await self._settings(installed), installed.scheduler)
+def _just_queued(workload: LookupResult) -> WorkloadDetail:
+    """Return the workload that a Job or a pod will become."""
+    assert workload.queued is not None
+    metadata = workload.queued.metadata
+    stated = metadata.labels.get("weir.dev/type", "")
+    kind = next((each for each in WorkloadType if each.value == stated), WorkloadType.TRAIN)
+    return WorkloadDetail(
+        uid=number_of(metadata.uid),
+        name=workload.key,
+        project=metadata.labels.get("weir.dev/project") or "-",
+        user="",
+        type=kind.value,
+        status="pending",
+        priority=DEFAULT_PRIORITY[kind],
+        preemptible=True,
+        devices=0.0,
+        pods=0,
+        pods_running=0,
+        submitted_s=at_s(metadata.creation_timestamp) or time.time(),
+    )
 
-    async def _settings(self, installed: InstallationView) -> "SchedulerSettings":
-        """Return the settings in force, from the scheduler's status."""
-        from weir.kubernetes.crd.objects import QuotaObject
-        from weir.kubernetes.crd.scheduler_config import PLURAL, SchedulerSettings, settings_of
-        from weir.kubernetes.crd.schemas import InvalidObject
-        from weir.model.policy import Policy
 
-        base = SchedulerSettings(
-            Policy(), devices=installed.devices, without_project=installed.without_project
-        )
-        found = await self._lookup.find(path_of(API_VERSION, PLURAL, name=installed.scheduler), QuotaObject)
-        if found is None:
-            return base
-        written = found.status.get("inForce")
-        try:
-            return settings_of(msgspec.json.decode(written) if written else found.spec, base)
-        except (InvalidObject, msgspec.DecodeError):
-            return base
+def _pods_of(queued: object) -> tuple[str, int, int]:
+    """Return the scheduler that the pods of a Job or a bare pod name, and how many run of how many."""
+    body = msgspec.to_builtins(queued)
+    spec, status = body["spec"], body["status"]
+    template = spec.get("template")
+    if template is None:
+        return str(spec.get("schedulerName", "")), int(status.get("phase") == "Running"), 1
+    scheduler = str((template.get("spec") or {}).get("schedulerName", ""))
+    return scheduler, int(status.get("ready") or 0), int(status.get("active") or 0)
 
 
 def _queued(submission: Submission, namespace: str, job: ApiObject) -> WorkloadDetail:
@@ -288,7 +185,7 @@ def _queued(submission: Submission, namespace: str, job: ApiObject) -> WorkloadD
         else submission.priority
     )
     return WorkloadDetail(
-        uid=int(job.metadata.uid.replace("-", "")[:15] or "0", 16),
+        uid=number_of(job.metadata.uid),
         name=f"{namespace}/job-{job.metadata.name}",
         project=submission.project,
         user="",
@@ -304,21 +201,3 @@ def _queued(submission: Submission, namespace: str, job: ApiObject) -> WorkloadD
         submitted_s=at_s(job.metadata.creation_timestamp) or time.time(),
         command=submission.command,
     )
-
-
-def _is_wanted(row: WorkloadRow, params: Mapping[str, str]) -> bool:
-    statuses = [word for word in params.get("status", "").split(",") if word]
-    if statuses and row.status not in statuses:
-        return False
-    if not statuses and params.get("all") != "true" and row.status not in _LIVE:
-        return False
-    wanted = (
-        (params.get("project"), row.project),
-        (params.get("type"), row.type),
-        (params.get("user"), row.user),
-    )
-    return all(value in (None, is_) for value, is_ in wanted) and params.get("q", "") in row.name
-
-
-def _seconds(written: str | None) -> float | None:
-    return None if written is None else seconds(written)

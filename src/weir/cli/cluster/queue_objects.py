@@ -8,7 +8,7 @@ import msgspec
 from weir.api.answers import QueuePage, QueueRow
 from weir.cli.cluster import objects
 from weir.cli.cluster.errors import refused
-from weir.cli.cluster.rows import queue_row
+from weir.cli.cluster.queue_rows import queue_row
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import NotFound
 from weir.kubernetes.api.paths import path_of

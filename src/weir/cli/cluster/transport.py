@@ -1,7 +1,8 @@
-"""A cluster in place of a pool's server: requests of the client are answered from the API server.
+"""A cluster in place of a pool's server: requests of the client go through the API server.
 
-This transport receives the HTTP requests of the client, and reads or writes objects of the kubeconfig's
-cluster. Requests that a cluster can't carry out are refused with the tool that can.
+This transport receives the HTTP requests of the client. It reads from Weir's API in the kubeconfig's
+cluster, and changes objects of the cluster. Requests that a cluster can't carry out are refused with the tool
+that can.
 """
 
 import asyncio
@@ -9,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 from urllib.parse import unquote
 
 import httpx
@@ -34,6 +34,7 @@ BUSY_S = 30.0
 """Time for which a read is repeated that an API server had no time for."""
 _NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 _ROOT = "/api/v1/"
+Answer = BaseModel | bytes | str | None
 
 
 class ClusterTransport(httpx.BaseTransport):
@@ -86,11 +87,11 @@ class ClusterTransport(httpx.BaseTransport):
             raise refused(500, _sentence(error)) from None
         if isinstance(answer, str):
             return httpx.Response(200, text=answer)
+        if isinstance(answer, bytes):
+            return httpx.Response(200, content=answer)
         return httpx.Response(200, content=b"" if answer is None else answer.model_dump_json())
 
-    async def _patient(
-        self, method: str, parts: list[str], params: dict[str, str], body: bytes
-    ) -> BaseModel | str | None:
+    async def _patient(self, method: str, parts: list[str], params: dict[str, str], body: bytes) -> Answer:
         """Return the answer; a read for which the API server has no time is repeated, as kubectl does."""
         end_s = time.monotonic() + BUSY_S
         while True:
@@ -103,7 +104,7 @@ class ClusterTransport(httpx.BaseTransport):
 
     async def _answer(  # noqa: PLR0911 - one for each request
         self, method: str, parts: list[str], params: dict[str, str], body: bytes
-    ) -> BaseModel | str | None:
+    ) -> Answer:
         queries = self._queries
         match method, parts:
             case "GET", ["workloads"]:
@@ -123,13 +124,14 @@ class ClusterTransport(httpx.BaseTransport):
             case _, [("projects" | "departments") as kind, name]:
                 return await access_queue(self._api, method, kind, name, body)
             case "GET", [("nodes" | "status" | "snapshot") as summary]:
-                summaries: dict[str, Callable[[], Awaitable[Any]]] = {
+                summaries: dict[str, Callable[[], Awaitable[Answer]]] = {
                     "nodes": queries.nodes,
                     "status": queries.status,
                     "snapshot": queries.snapshot,
                 }
-                answer: BaseModel | str = await summaries[summary]()
-                return answer
+                return await summaries[summary]()
+            case "GET", [("usage" | "history") as report]:
+                return await queries.report(report, params)
             case "GET", ["events"]:
                 return await queries.events(params)
         raise not_here(_instead(parts))
@@ -156,8 +158,6 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
             return "a Job that is over can't be started again: submit it again"
         case ["stream"]:
             return "changes are followed with kubectl get workloads -A --watch"
-        case ["usage"]:
-            return "a cluster keeps no history of who used what: Prometheus does, from /metrics"
         case ["projects", _, "secrets", *_]:
             return "a cluster has Secrets of its own: kubectl create secret generic"
         case ["audit"]:

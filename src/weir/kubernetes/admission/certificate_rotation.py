@@ -20,7 +20,7 @@ from structlog import get_logger
 from weir.kubernetes.admission.certificates import Certificates, first, read, renewed, trusting, written
 from weir.kubernetes.admission.webhook_configuration import MEMBER_JOBS, MEMBERS
 from weir.kubernetes.api.client import ApiClient, Patch
-from weir.kubernetes.api.errors import ApiError, Conflict, NotFound
+from weir.kubernetes.api.errors import ApiError, ApiRefused, Conflict, NotFound
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
 
@@ -49,6 +49,13 @@ class ServiceReference(Struct):
     """The service of a webhook."""
 
     path: str = ""
+
+
+class ServiceName(Struct):
+    """The service of an APIService."""
+
+    namespace: str = ""
+    name: str = ""
 
 
 class ClientConfig(Struct, rename="camel"):
@@ -84,6 +91,20 @@ class WebhookConfiguration(Struct):
     webhooks: list[Webhook] = []
 
 
+class ApiServiceSpec(Struct, rename="camel"):
+    """Trusted authority of an APIService, and the service it names."""
+
+    ca_bundle: str = ""
+    service: ServiceName | None = None
+
+
+class ApiService(Struct):
+    """An APIService, by which the API server forwards requests."""
+
+    metadata: Metadata
+    spec: ApiServiceSpec
+
+
 class CertificateRotation:
     """Keeps a TLS context served with a certificate that the API server trusts."""
 
@@ -96,6 +117,7 @@ class CertificateRotation:
         secret: str,
         configurations: str,
         names: Sequence[str],
+        api_service: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
@@ -103,6 +125,8 @@ class CertificateRotation:
         self._secrets = path_of("v1", "secrets", namespace)
         self._secret = secret
         self._configurations = configurations
+        self._service = ServiceName(namespace, configurations)
+        self._api_service = api_service
         self._names = names
         self._now = now
         self._missing: list[str] = []
@@ -189,7 +213,27 @@ class CertificateRotation:
             webhooks = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
             if webhooks:
                 await self._api.patch(path, {"webhooks": webhooks}, Patch.STRATEGIC, WebhookConfiguration)
+        if self._api_service and not await self._make_known_to_aggregator(bundle):
+            missing.append("apiservices")
         return missing
+
+    async def _make_known_to_aggregator(self, bundle: str) -> bool:
+        """Have the API server trust the bundle where it forwards; return False without an APIService.
+
+        One that names another service is another installation's. Webhooks don't depend on it: a right that is
+        missing costs the API alone.
+        """
+        path = path_of("apiregistration.k8s.io/v1", "apiservices", name=self._api_service)
+        try:
+            found = await self._api.get(path, ApiService)
+            if found.spec.service == self._service and found.spec.ca_bundle != bundle:
+                await self._api.patch(path, {"spec": {"caBundle": bundle}}, Patch.MERGE, ApiService)
+        except NotFound:
+            return False
+        except ApiRefused as error:
+            _LOG.warning("api_service_not_configured", name=self._api_service, why=str(error))
+            return False
+        return True
 
     def _serve(self, certificates: Certificates) -> None:
         """From the next connection on. OpenSSL reads files alone, so there are some for a moment."""

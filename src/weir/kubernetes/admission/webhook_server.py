@@ -67,6 +67,7 @@ class WebhookServices:
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None  # None: pods don't become Weir's by their owners
     second_look: SecondLook | None = None  # None: what the watches reported is all there is
+    is_front_proxy: Callable[[bytes], bool] = lambda _: False  # of a certificate: it is no webhook's caller
 
 
 def application(served: WebhookServices, *, client_authorities: bool = False) -> web.Application:
@@ -262,7 +263,7 @@ def _not_taken(
     request: web.Request, served: WebhookServices, *, client_authorities: bool
 ) -> web.Response | None:
     """Return the refusal of a call, from its head alone; None if its body may be read."""
-    if client_authorities and not (request.transport and request.transport.get_extra_info("peercert")):
+    if client_authorities and not _has_certificate(request, served):
         return _refused(403, "Show the API server's certificate.")
     shown = request.match_info.get("key", "").encode(errors="replace")
     if not hmac.compare_digest(shown, served.caller_key().encode()):
@@ -272,6 +273,13 @@ def _not_taken(
     if (request.content_length or 0) > BYTES_MOST:
         return _refused(413, f"The review has {request.content_length} bytes: send at most {BYTES_MOST}.")
     return None
+
+
+def _has_certificate(request: web.Request, served: WebhookServices) -> bool:
+    """Return True if the caller has shown a certificate of a caller of webhooks."""
+    tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    return certificate is not None and not served.is_front_proxy(certificate)
 
 
 def _refused(status: int, sentence: str) -> web.Response:

@@ -160,3 +160,5 @@ class ChartValues(_Values):
     """Time before preemptible pods are stopped on a node whose GPUs are overcommitted."""
     monitoring: bool = False
     """Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator."""
+    query_api: bool = True
+    """Serve query.weir.dev, which weir and the API server read. The API server must reach port 9443."""

@@ -134,6 +134,7 @@ _OPTIONAL = _MARKED.optional
 _WITHOUT: tuple[tuple[Installation, str], ...] = (
     (replace(_MARKED, replicas=1), "gt (int .Values.replicas) 1"),
     (replace(_MARKED, monitoring=False), ".Values.monitoring"),
+    (replace(_MARKED, query_api=False), ".Values.queryApi"),
     (replace(_MARKED, priority_classes="none"), 'ne .Values.priorityClasses "none"'),
     (
         replace(_MARKED, pods=replace(_MARKED.pods, priority_class=None)),

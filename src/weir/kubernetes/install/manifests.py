@@ -25,6 +25,9 @@ from weir.kubernetes.install.monitoring import METRICS_ROLE, monitoring
 from weir.kubernetes.install.parts import LABELS, RESTRICTED, Thing, thing, within
 from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
 from weir.kubernetes.install.project_leads import people
+from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE, labelled_api_service
+from weir.kubernetes.query.discovery import API_SERVICE, read_rules
+from weir.kubernetes.query.front_proxy import CONFIG_NAMESPACE as FRONT_PROXY_NAMESPACE
 from weir.kubernetes.translate.device_list import devices_written
 from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.kubernetes.translate.requests import DeviceResources
@@ -53,6 +56,7 @@ class Installation:
     priority_classes: ClassNames = "prefixed"
     pods: PodOptions = field(default_factory=PodOptions)
     monitoring: bool = False  # objects of the Prometheus operator
+    query_api: bool = True  # the APIService by which the API server forwards questions
 
 
 def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thing]:
@@ -82,6 +86,7 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
             devices=of.devices,
             but_not_in=["kube-system", of.namespace],
         ),
+        *([labelled_api_service(of.namespace)] if of.query_api else []),
         *(monitoring(of.namespace, SECRET) if of.monitoring else ()),
         *policies(namespace=of.namespace, scheduler=of.scheduler, devices=of.devices, options=of.optional),
     ]
@@ -140,8 +145,12 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
                 **LABELS,
                 **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
             },
-            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES)],
+            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES), *read_rules()],
         ),
+        {
+            **within(FRONT_PROXY_NAMESPACE, f"{_RBAC}/v1", "RoleBinding", f"{NAME}-front-proxy"),
+            **_to("Role", FRONT_PROXY_ROLE, account),
+        },
     ]
 
 
@@ -179,7 +188,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may("patch", "resource.k8s.io", "resourceclaims", "resourceclaims/status"),
         _may("update patch", "resource.k8s.io", "resourceclaims/binding"),
         _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
-        _may("create", "events.k8s.io", "events"),
+        _may(f"create {look}", "events.k8s.io", "events"),  # its own ones are answered, too
         # its own kinds
         _may(look, GROUP, *_OWN[:3], CONFIGS),
         _may("patch", GROUP, *(f"{each}/status" for each in (*_OWN[:3], CONFIGS))),
@@ -194,6 +203,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
             "validatingwebhookconfigurations",
             names=[NAME],
         ),
+        _may("get patch delete", "apiregistration.k8s.io", "apiservices", names=[API_SERVICE]),
         _may("create", "authentication.k8s.io", "tokenreviews"),
         _may("create", "authorization.k8s.io", "subjectaccessreviews"),
     ]

@@ -11,6 +11,7 @@ from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.definitions import project_fields
 from weir.kubernetes.crd.schemas import GROUP, VERSION
 from weir.kubernetes.install.parts import LABELS, Thing, thing
+from weir.kubernetes.query.discovery import read_rules
 
 SET_QUOTA = "set-quota"
 ADMIN_ROLE = f"{NAME}-project-admin"
@@ -31,6 +32,7 @@ def people(own_kinds: tuple[str, ...], account: str) -> Iterator[Thing]:
             "verbs": ["create", "update", "patch", "delete", SET_QUOTA],
         },
         {"apiGroups": [GROUP], "resources": list(own_kinds), "verbs": ["get", "list", "watch"]},
+        *read_rules(),
     ]
     yield thing("rbac.authorization.k8s.io/v1", "ClusterRole", ADMIN_ROLE, rules=rules)
     name = f"{NAME}-project-leads"

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from weir.api.answers import DeviceRow, NodeRow
 from weir.engine.overcommit import NodeDeviceUsage
-from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.translate.gpu_sharing import DRAINING, GPU_SHARING, SET_ASIDE
 from weir.model.nodes import Node
 from weir.model.resources import GPU
@@ -19,9 +18,8 @@ _STATES = {
 _SHARING = {SET_ASIDE: "shared", DRAINING: "draining"}
 
 
-def cluster_node_row(row: NodeRow, node: Node, node_states: NodeStates) -> NodeRow:
+def cluster_node_row(row: NodeRow, node: Node, use: NodeDeviceUsage | None) -> NodeRow:
     """Return a row with all devices of the node, and all in use, even if those are more."""
-    use = node_states.device_use(node.name)
     if use is None:
         return row
     there = {device.index: device for device in row.devices}

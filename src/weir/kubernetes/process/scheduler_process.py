@@ -32,10 +32,12 @@ from weir.kubernetes.crd.scheduler_config import SchedulerSettings
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
+from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.group_watch import GroupWatch
+from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
@@ -49,6 +51,7 @@ from weir.service.control_thread import ControlThread
 from weir.service.shutdown_deadline import ShutdownDeadline
 
 if TYPE_CHECKING:  # without a port, nothing of it is imported
+    from weir.kubernetes.process.query_service import QueryService
     from weir.kubernetes.process.webhook_server import ServingOptions, WebhookServer
 
 BETWEEN_S = 0.1
@@ -159,6 +162,8 @@ class SchedulerProcess:
         self.hooks.wake = self._wake
         self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
         self.control_thread: ControlThread | None = None
+        self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
+        self.query: QueryService | None = None
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
@@ -169,7 +174,9 @@ class SchedulerProcess:
 
     def _make_webhook_server(self, opening: "ServingOptions") -> "WebhookServer":
         from weir.kubernetes.admission.owner_index import OwnerIndex
+        from weir.kubernetes.process.cluster_answers import SchedulerAnswers
         from weir.kubernetes.process.metrics import ClusterMetrics
+        from weir.kubernetes.process.query_service import QueryService
         from weir.kubernetes.process.webhook_server import WebhookServer
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
@@ -181,7 +188,19 @@ class SchedulerProcess:
         webhook_server.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
         self._see_owners = webhook_server.owners.deliver
         webhook_server.without_project = chosen.without_project
+        answers = SchedulerAnswers(
+            self.backend, self._thread, self._numbers, lambda: self.hooks.policy, chosen.devices.resources
+        )
+        self.query = webhook_server.query = QueryService(self._api, answers, opening.namespace)
         return webhook_server
+
+    def _thread(self) -> ControlThread | None:
+        """Return the thread that has the state of the cluster, deciding or not."""
+        return self.control_thread or self.standby.thread
+
+    def _numbers(self) -> ClusterSummary:
+        """Return the newest amounts of queues."""
+        return self.hooks.numbers if self.control_thread is not None else self.standby.numbers
 
     def _is_well(self) -> bool:
         control_thread = self.control_thread
@@ -203,9 +222,9 @@ class SchedulerProcess:
         self._loop.call_soon_threadsafe(self.writer.submit, list(writes))
 
     def _wake(self) -> None:
-        control_thread = self.control_thread
-        if control_thread is not None:
-            control_thread.wake()
+        thread = self._thread()
+        if thread is not None:
+            thread.wake()
 
     # On the event loop
 
@@ -249,7 +268,7 @@ class SchedulerProcess:
     async def _lead(self) -> None:
         while True:
             if isinstance(self.election, LeaderElection):
-                await self.election.won()
+                await self.standby.until(self.election.won())
                 _LOG.info("leading", identity=self.election.identity)
             self.leaderships += 1
             self.settings.tell_all()
@@ -264,6 +283,7 @@ class SchedulerProcess:
             await self._stop()
 
     async def _stop(self) -> None:
+        await self.standby.close()
         control_thread, self.control_thread = self.control_thread, None
         if control_thread is not None:
             self.deadline.waits_for = "weir-control"
@@ -274,6 +294,8 @@ class SchedulerProcess:
     async def close(self) -> None:
         """Stop cleanly: complete submitted writes, then let another process lead at once."""
         await self._stop()
+        if self.query is not None:
+            self.query.close()
         await self.writer.drain(2.0)
         if isinstance(self.election, LeaderElection):
             await self.election.release()
@@ -281,6 +303,9 @@ class SchedulerProcess:
     def _reflect(self) -> None:
         ends = self.namespace_ends
         sees: dict[str, Deliver] = {"namespaces": ends.see_namespaces, "pods": ends.see_pods}
+        if self.query is not None:
+            sees["workloads"] = self.query.workloads.deliver
+            sees["namespaces"] = _to_both(self.query.withdrawal.see_namespaces, ends.see_namespaces)
         for api_version, resource, of in WATCHED:
             deliver = _to_both(sees.get(resource), self.backend.deliver(resource))
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)

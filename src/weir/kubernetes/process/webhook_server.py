@@ -30,6 +30,9 @@ from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
+from weir.kubernetes.process.query_service import QueryService
+from weir.kubernetes.query.discovery import API_SERVICE
+from weir.kubernetes.query.front_proxy import is_issued_by
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.requests import DeviceResources, parse_request
 
@@ -77,6 +80,7 @@ class WebhookServer:
     trouble: Callable[[], str] = lambda: ""
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None
+    query: QueryService | None = None
     port: int = 0  # it listens on; 0 before
     without_project: WithoutProject = IGNORE
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them
@@ -93,6 +97,7 @@ class WebhookServer:
             secret=opening.secret,
             configurations=opening.service,
             names=opening.names,
+            api_service="" if self.query is None else API_SERVICE,
         )
         reflectors = [self._reflector(each) for each in _QUEUES]
         if self.without_project.labels:
@@ -101,6 +106,8 @@ class WebhookServer:
             for reflector in reflectors:
                 tasks.create_task(reflector.run())
             tasks.create_task(_renew(certificate_rotation))
+            if self.query is not None:
+                tasks.create_task(self.query.run(tls))
             await asyncio.gather(*(each.synced.wait() for each in reflectors))
             self._know()
             await self._answer(certificate_rotation)
@@ -118,8 +125,11 @@ class WebhookServer:
             metrics=self.metrics,
             owners=self.owners,
             second_look=SecondLook(self._read_now),
+            is_front_proxy=self._is_front_proxy,
         )
         app = application(served, client_authorities=opening.client_authorities is not None)
+        if self.query is not None:
+            self.query.routes().add(app)
         try:
             runner = await serve(app, certificate_rotation.tls, opening.host, opening.port)
         except OSError as error:
@@ -133,6 +143,13 @@ class WebhookServer:
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()
+
+    def _is_front_proxy(self, certificate: bytes) -> bool:
+        """Return True if a certificate is the front proxy's, and not that of a webhook's caller."""
+        if self.query is None or not self.query.is_front_proxy(certificate):
+            return False
+        authorities = self.opening.client_authorities
+        return authorities is None or not is_issued_by(certificate, authorities.read_bytes())
 
     def _refusals(self, pod: KubePod, annotations: Annotations) -> Sequence[str]:
         return parse_request(pod, annotations, devices=self.devices).refusals

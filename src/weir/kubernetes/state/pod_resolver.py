@@ -74,7 +74,7 @@ class PodResolver:
             Counter()
         )  # drivers, and on how many nodes they take only so many volumes
         self._limits: dict[str, dict[str, int]] = {}  # by node and driver
-        self._priorities: dict[str, int] = {}
+        self.priorities: dict[str, int] = {}
 
     @property
     def inventory(self) -> VolumeInventory:
@@ -280,7 +280,7 @@ class PodResolver:
 
     def see_priority(self, name: str, found: PriorityClass | None) -> None:
         """Take in a priority class; None: it is gone."""
-        keep(self._priorities, name, None if found is None else found.value)
+        keep(self.priorities, name, None if found is None else found.value)
         self.owners.forget_readings()
 
     def set_devices(self, devices: DeviceResources) -> None:
@@ -367,7 +367,7 @@ class PodResolver:
         gang = GangKey(
             pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
         )
-        priority = priority_of(pod, annotations, self._priorities)
+        priority = priority_of(pod, annotations, self.priorities)
         submitted_s, orphan = seconds_of(created), missing is not None
         return PodInfo(
             gang, derived, annotations, pod_request, priority, submitted_s, orphan, _sentence(wait), why

@@ -5,15 +5,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from weir.api.answers import WorkloadDetail
+from weir.api.answers import WorkloadDetail, WorkloadRow
 from weir.api.submissions import Submission
 from weir.cli.cluster.installation import InstallationView
 from weir.cli.cluster.job import job_of
-from weir.cli.cluster.objects import EventView, ListedQueue
-from weir.cli.cluster.rows import event_rows, memory_isolation, queue_row, workload_row
+from weir.cli.cluster.objects import ListedQueue
+from weir.cli.cluster.queue_rows import queue_row
 from weir.cli.workloads import isolation_lines
 from weir.client.errors import Refused
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
+from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.rows import memory_isolation
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, WorkloadQuery, matching
 from weir.kubernetes.translate.requests import DeviceResources
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
@@ -114,6 +119,14 @@ def workload(**status: Any) -> WorkloadObject:
     return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, WorkloadObject)
 
 
+def workload_row(thing: WorkloadObject) -> WorkloadRow:
+    meta = thing.metadata
+    nodes = tuple(thing.status.nodes)
+    return WorkloadIndexEntry(
+        meta.namespace, meta.name, meta.uid, meta.creation_timestamp, nodes, thing
+    ).row()
+
+
 def test_a_workload_is_a_row() -> None:
     bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, WorkloadObject))
     assert (bare.name, bare.status, bare.devices) == ("ns/job-a", "pending", 0.0)
@@ -163,12 +176,56 @@ def test_events_name_their_workloads() -> None:
         }
         return msgspec.convert(body, EventView)
 
-    rows = event_rows(
-        [event("Workload", "job-a"), event("Pod", "a-0-xyz"), event("Pod", "b-1")], [workload()]
-    )
+    workloads = WorkloadIndex()
+    events = EventIndex(workloads, lambda: 1769860800.0)
+    found = [event("Workload", "job-a"), event("Pod", "a-0-xyz"), event("Pod", "b-1")]
+    events.deliver([ObjectSet(each.metadata.uid, each) for each in found])
+    workloads.deliver([ObjectSet("ns/job-a", workload())])
+    rows = matching_events(events.all(), EventQuery())
     reported = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
     assert {(row.workload, row.pod) for row in rows} == reported
     assert {row.kind for row in rows} == {"waiting"}
+    of_workload = EventQuery("ns", "ns/job-a", "vision")
+    assert {row.pod for row in matching_events(events.all(), of_workload)} == {"a-0-xyz", None}
+    assert not matching_events(events.all(), EventQuery("other"))
+
+
+def test_events_are_kept_for_six_hours_and_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.kubernetes.query.event_index.EVENTS_MAX", 3)
+    now = [1769860800.0]
+    events = EventIndex(WorkloadIndex(), lambda: now[0])
+
+    def happen(*names: str) -> None:
+        for name in names:
+            body = {"metadata": {"name": name, "uid": name}, "eventTime": AT, "note": name}
+            events.deliver([ObjectSet(name, msgspec.convert(body, EventView))])
+
+    happen("a", "b", "c", "d")
+    events.deliver([ObjectRemoved("d", "d")])
+    assert [row.sentence for row in matching_events(events.all(), EventQuery())].count("a") == 0
+    assert len(events) == 3, "what the API server has forgotten stays"
+    now[0] += 6 * 3600 + 1
+    events.deliver([ObjectRemoved("c", "c")])
+    assert len(events) == 0
+
+
+def test_workloads_are_found_by_their_name_their_owner_and_what_they_are() -> None:
+    index = WorkloadIndex()
+    index.deliver([ObjectSet("ns/job-a", workload(phase="Succeeded"))])
+
+    def found(**words: Any) -> list[str]:
+        return [each.key for each in matching(index.all(), WorkloadQuery(**words))]
+
+    assert found() == []
+    assert found(ended=True) == ["ns/job-a"]
+    assert found(statuses=frozenset(["succeeded"]), project="vision", type="train") == ["ns/job-a"]
+    assert found(ended=True, named="a") == found(ended=True, named="job-a") == ["ns/job-a"]
+    assert found(ended=True, named="b") == found(ended=True, namespace="other") == []
+    by_name, by_owner = index.get("ns", "job-a"), index.get("ns", "a")
+    assert by_name is not None
+    assert by_name is by_owner
+    index.deliver([ObjectRemoved("ns/job-a", "0a1b")])
+    assert index.get("ns", "job-a") is index.get("ns", "a") is index.owner_of("ns", "a-0-x") is None
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from weir.api.answers import Suggestion
-from weir.cli.cluster.advice import Owner, advised
 from weir.kubernetes.crd.objects import OwnerFields
+from weir.kubernetes.query.advice import Owner, advised
 
 CLASSES = {90: "urgent"}
 MADE_AGAIN = "its pods can't be changed: delete the Job and make it again with"

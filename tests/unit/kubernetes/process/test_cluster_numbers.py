@@ -1,8 +1,8 @@
-"""Numbers of a cluster as the command line counts them."""
+"""Numbers of a cluster as its process answers them."""
 
 from tests.unit.kubernetes.small_world import WatchProgress, node, pod, project
 
-from weir.kubernetes.process.inspection import ClusterInspection
+from weir.kubernetes.process.cluster_numbers import pool_status, rows_of_nodes
 from weir.kubernetes.state.queue_view import view_of
 from weir.model.policy import Policy
 
@@ -19,7 +19,10 @@ def test_a_stopping_workload_counts_as_running_in_every_number() -> None:
         here.step()
         cluster = here.control.cluster
         assert (cluster.jobs["team/pod-stops"].stopping > 0) is is_deleted
-        inspection = ClusterInspection(cluster, Policy(), here.now_s, here.cluster_state.node_states)
-        status, view = inspection.status("1", 0.0), view_of(here.cluster_state, {})
+        nodes, view = here.cluster_state.node_states, view_of(here.cluster_state, {})
+        uses = {"n": nodes.device_use("n")}
+        status = pool_status(cluster, uses, Policy(), version="1", started_s=0.0)
+        (row,) = rows_of_nodes(cluster, uses, range(250))
+        assert (status.devices, row.name, row.allocated["gpu"]) == (4, "n", 1.0)
         assert (status.allocated, status.running, status.pending) == (1, 1, 1)
         assert (view.running["team"], view.pending["team"]) == (1, 1)

@@ -1,0 +1,47 @@
+"""Departments and projects of a cluster as rows of answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.api.answers import QueueRow
+from weir.cli.cluster.objects import ListedQueue
+from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
+from weir.model.workloads import WHOLE_MILLI
+
+_TIMES = {"maxRuntime": "max_runtime", "idleLimit": "idle_limit", "stopGrace": "stop_grace"}
+
+
+def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
+    """Return the row of a Department or Project."""
+    spec, status = thing.spec, thing.status
+    stated = _texts(spec.get("quota"))
+    summed = "0" if is_project else status.quota.get("gpu", "0")
+    return QueueRow(
+        name=thing.metadata.name,
+        kind="project" if is_project else "department",
+        parent=spec.get("department" if is_project else "parent"),
+        quota=_amounts({"gpu": summed, **stated}),
+        follows=not is_project and "gpu" not in stated,
+        limit=_amounts(_texts(spec.get("limit"))),
+        weight={name: float(quantity(each)) for name, each in _texts(spec.get("weight")).items()},
+        priority=spec.get("priority", 100),
+        times={_TIMES.get(word, word): seconds(each) for word, each in (spec.get("times") or {}).items()},
+        allocated=_amounts(status.allocated),
+        share=_amounts(status.share),
+        running=status.running,
+        pending=status.pending,
+    )
+
+
+def _texts(amounts: Any) -> dict[str, str]:
+    return {name: str(each) for name, each in (amounts or {}).items()}
+
+
+def _amounts(written: Mapping[str, str]) -> dict[str, float]:
+    """Return amounts in the units of answers, without unlimited ones."""
+    counted = {name: amount(name, each) for name, each in written.items()}
+    return {
+        name: value / WHOLE_MILLI if in_thousandths(name) else float(value)
+        for name, value in counted.items()
+        if value < UNLIMITED
+    }

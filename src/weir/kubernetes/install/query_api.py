@@ -1,0 +1,14 @@
+"""Objects of the aggregated API in an installation."""
+
+from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.install.parts import LABELS, Thing
+from weir.kubernetes.query.discovery import api_service
+
+FRONT_PROXY_ROLE = "extension-apiserver-authentication-reader"
+"""A role of every cluster, in kube-system: it reads the ConfigMap that says how the API server forwards."""
+
+
+def labelled_api_service(namespace: str) -> Thing:
+    """Return the APIService of an installation. It is the first to go: see `weir kube` in the docs."""
+    found = api_service(namespace, NAME)
+    return {**found, "metadata": {**found["metadata"], "labels": LABELS}}

@@ -1,0 +1,309 @@
+"""Answers of one replica about its cluster, in the shares of time that the scheduler can spare.
+
+The control thread owns the state. It is asked for little at a time, and what takes longer is done on a copy,
+by one thread of its own.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from structlog import get_logger
+
+from weir import __version__
+from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, Suggestion, WhyAnswer
+from weir.api.decision import DecisionAnswer
+from weir.engine.overcommit import NodeDeviceUsage
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.process.cluster_numbers import (
+    DeviceUses,
+    nodes_at,
+    place_in_project,
+    pool_status,
+    rows_of_nodes,
+)
+from weir.kubernetes.process.cluster_summary import ClusterSummary
+from weir.kubernetes.query.advice import Owner, advised
+from weir.kubernetes.query.answers import QueryRefused
+from weir.kubernetes.query.rows import pod_row
+from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.translate.annotations import PREFIX
+from weir.model.policy import Policy
+from weir.scenario_io.scalars import PRIORITY_MAX
+from weir.service.cluster_copy import ClusterFacts, cluster_facts
+from weir.service.cluster_snapshot import snapshot
+from weir.service.control_thread import ControlThread, ControlUnavailable
+from weir.service.decision_details import explain_decision
+from weir.service.queue_rows import ancestor_rows
+from weir.service.suggestions import SuggestionOptions, suggestions
+from weir.state.cluster import Cluster
+from weir.state.events import WorkloadSubmitted, WorkloadSuspended
+
+QUERY_S, PLACE_S = 30.0, 0.1
+"""Time that a question to the control thread may take; that of a place among pending workloads."""
+FACTS_KEPT_S, SUGGESTIONS_KEPT_S = 5.0, 10.0
+NODES_AT_A_TIME = 250
+TRIALS_MAX = 8
+"""Workloads for which suggestions are tried or wait to be; others are answered without."""
+DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
+_SYSTEM_CLASSES = "system-"
+"""PriorityClasses of Kubernetes itself begin like this."""
+_SUSPENDED = "suspended"
+"""Reason of work that can be resumed. Any other hold is a gate."""
+_ANNOTATED = {"min-pods": "min_pods", "topology": "topology", "preemptible": "preemptible"}
+"""Annotations that suggestions change, and the fields they set."""
+T = TypeVar("T")
+_LOG = get_logger(__name__)
+
+
+class SchedulerAnswers:
+    """Answers from the state of a scheduler process, leading or not. All calls are on the event loop."""
+
+    def __init__(
+        self,
+        backend: KubernetesBackend,
+        control: Callable[[], ControlThread | None],
+        numbers: Callable[[], ClusterSummary],
+        policy: Callable[[], Policy],
+        gpu_resources: tuple[str, ...],
+    ) -> None:
+        self._backend = backend
+        self._control = control
+        self._numbers = numbers
+        self._policy = policy
+        names = (each for each in gpu_resources if not each.endswith("*"))
+        self._gpu_resource = next(names, DEFAULT_GPU_RESOURCE)
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weir-query")
+        self._facts: tuple[float, ControlThread, ClusterFacts] | None = None
+        self._facts_lock = asyncio.Lock()
+        self._trials: dict[str, tuple[float, asyncio.Task[list[Suggestion]]]] = {}
+        self._started_s = time.time()
+
+    def close(self) -> None:
+        """Begin no more work for answers."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    # Workloads
+
+    def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:
+        """Return the pods of a workload, by name."""
+        found = self._backend.read(partial(_pods, uid=workload.object.spec.owner.uid, key=workload.key))
+        return [pod_row(workload.name, tracked) for tracked in found]
+
+    async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
+        """Return why a workload is pending, its queues' numbers, and what would let it start now."""
+        row = workload.row()
+        queues = self._queues(row.project, all_namespaces=all_namespaces)
+        answer = WhyAnswer(
+            name=row.name, status=row.status, reason=row.reason, evicted=row.evicted, queues=queues
+        )
+        if row.status != "pending" or not self._is_scheduled(workload):
+            return answer
+        place, waiting = await self._place(row.name)
+        answer = answer.model_copy(update={"position": place, "waiting": waiting})
+        if not all_namespaces:
+            return answer
+        found = await self._tried(workload, wait_s)
+        return answer.model_copy(update={"suggestions": found or [], "unfinished": found is None})
+
+    async def decision(self, workload: WorkloadIndexEntry) -> DecisionAnswer:
+        """Return how the nodes score for a workload, and the victims that it may evict.
+
+        Raises:
+            QueryRefused: it can't be placed now, or nothing is known yet.
+        """
+        facts = await self._cluster_facts()
+        found = await self._on_worker(partial(_decision, facts, self._policy(), workload.key))
+        if found is None:
+            raise QueryRefused(
+                409, f"{workload.key} can't be placed now; `weir why {workload.key}` says why."
+            )
+        return found
+
+    # The cluster
+
+    def queues(self) -> Mapping[str, QueueRow]:
+        """Return projects and departments by name, as of some seconds ago."""
+        return self._numbers().queues
+
+    async def nodes(self) -> list[NodeRow]:
+        """Return the nodes, some at a time, so that the scheduler isn't kept waiting."""
+        rows: list[NodeRow] = []
+        count = await self._ask(lambda cluster: len(cluster.nodes))
+        for start in range(0, count, NODES_AT_A_TIME):
+            positions = range(start, min(count, start + NODES_AT_A_TIME))
+            rows += await self._ask(partial(self._rows_of_nodes, positions=positions))
+        return rows
+
+    async def status(self) -> PoolStatus:
+        """Return a summary of the cluster."""
+        policy = self._policy()
+        return await self._ask(
+            lambda cluster: pool_status(
+                cluster,
+                self._uses(cluster, range(len(cluster.nodes))),
+                policy,
+                version=__version__,
+                started_s=self._started_s,
+            )
+        )
+
+    async def snapshot(self) -> str:
+        """Return a scenario that replays the next decision."""
+        self._facts = None  # the next decision, not one of some seconds ago
+        facts = await self._cluster_facts()
+        return await self._on_worker(partial(snapshot, facts, self._policy(), facts.now_s))
+
+    # Below
+
+    def _rows_of_nodes(self, cluster: Cluster, positions: range) -> list[NodeRow]:
+        return rows_of_nodes(cluster, self._uses(cluster, positions), positions)
+
+    def _uses(self, cluster: Cluster, positions: range) -> DeviceUses:
+        """Return the use of devices on nodes; the state is locked for some of them at a time."""
+        names = [node.name for _, node in nodes_at(cluster, positions)]
+        uses: dict[str, NodeDeviceUsage | None] = {}
+        for start in range(0, len(names), NODES_AT_A_TIME):
+            part = names[start : start + NODES_AT_A_TIME]
+            uses |= self._backend.read(partial(_device_uses, names=part))
+        return uses
+
+    async def _ask(self, look: Callable[[Cluster], T], within_s: float = QUERY_S) -> T:
+        """Return what the control thread reads of the cluster.
+
+        Raises:
+            QueryRefused: it doesn't answer now.
+        """
+        control = self._control()
+        if control is None:
+            raise QueryRefused(
+                503, "Weir is being started, or changes its leader: try again in some seconds."
+            )
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(control.query(look)), within_s)
+        except TimeoutError:
+            raise QueryRefused(503, "The scheduler has no time to answer now: try again.") from None
+        except ControlUnavailable as error:
+            raise QueryRefused(503, f"{error} Try again in some seconds.") from None
+
+    async def _on_worker(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+
+    async def _cluster_facts(self) -> ClusterFacts:
+        """Return the state as facts, of some seconds ago at most: gathering them keeps control waiting."""
+        async with self._facts_lock:
+            control, known = self._control(), self._facts
+            if known is not None and known[1] is control and time.monotonic() - known[0] < FACTS_KEPT_S:
+                return known[2]
+            found = await self._ask(cluster_facts)
+            if control is not None:
+                self._facts = time.monotonic(), control, found
+            return found
+
+    def _queues(self, project: str, *, all_namespaces: bool) -> list[QueueRow]:
+        """Return a project and the departments above it; without the right to all, the project alone."""
+        rows = ancestor_rows(self.queues(), project)
+        return rows if all_namespaces else rows[:1]
+
+    def _is_scheduled(self, workload: WorkloadIndexEntry) -> bool:
+        """Return True if the engine knows a workload: it isn't refused, and its owner is read."""
+
+        def reported(state: ClusterState) -> bool:
+            gang = state.registry.named.get(workload.key)
+            return gang is not None and gang.reported is not None
+
+        return self._backend.read(reported)
+
+    async def _place(self, name: str) -> tuple[int | None, int]:
+        try:
+            return await self._ask(partial(place_in_project, name=name), PLACE_S)
+        except QueryRefused:
+            return None, 0
+
+    async def _tried(self, workload: WorkloadIndexEntry, wait_s: float) -> list[Suggestion] | None:
+        """Return what would let a workload start; None if that isn't found out in this time."""
+        key, now_s = workload.key, time.monotonic()
+        for name, (at_s, task) in list(self._trials.items()):
+            if task.done() and now_s - at_s > SUGGESTIONS_KEPT_S:
+                del self._trials[name]
+        if key not in self._trials:
+            if sum(not task.done() for _, task in self._trials.values()) >= TRIALS_MAX:
+                return []
+            self._trials[key] = now_s, asyncio.create_task(self._suggestions(workload))
+        done, _ = await asyncio.wait([self._trials[key][1]], timeout=wait_s)
+        return next(iter(done)).result() if done else None
+
+    async def _suggestions(self, workload: WorkloadIndexEntry) -> list[Suggestion]:
+        try:
+            facts = await self._cluster_facts()
+            classes, owner = self._backend.read(partial(_surroundings, workload=workload))
+            reason = workload.object.status.reason
+            is_gate = reason is not None and reason.why != _SUSPENDED
+            possible = SuggestionOptions(
+                PRIORITY_MAX, tuple(sorted(set(classes))), shares=False, others_make=True
+            )
+            found = await self._on_worker(
+                partial(_suggested, facts, self._policy(), workload.key, possible, is_gate=is_gate)
+            )
+        except QueryRefused:
+            return []
+        except Exception as error:  # noqa: BLE001 - the reason is answered without suggestions
+            _LOG.error("suggestions_failed", workload=workload.key, exc_info=error)
+            return []
+        return [advised(each, workload.key, owner, self._gpu_resource, classes) for each in found]
+
+
+def _pods(state: ClusterState, uid: str, key: str) -> list[TrackedPod]:
+    """Return the pods of a workload, those that are over too."""
+    gang = state.registry.named.get(key)
+    if gang is None or gang.key.uid != uid:
+        return []
+    prefix = f"{gang.key.namespace}/"
+    found = [
+        tracked
+        for name, tracked in state.pods.by_key.items()
+        if name.startswith(prefix)
+        and (tracked.gang is gang or (tracked.info is not None and tracked.info.gang == gang.key))
+    ]
+    return sorted(found, key=lambda tracked: tracked.name)
+
+
+def _device_uses(state: ClusterState, names: Sequence[str]) -> dict[str, NodeDeviceUsage | None]:
+    return {name: state.node_states.device_use(name) for name in names}
+
+
+def _surroundings(state: ClusterState, workload: WorkloadIndexEntry) -> tuple[Mapping[int, str], Owner]:
+    """Return PriorityClasses by value, and the owner of a workload's pods."""
+    names = sorted((value, name) for name, value in state.resolver.priorities.items())
+    classes = {value: name for value, name in reversed(names) if not name.startswith(_SYSTEM_CLASSES)}
+    gang = state.registry.named.get(workload.key)
+    head = None if gang is None else gang.head
+    stated = {
+        f"{PREFIX}{name}"
+        for name, field in _ANNOTATED.items()
+        if head is not None and getattr(head.annotations, field) is not None
+    }
+    return classes, Owner(workload.namespace, workload.object.spec.owner, stated)
+
+
+def _suggested(
+    facts: ClusterFacts, policy: Policy, name: str, possible: SuggestionOptions, *, is_gate: bool
+) -> list[Suggestion]:
+    """Return what was tried with success; `is_gate`: a hold of the workload isn't one that a person ends."""
+    is_held = any(isinstance(event, WorkloadSuspended) and event.workload == name for event in facts.events)
+    if not _is_known(facts, name) or (is_held and is_gate):
+        return []
+    return suggestions(facts, policy, name, possible)
+
+
+def _decision(facts: ClusterFacts, policy: Policy, name: str) -> DecisionAnswer | None:
+    return explain_decision(facts, policy, name) if _is_known(facts, name) else None
+
+
+def _is_known(facts: ClusterFacts, name: str) -> bool:
+    return any(isinstance(event, WorkloadSubmitted) and event.workload.name == name for event in facts.events)

@@ -1,0 +1,75 @@
+"""Answers about a cluster from the state of its control: run on the control thread, which owns the state."""
+
+from collections.abc import Mapping, Sequence
+
+from weir.api.answers import NodeRow, PoolStatus
+from weir.engine.overcommit import NodeDeviceUsage
+from weir.kubernetes.process.node_rows import cluster_node_row
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.model.workloads import WHOLE_MILLI
+from weir.service.queue_rows import node_rows
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job
+
+DeviceUses = Mapping[str, NodeDeviceUsage | None]
+"""Use of devices by the names of nodes."""
+
+
+def nodes_at(cluster: Cluster, positions: Sequence[int]) -> list[tuple[int, Node]]:
+    """Return the nodes at these positions that are there."""
+    there = (at for at in positions if at < len(cluster.nodes))
+    return [(at, node) for at in there if (node := cluster.nodes[at]) is not None]
+
+
+def rows_of_nodes(cluster: Cluster, uses: DeviceUses, positions: Sequence[int]) -> list[NodeRow]:
+    """Return the nodes at these positions, and the use of each."""
+    nodes = nodes_at(cluster, positions)
+    rows = node_rows(cluster, {}, [at for at, _ in nodes])
+    return [
+        cluster_node_row(row, node, uses.get(node.name)) for row, (_, node) in zip(rows, nodes, strict=True)
+    ]
+
+
+def pool_status(
+    cluster: Cluster, uses: DeviceUses, policy: Policy, *, version: str, started_s: float
+) -> PoolStatus:
+    """Return a summary of the cluster."""
+    nodes = [node for node in cluster.nodes if node is not None]
+    devices, milli, others = 0, 0, 0
+    for node in nodes:
+        use = uses.get(node.name)
+        devices += node.gpus if use is None else use.gpus
+        milli += 0 if use is None else use.own_milli
+        others += 0 if use is None else use.others
+    holding = sum(map(holds_capacity, cluster.jobs.values()))
+    return PoolStatus(
+        version=version,
+        nodes=len(nodes),
+        devices=devices,
+        allocated=milli / WHOLE_MILLI + others,
+        others=float(others),
+        running=holding,
+        pending=len(cluster.jobs) - holding,
+        policy=policy.preset,
+        started_s=started_s,
+    )
+
+
+def holds_capacity(job: Job) -> bool:
+    """Return True if pods of a workload run, or stop and hold their devices until they are gone."""
+    return bool(job.running_pods()) or job.stopping > 0
+
+
+def place_in_project(cluster: Cluster, name: str) -> tuple[int | None, int]:
+    """Return the place of a workload among the pending ones of its project, and their number."""
+    job = cluster.jobs.get(name)
+    if job is None:
+        return None, 0
+    ahead = [
+        (of.line_key(at), member[2])
+        for of in cluster.waiting_of.get(job.project, ())
+        for at, member in enumerate(of.members)
+    ]
+    mine = next((key for key, other in ahead if other is job), None)
+    return (None if mine is None else 1 + sum(key < mine for key, _ in ahead)), len(ahead)

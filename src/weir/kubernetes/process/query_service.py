@@ -1,0 +1,70 @@
+"""The aggregated API of a scheduler process: what it watches for it, and what its port answers."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.reflector import Reflector
+from weir.kubernetes.query.access_review import AccessReviewer
+from weir.kubernetes.query.answers import ClusterAnswers
+from weir.kubernetes.query.event_index import PATH as EVENTS_PATH
+from weir.kubernetes.query.event_index import EventIndex
+from weir.kubernetes.query.front_proxy import FrontProxy
+from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.recent_usage import RecentUsage
+from weir.kubernetes.query.routes import QueryRoutes
+from weir.kubernetes.query.withdrawal import Withdrawal
+from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.writes.requests import REPORTER
+
+REPORTED_BY_WEIR = f"reportingController={REPORTER}"
+
+
+class QueryService:
+    """Indexes of workloads and events, and the routes over them. `run` it as a task."""
+
+    def __init__(self, api: ApiClient, answers: ClusterAnswers, namespace: str) -> None:
+        self._api = api
+        self._answers = answers
+        self.workloads = WorkloadIndex()
+        self.events = EventIndex(self.workloads)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.withdrawal = Withdrawal(api, namespace, self._start)
+        self.usage = RecentUsage(time.time())
+        self.workloads.changed = self.usage.changed
+        self._proxy = FrontProxy(api)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def routes(self) -> QueryRoutes:
+        """Return the routes, for the application of the port."""
+        access = AccessReviewer(self._api)
+        return QueryRoutes(self._proxy, access, self.workloads, self.events, self.usage, self._answers)
+
+    def close(self) -> None:
+        """Begin no more work for answers."""
+        self._answers.close()
+
+    def is_front_proxy(self, certificate: bytes) -> bool:
+        """Return True if an authority of the front proxy has signed a certificate, in DER."""
+        return self._proxy.rules.issued(certificate)
+
+    async def run(self, tls: ssl.SSLContext) -> None:
+        """Follow Weir's Events, and keep the authorities of the front proxy in the context of the port."""
+        self._proxy.tls = tls
+        async with asyncio.TaskGroup() as tasks:
+            events = Reflector(
+                self._api,
+                EVENTS_PATH,
+                EventView,
+                self.events.deliver,
+                field_selector=REPORTED_BY_WEIR,
+            )
+            tasks.create_task(events.run())
+            tasks.create_task(self._proxy.run())

@@ -1,0 +1,75 @@
+"""Answers that the routes of the API get from the process, and refusals."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
+from weir.api.decision import DecisionAnswer
+from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+
+REASONS = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
+
+
+class QueryRefused(Exception):
+    """A request that can't be answered; the sentence says what to do."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+
+    def as_status(self) -> dict[str, Any]:
+        """Return the refusal as the API server puts it."""
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.sentence,
+            "reason": REASONS.get(self.status, "InternalError"),
+            "code": self.status,
+        }
+
+
+class ClusterAnswers(Protocol):
+    """Answers from the state of the scheduler, as it is on this replica."""
+
+    def close(self) -> None:
+        """Begin no more work for answers."""
+        ...
+
+    def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:
+        """Return the pods of a workload."""
+        ...
+
+    async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
+        """Return why a workload is pending; `all_namespaces` includes what is of others."""
+        ...
+
+    async def decision(self, workload: WorkloadIndexEntry) -> DecisionAnswer:
+        """Return how the nodes score for a workload, and the victims that it may evict."""
+        ...
+
+    def queues(self) -> Mapping[str, QueueRow]:
+        """Return projects and departments by name."""
+        ...
+
+    async def nodes(self) -> list[NodeRow]:
+        """Return the nodes."""
+        ...
+
+    async def status(self) -> PoolStatus:
+        """Return a summary of the cluster."""
+        ...
+
+    async def snapshot(self) -> str:
+        """Return a scenario that replays the next decision."""
+        ...

@@ -1,0 +1,99 @@
+"""Discovery documents of the aggregated API, and the APIService that has the API server forward requests.
+
+All resources can be read and nothing else. So the controllers of a cluster, which look for objects to delete
+or to count, leave them alone.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+GROUP, VERSION = "query.weir.dev", "v1"
+API_VERSION = f"{GROUP}/{VERSION}"
+API_SERVICE = f"{VERSION}.{GROUP}"
+ROOT = f"/apis/{API_VERSION}"
+PRIORITY = 100
+"""Below that of all built-in groups and of Weir's own kinds: `kubectl get workloads` means `weir.dev`."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResource:
+    """A resource of the API."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    namespaced: bool = False
+
+
+RESOURCES = (
+    QueryResource("workloads", "Workload", ("get", "list"), namespaced=True),
+    QueryResource("workloads/why", "Why", ("get",), namespaced=True),
+    QueryResource("workloads/decision", "Decision", ("get",), namespaced=True),
+    QueryResource("events", "Event", ("list",), namespaced=True),
+    QueryResource("reports", "Report", ("get",), namespaced=True),
+    QueryResource("nodes", "Node", ("list",)),
+    QueryResource("pools", "Pool", ("get",)),
+    QueryResource("pools/snapshot", "Snapshot", ("get",)),
+)
+_VERSION = {"groupVersion": API_VERSION, "version": VERSION}
+
+
+def group() -> dict[str, Any]:
+    """Return the group, as `/apis/query.weir.dev` answers."""
+    return {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": GROUP,
+        "versions": [_VERSION],
+        "preferredVersion": _VERSION,
+    }
+
+
+def groups() -> dict[str, Any]:
+    """Return the list of groups, as `/apis` answers."""
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]}
+
+
+def resources() -> dict[str, Any]:
+    """Return the resources of the version."""
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": API_VERSION,
+        "resources": [
+            {
+                "name": each.name,
+                "singularName": "" if "/" in each.name else each.kind.lower(),
+                "namespaced": each.namespaced,
+                "kind": each.kind,
+                "verbs": list(each.verbs),
+            }
+            for each in RESOURCES
+        ],
+    }
+
+
+def read_rules() -> list[dict[str, Any]]:
+    """Return the rules of RBAC that let a role read everything that the API server lets it ask for."""
+    by_verbs: dict[tuple[str, ...], list[str]] = {}
+    for each in RESOURCES:
+        by_verbs.setdefault(each.verbs, []).append(each.name)
+    return [
+        {"apiGroups": [GROUP], "resources": names, "verbs": list(verbs)} for verbs, names in by_verbs.items()
+    ]
+
+
+def api_service(namespace: str, service: str, port: int = 443) -> dict[str, Any]:
+    """Return the object that has the API server forward requests; Weir adds its authority to it."""
+    return {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": API_SERVICE},
+        "spec": {
+            "group": GROUP,
+            "version": VERSION,
+            "groupPriorityMinimum": PRIORITY,
+            "versionPriority": PRIORITY,
+            "service": {"namespace": namespace, "name": service, "port": port},
+        },
+    }

@@ -1,0 +1,101 @@
+"""Events of the last hours: what Weir said of workloads and their pods, on every replica.
+
+An API server keeps Events for an hour. What a replica has seen it keeps for longer, up to a number.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weir.api.answers import EventRow
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.rows import WORKLOAD, at_s, event_row
+from weir.kubernetes.query.workload_index import WorkloadIndex
+
+PATH = path_of("events.k8s.io/v1", "events")
+KEPT_S = 6 * 3600.0
+EVENTS_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """Filter of a list of events. `workload` is a key, of a namespace and a name."""
+
+    namespace: str = ""
+    workload: str = ""
+    project: str = ""
+    kind: str = ""
+
+
+class EventIndex:
+    """Weir's Events by the key of the object, the oldest first."""
+
+    def __init__(self, workloads: WorkloadIndex, clock: Callable[[], float] = time.time) -> None:
+        self._workloads = workloads
+        self._events: OrderedDict[str, tuple[float, EventView, str | None, str | None]] = OrderedDict()
+        self._clock = clock
+        self.added: Callable[[EventRow], None] = lambda _row: None
+        """Called with each new event."""
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def deliver(self, changes: Sequence[Change[EventView]]) -> None:
+        """Take in changes. An Event that the API server deletes is kept until it is old."""
+        for change in changes:
+            if isinstance(change, ObjectSet) and change.key not in self._events:
+                self._add(change.key, change.object)
+            elif isinstance(change, ObjectRemoved):
+                self._drop_old()
+
+    def _add(self, key: str, event: EventView) -> None:
+        name, project = self._about(event)
+        stamp = at_s(event.event_time or event.metadata.creation_timestamp) or self._clock()
+        self._events[key] = stamp, event, name, project
+        self._drop_old()
+        self.added(event_row(event, name, project))
+
+    def _drop_old(self) -> None:
+        oldest_s = self._clock() - KEPT_S
+        while self._events:
+            stamp = next(iter(self._events.values()))[0]
+            if stamp >= oldest_s and len(self._events) <= EVENTS_MAX:
+                return
+            self._events.popitem(last=False)
+
+    def _about(self, event: EventView) -> tuple[str | None, str | None]:
+        """Return the workload that an Event is about, and its project."""
+        about = event.regarding
+        if about.kind == WORKLOAD:
+            found = self._workloads.get(about.namespace, about.name)
+            name: str | None = f"{about.namespace}/{about.name}"
+        else:
+            found = self._workloads.owner_of(about.namespace, about.name)
+            name = None if found is None else found.key
+        return name, None if found is None else found.object.spec.project or None
+
+    def all(self) -> list[tuple[EventView, str | None, str | None]]:
+        """Return all events at this moment, with their workloads and projects."""
+        return [
+            (event, name, project) if project is not None else (event, *self._about(event))
+            for _, event, name, project in self._events.values()
+        ]
+
+
+def matching_events(
+    events: Sequence[tuple[EventView, str | None, str | None]], query: EventQuery
+) -> list[EventRow]:
+    """Return the wanted events, newest first."""
+    rows = [
+        event_row(event, name, project)
+        for event, name, project in events
+        if query.namespace in ("", event.regarding.namespace)
+        and query.workload in ("", name)
+        and query.project in ("", project)
+        and query.kind in ("", event.reason.lower())
+    ]
+    rows.sort(key=lambda row: (row.at_s, row.id), reverse=True)
+    return rows

@@ -1,0 +1,210 @@
+"""Use of GPUs in the last hours, by what the objects of workloads said: a history without a database.
+
+Each workload has a few spans of time, in which it waited or held GPUs. The objects themselves state their
+times, so that a replica that has just begun knows the past of every workload whose object is still there.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query.rows import at_s, gpus_of, phase_status
+from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+
+KEPT_S = 6 * 3600.0
+WORKLOADS_MAX = 50_000
+SPANS_MAX = 64
+"""Spans of a workload; earlier ones are merged."""
+_WAITS, _HOLDS = frozenset(("pending",)), frozenset(("starting", "running", "stopping"))
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSpan:
+    """Time from which a workload holds GPUs, waits, or is over, up to its next span."""
+
+    from_s: float
+    gpus: float
+    waits: bool
+
+
+@dataclass(slots=True)
+class UsageHistoryEntry:
+    """Past of one workload."""
+
+    namespace: str
+    project: str
+    type: str
+    submitted_s: float
+    first_started_s: float | None = None
+    ended_s: float | None = None
+    spans: list[UsageSpan] = field(default_factory=list)
+    evictions: list[tuple[float, str]] = field(default_factory=list)  # time and rule
+
+    def between(self, since_s: float, until_s: float) -> Iterator[tuple[float, float, UsageSpan]]:
+        """Yield the spans within a period, each with its start and its end."""
+        last = UsageSpan(until_s, 0.0, waits=False)
+        for span, following in pairwise([*self.spans, last]):
+            start_s, end_s = max(since_s, span.from_s), min(until_s, following.from_s)
+            if start_s < end_s:
+                yield start_s, end_s, span
+
+    def is_within(self, since_s: float, until_s: float) -> bool:
+        """Return True if it waited or held GPUs in a period."""
+        return any(span.waits or span.gpus for _, _, span in self.between(since_s, until_s))
+
+
+class RecentUsage:
+    """The past of all workloads by the uid of their objects. All calls are on the event loop."""
+
+    def __init__(self, began_s: float) -> None:
+        self.began_s = began_s
+        self._past: dict[str, UsageHistoryEntry] = {}
+        self._uids: dict[str, str] = {}  # of the present objects, by key
+
+    def __len__(self) -> int:
+        return len(self._past)
+
+    def changed(self, key: str, workload: WorkloadIndexEntry | None, now_s: float) -> None:
+        """Take note of a workload as it is now; None: its object is gone."""
+        uid = self._uids.get(key)
+        if uid is not None and (workload is None or workload.uid != uid):
+            del self._uids[key]
+            past = self._past.get(uid)
+            if past is not None and past.ended_s is None:
+                past.ended_s = now_s
+                _add(past, UsageSpan(now_s, 0.0, waits=False))
+        if workload is None:
+            return
+        self._uids[key] = workload.uid
+        known = self._past.get(workload.uid)
+        if known is None:
+            if len(self._past) >= WORKLOADS_MAX:
+                self._forget(now_s)
+            if len(self._past) >= WORKLOADS_MAX:
+                return
+            self._past[workload.uid] = _first(workload, now_s)
+        else:
+            _update(known, workload.object, now_s)
+
+    def _forget(self, now_s: float) -> None:
+        """Forget workloads that have been over for long enough."""
+        oldest_s = now_s - KEPT_S
+        for uid, past in list(self._past.items()):
+            if past.ended_s is not None and past.ended_s < oldest_s:
+                del self._past[uid]
+
+    def all(self, now_s: float) -> list[UsageHistoryEntry]:
+        """Return the past of all workloads at this moment."""
+        self._forget(now_s)
+        return [
+            UsageHistoryEntry(
+                past.namespace,
+                past.project,
+                past.type,
+                past.submitted_s,
+                past.first_started_s,
+                past.ended_s,
+                list(past.spans),
+                list(past.evictions),
+            )
+            for past in self._past.values()
+        ]
+
+
+def over_quota_s(
+    past: Sequence[UsageHistoryEntry], quota: float, since_s: float, until_s: float, namespace: str
+) -> float:
+    """Return the GPU seconds above a project's quota; of a namespace, its part by what it held."""
+    steps: list[tuple[float, float, float]] = []  # time, change of all, change of the namespace
+    for each in past:
+        is_mine = namespace in ("", each.namespace)
+        for start_s, end_s, span in each.between(since_s, until_s):
+            if span.gpus:
+                mine = span.gpus if is_mine else 0.0
+                steps += [(start_s, span.gpus, mine), (end_s, -span.gpus, -mine)]
+    steps.sort(key=lambda step: step[0])
+    over = held = mine_held = 0.0
+    before_s = since_s
+    for time_s, change, mine in steps:
+        if held > quota:
+            over += (held - quota) * (mine_held / held) * (time_s - before_s)
+        held, mine_held, before_s = held + change, mine_held + mine, time_s
+    return over
+
+
+def _first(workload: WorkloadIndexEntry, now_s: float) -> UsageHistoryEntry:
+    """Return the past of a workload as its object states it."""
+    thing, status = workload.object, phase_status(workload.object)
+    submitted_s = at_s(thing.status.submitted_at) or at_s(workload.created) or now_s
+    started_s, ended_s = at_s(thing.status.started_at), at_s(thing.status.ended_at)
+    past = UsageHistoryEntry(
+        workload.namespace, thing.spec.project or "-", thing.spec.type or "train", submitted_s
+    )
+    past.spans = [UsageSpan(submitted_s, 0.0, waits=True)]
+    if started_s is not None:
+        past.first_started_s = started_s
+        _add(past, UsageSpan(started_s, gpus_of(thing), waits=False))
+    if status not in _WAITS | _HOLDS:
+        past.ended_s = ended_s or now_s
+        _add(past, UsageSpan(past.ended_s, 0.0, waits=False))
+    elif status in _WAITS and started_s is not None:
+        evicted = thing.status.last_eviction
+        since_s = at_s(thing.status.since) or (None if evicted is None else at_s(evicted.at)) or now_s
+        _add(past, UsageSpan(since_s, 0.0, waits=True))
+    elif status in _HOLDS and started_s is None:
+        past.first_started_s = now_s
+        _add(past, UsageSpan(now_s, _held(thing), waits=False))
+    _note_eviction(past, thing)
+    return past
+
+
+def _update(past: UsageHistoryEntry, thing: WorkloadObject, now_s: float) -> None:
+    status = phase_status(thing)
+    if status in _HOLDS:
+        if past.first_started_s is None:
+            past.first_started_s = at_s(thing.status.started_at) or now_s
+        past.ended_s = None
+        _add(past, UsageSpan(now_s, _held(thing), waits=False))
+    elif status in _WAITS:
+        past.ended_s = None
+        _add(past, UsageSpan(now_s, 0.0, waits=True))
+    else:
+        past.ended_s = past.ended_s or at_s(thing.status.ended_at) or now_s
+        _add(past, UsageSpan(past.ended_s, 0.0, waits=False))
+    _note_eviction(past, thing)
+
+
+def _held(thing: WorkloadObject) -> float:
+    """Return the GPUs that the pods of a workload hold: a part of them where a part of the pods run."""
+    status, gpus = thing.status, gpus_of(thing)
+    if status.phase == "Running" and 0 < status.pods_running < status.pods:
+        return gpus * status.pods_running / status.pods
+    return gpus
+
+
+def _note_eviction(past: UsageHistoryEntry, thing: WorkloadObject) -> None:
+    last = thing.status.last_eviction
+    if last is None:
+        return
+    found = at_s(last.at) or 0.0, last.rule
+    if found not in past.evictions[-1:]:
+        past.evictions = [*past.evictions[-SPANS_MAX:], found]
+
+
+def _add(past: UsageHistoryEntry, span: UsageSpan) -> None:
+    """Add a span unless it is the last one still; times that objects state never run backwards."""
+    last = past.spans[-1]
+    if (span.gpus, span.waits) == (last.gpus, last.waits):
+        return
+    past.spans.append(UsageSpan(max(span.from_s, last.from_s), span.gpus, span.waits))
+    if len(past.spans) > SPANS_MAX:
+        del past.spans[0]
+
+
+def evictions_between(past: Iterable[UsageHistoryEntry], since_s: float, until_s: float) -> Iterator[str]:
+    """Yield the rule of each eviction in a period."""
+    for each in past:
+        for time_s, rule in each.evictions:
+            if since_s <= time_s < until_s:
+                yield rule

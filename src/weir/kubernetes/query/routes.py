@@ -1,0 +1,293 @@
+"""Routes of the aggregated API: who asks, what for, and the answer as JSON.
+
+The API server has authenticated the person and authorized the path, which names the namespace. So a route
+answers what its path says, and nothing of other namespaces below one of them.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from pydantic import BaseModel
+from structlog import get_logger
+
+from weir import __version__
+from weir.api.answers import EventPage, NodeRow, WorkloadDetail, WorkloadPage
+from weir.kubernetes.query.access_review import AccessReviewer
+from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused
+from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
+from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
+from weir.kubernetes.query.front_proxy import FrontProxy, Identity
+from weir.kubernetes.query.recent_usage import RecentUsage
+from weir.kubernetes.query.rows import at_s, max_runtime_s, memory_isolation
+from weir.kubernetes.query.usage_reports import history_report, note_of, report_request, usage_report
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
+
+REQUESTS_MAX = 64
+"""Requests under way; more are told to come again, which clients do by themselves."""
+PAGE_MAX, PAGE = 1_000, 100
+WAIT_S, WAIT_MAX_S = 0.1, 10.0
+"""Time that an answer waits for suggestions: by default, and at most."""
+NUMBER_MAX = 1e12
+FEW = 2_000
+"""Workloads that are filtered on the event loop; more are in a thread, because the loop renews the lease."""
+_EVENTS_SHOWN = 20
+_LOG = get_logger(__name__)
+Answer = BaseModel | bytes | dict[str, Any]
+Handler = Callable[[web.Request, Identity], Awaitable[Answer]]
+
+
+class QueryRoutes:
+    """Routes over the indexes and the state of this replica."""
+
+    def __init__(
+        self,
+        proxy: FrontProxy,
+        access: AccessReviewer,
+        workloads: WorkloadIndex,
+        events: EventIndex,
+        usage: RecentUsage,
+        answers: ClusterAnswers,
+    ) -> None:
+        self._proxy = proxy
+        self._access = access
+        self._workloads = workloads
+        self._events = events
+        self._usage = usage
+        self._answers = answers
+        self._under_way = 0
+
+    def add(self, app: web.Application) -> None:
+        """Add the routes to the application of the port."""
+        within = f"{ROOT}/namespaces/{{namespace}}"
+        discovery = (("/apis", groups()), (f"/apis/{GROUP}", group()), (ROOT, resources()))
+        for path, answer in discovery:  # without it, the API server takes the whole API for unavailable
+            found = partial(self._answer, _constant(answer), limited=False)
+            app.router.add_get(path, found, allow_head=False)
+        routes: list[tuple[str, Handler]] = [
+            (f"{ROOT}/nodes", self._nodes),
+            (f"{ROOT}/pools/cluster", self._pool),
+            (f"{ROOT}/pools/cluster/snapshot", self._snapshot),
+            (f"{within}/workloads/{{name}}", self._workload),
+            (f"{within}/workloads/{{name}}/why", self._why),
+            (f"{within}/workloads/{{name}}/decision", self._decision),
+        ]
+        for start in (ROOT, within):
+            routes += [(f"{start}/workloads", self._list), (f"{start}/events", self._list_events)]
+            routes += [(f"{start}/reports/{kind}", partial(self._report, kind)) for kind in _REPORTS]
+        for path, handler in routes:
+            app.router.add_get(path, partial(self._answer, handler), allow_head=False)
+        app.router.add_route("*", f"/apis/{GROUP}/{{rest:.*}}", partial(self._answer, _unknown))
+
+    # Requests
+
+    async def _answer(self, handler: Handler, request: web.Request, *, limited: bool = True) -> web.Response:
+        person = self._person(request)
+        if person is None:
+            return _refusal(
+                QueryRefused(401, "Only the API server's front proxy may ask here: use kubectl or weir.")
+            )
+        if limited and self._under_way >= REQUESTS_MAX:
+            return _refusal(QueryRefused(429, "Weir answers too many requests now: try again in a second."))
+        self._under_way += 1
+        try:
+            return _encoded(await handler(request, person))
+        except QueryRefused as error:
+            return _refusal(error)
+        except Exception as error:  # noqa: BLE001 - the others are answered
+            _LOG.error("query_failed", path=request.path[:300], exc_info=error)
+            return _refusal(QueryRefused(500, "Weir failed at this request; its log says why."))
+        finally:
+            self._under_way -= 1
+
+    def _person(self, request: web.Request) -> Identity | None:
+        """Return who asks; None unless the front proxy forwards the request."""
+        tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+        certificate = None if tls is None else tls.getpeercert(binary_form=True)
+        rules = self._proxy.rules
+        if not rules.trusts(certificate, datetime.now(UTC)):
+            return None
+        return rules.identity(request.headers, request.headers.getall)
+
+    # Workloads and events, of one namespace or of all
+
+    async def _list(self, request: web.Request, _person: Identity) -> Answer:
+        query = params_query(request.query, request.match_info.get("namespace", ""))
+        workloads = self._workloads.all()
+        if len(workloads) > FEW:
+            found = await asyncio.to_thread(matching, workloads, query)
+        else:
+            found = matching(workloads, query)
+        page, following = _page(found, request)
+        rows = [each.row() for each in page]
+        answer = WorkloadPage(total=len(found), items=rows, next=following).model_dump(mode="json")
+        for item, each in zip(answer["items"], page, strict=True):
+            item["metadata"] = _metadata(each)
+        return _listed("WorkloadList", answer)
+
+    async def _workload(self, request: web.Request, _person: Identity) -> Answer:
+        workload = self._found(request)
+        thing, row = workload.object, workload.row()
+        query = EventQuery(workload.namespace, workload.key)
+        detail = WorkloadDetail(
+            **row.model_dump(),
+            pod_rows=self._answers.pods(workload),
+            max_runtime_s=max_runtime_s(thing),
+            checkpointed_s=at_s(thing.status.checkpointed_at),
+            **memory_isolation(thing),
+            events=matching_events(self._events.all(), query)[:_EVENTS_SHOWN][::-1],
+        )
+        return {
+            "kind": "Workload",
+            "apiVersion": API_VERSION,
+            "metadata": _metadata(workload),
+            **detail.model_dump(mode="json"),
+        }
+
+    async def _why(self, request: web.Request, person: Identity) -> Answer:
+        workload = self._found(request)
+        wait_s = min(WAIT_MAX_S, max(0.0, _number(request, "wait", WAIT_S)))
+        all_namespaces = await self._access.may_list(person, "workloads")
+        return await self._answers.why(workload, all_namespaces=all_namespaces, wait_s=wait_s)
+
+    async def _decision(self, request: web.Request, person: Identity) -> Answer:
+        workload = self._found(request)
+        if not await self._access.may_list(person, "workloads"):
+            raise QueryRefused(
+                403,
+                "The details of a decision name workloads of all namespaces: they need the right to list "
+                f"workloads.{GROUP} in all of them.",
+            )
+        return await self._answers.decision(workload)
+
+    async def _list_events(self, request: web.Request, _person: Identity) -> Answer:
+        params, namespace = request.query, request.match_info.get("namespace", "")
+        query = EventQuery(
+            namespace,
+            params.get("workload", ""),
+            params.get("project", ""),
+            params.get("kind", ""),
+        )
+        found = await asyncio.to_thread(matching_events, self._events.all(), query)
+        page, following = _page(found, request)
+        answer = EventPage(total=len(found), items=page, next=following).model_dump(mode="json")
+        for item in answer["items"]:
+            item["metadata"] = {"name": str(item["id"])}
+        return _listed("EventList", answer)
+
+    async def _report(self, kind: str, request: web.Request, _person: Identity) -> Answer:
+        now_s, namespace = time.time(), request.match_info.get("namespace", "")
+        asked = report_request(request.query, partial(_number, request), now_s, namespace)
+        past, queues, note = self._usage.all(now_s), self._answers.queues(), note_of(self._usage, asked)
+        return await asyncio.to_thread(_REPORTS[kind], past, queues, asked, note)
+
+    def _found(self, request: web.Request) -> WorkloadIndexEntry:
+        namespace, name = (request.match_info[key] for key in ("namespace", "name"))
+        found = self._workloads.get(namespace, name)
+        if found is None:
+            raise QueryRefused(404, f"There is no workload {name[:300]} in {namespace[:300]}.")
+        return found
+
+    # The cluster
+
+    async def _nodes(self, _request: web.Request, _person: Identity) -> Answer:
+        rows = await self._answers.nodes()
+        return await asyncio.to_thread(_node_list, rows)
+
+    async def _pool(self, _request: web.Request, _person: Identity) -> Answer:
+        answer = (await self._answers.status()).model_dump(mode="json")
+        return {"kind": "Pool", "apiVersion": API_VERSION, "metadata": {"name": "cluster"}, **answer}
+
+    async def _snapshot(self, _request: web.Request, _person: Identity) -> Answer:
+        scenario = await self._answers.snapshot()
+        return {
+            "kind": "Snapshot",
+            "apiVersion": API_VERSION,
+            "metadata": {"name": "cluster"},
+            "scenario": scenario,
+        }
+
+
+def _node_list(rows: Sequence[NodeRow]) -> Answer:
+    items = [{**row.model_dump(mode="json"), "metadata": {"name": row.name}} for row in rows]
+    return msgspec.json.encode(_listed("NodeList", {"total": len(rows), "next": None, "items": items}))
+
+
+_REPORTS: Mapping[str, Callable[..., Answer]] = {"usage": usage_report, "history": history_report}
+
+
+def _constant(answer: dict[str, Any]) -> Handler:
+    async def handler(_request: web.Request, _person: Identity) -> Answer:
+        return answer
+
+    return handler
+
+
+async def _unknown(request: web.Request, _person: Identity) -> Answer:
+    if request.method != "GET":
+        raise QueryRefused(405, f"{GROUP} is for reading alone: change the objects themselves.")
+    raise QueryRefused(404, f"Weir {__version__} doesn't serve {request.path[:300]}.")
+
+
+def _page(rows: Sequence[Any], request: web.Request) -> tuple[Sequence[Any], str | None]:
+    """Return the requested part of a list, and where the next one begins."""
+    start, limit = _bounds(request, PAGE)
+    end = start + limit
+    return rows[start:end], str(end) if end < len(rows) else None
+
+
+def _bounds(request: web.Request, default: int) -> tuple[int, int]:
+    start, limit = _number(request, "after", 0), _number(request, "limit", default)
+    return max(0, int(start)), min(PAGE_MAX, max(1, int(limit)))
+
+
+def _number(request: web.Request, name: str, default: float) -> float:
+    """Return a parameter that is a number.
+
+    Raises:
+        QueryRefused: it is something else.
+    """
+    text = request.query.get(name, "")
+    try:
+        found = float(text) if text else default
+    except ValueError:
+        found = float("nan")
+    if not abs(found) < NUMBER_MAX:  # what is no number, too
+        raise QueryRefused(422, f"{name}: {text[:100]!r} is no number that can be used.")
+    return found
+
+
+def _metadata(workload: WorkloadIndexEntry) -> dict[str, Any]:
+    return {
+        "name": workload.name,
+        "namespace": workload.namespace,
+        "uid": workload.uid,
+        "creationTimestamp": workload.created,
+    }
+
+
+def _listed(kind: str, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": kind, "apiVersion": API_VERSION, "metadata": {}, **answer}
+
+
+def _encoded(answer: Answer) -> web.Response:
+    body = answer
+    if isinstance(answer, BaseModel):
+        body = answer.model_dump_json().encode()
+    elif isinstance(answer, dict):
+        body = msgspec.json.encode(answer)
+    return web.Response(body=body, content_type="application/json")
+
+
+def _refusal(error: QueryRefused) -> web.Response:
+    headers = {"Retry-After": "1"} if error.status in (429, 503) else None
+    body = msgspec.json.encode(error.as_status())
+    answer = web.Response(status=error.status, body=body, content_type="application/json", headers=headers)
+    if error.status == 401:
+        answer.force_close()  # it may have begun before the front proxy was known
+    return answer

@@ -1,0 +1,150 @@
+"""Objects of a cluster converted to rows of answers."""
+
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from weir.api.answers import EventRow, EvictionRow, Explanation, PodRow, Status, Type, WorkloadRow
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.state.pod_info import seconds_of
+from weir.model.resources import quantity, seconds
+from weir.model.workloads import DEFAULT_PRIORITY, WorkloadType
+
+_STATUSES: Mapping[str, Status] = {word.capitalize(): word for word in get_args(Status)}
+_TYPES: tuple[Type, ...] = get_args(Type)
+_PODS: Mapping[str, Status] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+_PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
+WORKLOAD = "Workload"
+
+
+def at_s(written: str | None) -> float | None:
+    """Return a time of the API as seconds since the epoch; None without one, or if it can't be read."""
+    return seconds_of(written) or None
+
+
+def gpus_of(thing: WorkloadObject) -> float:
+    """Return the GPUs of all pods of a workload; 0 if they can't be read."""
+    try:
+        return float(quantity(thing.status.gpus))
+    except ValueError:
+        return 0.0
+
+
+def max_runtime_s(thing: WorkloadObject) -> float | None:
+    """Return the limit of a workload's run time; None without one, or if it can't be read."""
+    try:
+        return None if thing.spec.max_runtime is None else seconds(thing.spec.max_runtime)
+    except ValueError:
+        return None
+
+
+def phase_status(thing: WorkloadObject) -> Status:
+    """Return the status of a workload by the phase of its object."""
+    return _STATUSES.get(thing.status.phase, "pending")
+
+
+def workload_row(
+    name: str, uid: str, created: str | None, nodes: Sequence[str], thing: WorkloadObject
+) -> WorkloadRow:
+    """Return the row of a workload; `name` is its namespace and the name of its object."""
+    spec, status = thing.spec, thing.status
+    life = status.life
+    started_s, ended_s = at_s(status.started_at), at_s(status.ended_at)
+    until_s = time.time() if ended_s is None else ended_s
+    reason = None
+    if status.reason is not None:
+        reason = Explanation(
+            why=status.reason.why, sentence=status.reason.sentence, numbers=status.reason.numbers
+        )
+    elif status.suspended and status.phase in ("", "Pending"):
+        reason = Explanation(why="suspended", sentence="suspended")
+    return WorkloadRow(
+        uid=number_of(uid),
+        name=name,
+        project=spec.project or "-",
+        user="",
+        type=next((each for each in _TYPES if each == spec.type), "train"),
+        status=phase_status(thing),
+        priority=_PRIORITY if spec.priority is None else spec.priority,
+        preemptible=spec.preemptible is not False,
+        devices=gpus_of(thing),
+        pods=status.pods,
+        pods_running=status.pods_running,
+        submitted_s=at_s(status.submitted_at) or at_s(created) or 0.0,
+        started_s=started_s,
+        ended_s=ended_s,
+        ran_s=0.0 if started_s is None else max(0.0, until_s - started_s),
+        kept_s=life.ran_seconds if life else 0.0,
+        restarts=life.restarts if life else 0,
+        reason=reason,
+        evicted=_evicted(thing),
+        nodes=list(nodes),
+    )
+
+
+def number_of(uid: str) -> int:
+    """Return the uid of an object as a number of a pool's answers."""
+    digits = uid.replace("-", "")[:15]
+    try:
+        return int(digits or "0", 16)
+    except ValueError:  # an API server makes no such uid
+        return zlib.crc32(uid.encode())
+
+
+def _evicted(thing: WorkloadObject) -> EvictionRow | None:
+    last = thing.status.last_eviction
+    if last is None:
+        return None
+    return EvictionRow(
+        at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by, choice=last.choice
+    )
+
+
+def pod_row(workload: str, tracked: TrackedPod) -> PodRow:
+    """Return the row of a pod. Its node and devices are those that it is bound to, or is about to be."""
+    status: Status = _PODS.get(tracked.phase, "pending")
+    if tracked.over:
+        status = _PODS.get(tracked.over, "stopped")
+    elif tracked.stopping and status in ("running", "pending"):
+        status = "stopping"
+    elif status == "pending" and tracked.holds:
+        status = "starting"
+    return PodRow(
+        name=f"{workload}/{tracked.name}",
+        status=status,
+        node=tracked.node or None,
+        devices=list(tracked.devices),
+        start=tracked.start or None,
+        since_s=tracked.at_s or None,
+        exit=tracked.over or None,
+    )
+
+
+def memory_isolation(workload: WorkloadObject) -> dict[str, Any]:
+    """Return the fields that say whether nodes limit the memory of a workload's GPU shares."""
+    stated = workload.status.gpu_memory_isolation
+    if stated == "enforced":
+        return {"gpu_memory": stated, "gpu_memory_by": "NVIDIA's container toolkit"}
+    if stated is None:
+        return {}
+    return {
+        "gpu_memory": "none",
+        "gpu_memory_why": "its node has no weir.dev/gpu-memory-limits, or it has no limit",
+    }
+
+
+def event_row(event: EventView, workload: str | None, project: str | None) -> EventRow:
+    """Return the row of an Event about a workload or one of its pods."""
+    about = event.regarding
+    return EventRow(
+        id=zlib.crc32(event.metadata.uid.encode()),
+        at_s=at_s(event.event_time or event.metadata.creation_timestamp) or 0.0,
+        kind=event.reason.lower(),
+        workload=workload,
+        project=project,
+        pod=None if about.kind == WORKLOAD else about.name,
+        sentence=event.note,
+    )

@@ -1,0 +1,192 @@
+"""Reports over the last hours: what the routes answer for `weir report`."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Any, get_args
+
+from weir.api.answers import QueueRow, UsageReport, UsageRow
+from weir.api.history import By, EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
+from weir.kubernetes.query.answers import QueryRefused
+from weir.kubernetes.query.recent_usage import (
+    KEPT_S,
+    RecentUsage,
+    UsageHistoryEntry,
+    evictions_between,
+    over_quota_s,
+)
+
+POINT_S = 300.0
+_KEYS = ("project", "department", "type")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """A report: a period, the kind of its rows, and the namespace of what it counts; empty for all."""
+
+    since_s: float
+    until_s: float
+    by: By
+    namespace: str = ""
+
+
+def report_request(
+    params: Mapping[str, str], number: Callable[[str, float], float], now_s: float, namespace: str
+) -> ReportRequest:
+    """Return the report that a request asks for, within the hours that are known.
+
+    Raises:
+        QueryRefused: a parameter can't be used.
+    """
+    by: Any = params.get("by", "project")
+    if by in get_args(By) and by not in _KEYS:
+        raise QueryRefused(
+            422,
+            f"by: a cluster's history is by {', '.join(_KEYS)}: it is read from the objects of workloads, "
+            f"which don't tell of a {by}.",
+        )
+    if by not in _KEYS:
+        raise QueryRefused(422, f"by: {by[:100]!r} is none of {', '.join(_KEYS)}.")
+    since_s, until_s = number("since", now_s - KEPT_S), number("until", now_s)
+    oldest_s = now_s - KEPT_S
+    since_s, until_s = min(now_s, max(oldest_s, since_s)), min(now_s, max(oldest_s, until_s))
+    return ReportRequest(min(since_s, until_s), until_s, by, namespace)
+
+
+def note_of(usage: RecentUsage, request: ReportRequest) -> str:
+    """Return how far back the history goes, in a sentence."""
+    known = "A cluster without a database has a history of the last 6 hours."
+    if request.since_s >= usage.began_s:
+        return known
+    return f"{known} Workloads that were deleted before Weir was started are missing."
+
+
+def usage_report(
+    past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest, note: str
+) -> UsageReport:
+    """Return the use of GPUs by one kind of key."""
+    rows = [
+        UsageRow(key=key, **_sums(each, queues, request)) for key, each in _grouped(past, queues, request)
+    ]
+    return UsageReport(since_s=request.since_s, until_s=request.until_s, by=request.by, rows=rows, note=note)
+
+
+def history_report(
+    past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest, note: str
+) -> HistoryReport:
+    """Return use, waits and evictions by one kind of key."""
+    mine = [each for each in past if request.namespace in ("", each.namespace)]
+    since_s, until_s = request.since_s, request.until_s
+    rules = Counter(evictions_between(mine, since_s, until_s))
+    return HistoryReport(
+        since_s=since_s,
+        until_s=until_s,
+        by=request.by,
+        rows=[_history_row(key, each, queues, request) for key, each in _grouped(past, queues, request)],
+        total=_history_row("total", past, queues, request),
+        rules=[
+            EvictionRuleRow(rule=rule, count=count, lost_gpu_s=0.0) for rule, count in sorted(rules.items())
+        ],
+        points=list(_points(mine, request)),
+        note=note,
+    )
+
+
+def _grouped(
+    past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
+) -> list[tuple[str, list[UsageHistoryEntry]]]:
+    """Return the workloads by key: those keys that the namespace of the request has used."""
+    groups: dict[str, list[UsageHistoryEntry]] = {}
+    used = set()
+    for each in past:
+        key = _key(each, queues, request.by)
+        groups.setdefault(key, []).append(each)
+        if request.namespace in ("", each.namespace) and each.is_within(request.since_s, request.until_s):
+            used.add(key)
+    return [(key, groups[key]) for key in sorted(used)]
+
+
+def _key(past: UsageHistoryEntry, queues: Mapping[str, QueueRow], by: By) -> str:
+    if by == "type":
+        return past.type
+    if by == "project":
+        return past.project
+    row = queues.get(past.project)
+    return (row.parent if row is not None else None) or "-"
+
+
+def _sums(
+    past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
+) -> dict[str, Any]:
+    since_s, until_s, namespace = request.since_s, request.until_s, request.namespace
+    mine = [each for each in past if namespace in ("", each.namespace)]
+    spans = [part for each in mine for part in each.between(since_s, until_s)]
+    by_project: dict[str, list[UsageHistoryEntry]] = {}
+    for each in past:
+        by_project.setdefault(each.project, []).append(each)
+    return {
+        "allocated_gpu_s": sum(span.gpus * (end_s - start_s) for start_s, end_s, span in spans),
+        "used_gpu_s": None,
+        "idle_gpu_s": None,
+        "over_quota_gpu_s": sum(
+            over_quota_s(each, _quota(queues, project), since_s, until_s, namespace)
+            for project, each in by_project.items()
+        ),
+        "waiting_s": sum(end_s - start_s for start_s, end_s, span in spans if span.waits),
+        "workloads": sum(each.is_within(since_s, until_s) for each in mine),
+        "ended": sum(each.ended_s is not None and since_s <= each.ended_s < until_s for each in mine),
+        "preempted": sum(1 for _ in evictions_between(mine, since_s, until_s)),
+    }
+
+
+def _quota(queues: Mapping[str, QueueRow], project: str) -> float:
+    row = queues.get(project)
+    return math.inf if row is None else row.quota.get("gpu", math.inf)
+
+
+def _history_row(
+    key: str, past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
+) -> HistoryRow:
+    sums = _sums(past, queues, request)
+    waits = sorted(
+        each.first_started_s - each.submitted_s
+        for each in past
+        if request.namespace in ("", each.namespace)
+        and each.first_started_s is not None
+        and request.since_s <= each.first_started_s < request.until_s
+    )
+    return HistoryRow(key=key, **sums, waits=_wait_times(waits), evicted=sums["preempted"])
+
+
+def _wait_times(waits: Sequence[float]) -> WaitTimes:
+    if not waits:
+        return WaitTimes()
+    tenths = quantiles(waits, n=10, method="inclusive") if len(waits) > 1 else [waits[0]] * 9
+    return WaitTimes(count=len(waits), p50_s=max(0.0, tenths[4]), p90_s=max(0.0, tenths[8]))
+
+
+def _points(mine: Sequence[UsageHistoryEntry], request: ReportRequest) -> "Sequence[HistoryPoint]":
+    """Return the curve of all workloads, in steps of some minutes."""
+    count = max(0, math.ceil((request.until_s - request.since_s) / POINT_S))
+    allocated, waiting = [0.0] * count, [0.0] * count
+    for each in mine:
+        for start_s, end_s, span in each.between(request.since_s, request.until_s):
+            first = int((start_s - request.since_s) // POINT_S)
+            for at in range(first, min(count, math.ceil((end_s - request.since_s) / POINT_S))):
+                from_s = request.since_s + at * POINT_S
+                part_s = max(0.0, min(end_s, from_s + POINT_S) - max(start_s, from_s))
+                allocated[at] += span.gpus * part_s
+                waiting[at] += part_s if span.waits else 0.0
+    return [
+        HistoryPoint(
+            at_s=request.since_s + at * POINT_S,
+            span_s=min(POINT_S, request.until_s - request.since_s - at * POINT_S),
+            allocated_gpu_s=allocated[at],
+            used_gpu_s=0.0,
+            over_quota_gpu_s=0.0,
+            waiting_s=waiting[at],
+        )
+        for at in range(count)
+    ]

@@ -1,0 +1,159 @@
+"""The workloads of a cluster as people list them: what their objects say, on every replica.
+
+Changes come in on the event loop, which also answers. The objects are those that the state keeps, without
+their metadata; the few fields of those that people see are kept here.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from weir.api.workload_list import WorkloadRow
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.paths import key_of
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query.rows import phase_status, workload_row
+
+LIVE = frozenset(("pending", "starting", "running", "stopping"))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadIndexEntry:
+    """A workload, and the parts of its object that aren't kept elsewhere."""
+
+    namespace: str
+    name: str
+    uid: str
+    created: str | None
+    nodes: tuple[str, ...]
+    object: WorkloadObject
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return key_of(self.namespace, self.name)
+
+    def row(self) -> WorkloadRow:
+        """Return the row of a list."""
+        return workload_row(self.key, self.uid, self.created, self.nodes, self.object)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadQuery:
+    """Filter of a list. `named` is the name of a workload or of its owner, `text` a part of the name."""
+
+    namespace: str = ""
+    project: str = ""
+    statuses: frozenset[str] = frozenset()
+    type: str = ""
+    text: str = ""
+    named: str = ""
+    ended: bool = False
+
+    def takes(self, workload: WorkloadIndexEntry) -> bool:
+        """Return True if a workload is wanted."""
+        spec, status = workload.object.spec, phase_status(workload.object)
+        if self.namespace and self.namespace != workload.namespace:
+            return False
+        if self.named and self.named not in (workload.name, spec.owner.name):
+            return False
+        if status not in (self.statuses or LIVE) and not (self.ended and not self.statuses):
+            return False
+        return (
+            self.project in ("", spec.project)
+            and self.type in ("", spec.type or "train")
+            and self.text in workload.key
+        )
+
+
+class WorkloadIndex:
+    """Workloads by namespace and name, and by the objects that own their pods."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._workloads: dict[str, WorkloadIndexEntry] = {}
+        self._by_owner: dict[str, str] = {}
+        self._clock = clock
+        self.changed: Callable[[str, WorkloadIndexEntry | None, float], None] = lambda _key, _now, _at_s: None
+        """Called with each change: the key, and the workload unless it is gone."""
+
+    def __len__(self) -> int:
+        return len(self._workloads)
+
+    def deliver(self, changes: Sequence[Change[WorkloadObject]]) -> None:
+        """Take in changes, before anything else takes them in and strips the objects."""
+        for change in changes:
+            if isinstance(change, ObjectSet):
+                thing = change.object
+                meta = thing.metadata
+                found = WorkloadIndexEntry(
+                    meta.namespace,
+                    meta.name,
+                    meta.uid,
+                    meta.creation_timestamp,
+                    tuple(thing.status.nodes),
+                    thing,
+                )
+                self._workloads[change.key] = found
+                self._by_owner[key_of(meta.namespace, thing.spec.owner.name)] = change.key
+                self.changed(change.key, found, self._clock())
+            elif isinstance(change, ObjectRemoved):
+                gone = self._workloads.pop(change.key, None)
+                if gone is not None:
+                    owner = key_of(gone.namespace, gone.object.spec.owner.name)
+                    if self._by_owner.get(owner) == change.key:
+                        del self._by_owner[owner]
+                    self.changed(change.key, None, self._clock())
+
+    def get(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
+        """Return the workload of a name, else the one whose owner has it."""
+        found = self._workloads.get(key_of(namespace, name))
+        if found is None:
+            found = self._workloads.get(self._by_owner.get(key_of(namespace, name), ""))
+        return found
+
+    def all(self) -> list[WorkloadIndexEntry]:
+        """Return all workloads at this moment."""
+        return list(self._workloads.values())
+
+    def owner_of(self, namespace: str, pod: str) -> WorkloadIndexEntry | None:
+        """Return the workload of a pod by its name, OWNER-SUFFIX with a suffix for each level."""
+        stem = pod
+        while stem:
+            key = self._by_owner.get(key_of(namespace, stem))
+            if key is not None:
+                return self._workloads.get(key)
+            stem = stem.rpartition("-")[0]
+        return None
+
+
+def matching(workloads: Sequence[WorkloadIndexEntry], query: WorkloadQuery) -> list[WorkloadIndexEntry]:
+    """Return the wanted workloads, newest first."""
+    found = [each for each in workloads if query.takes(each)]
+    found.sort(key=lambda each: each.key)
+    found.sort(key=lambda each: each.object.status.submitted_at or each.created or "", reverse=True)
+    return found
+
+
+def waiting_before(workloads: Sequence[WorkloadIndexEntry], project: str) -> Iterator[str]:
+    """Yield the pending workloads of a project: by priority, then by age."""
+    pending = [
+        each
+        for each in workloads
+        if each.object.spec.project == project and phase_status(each.object) == "pending"
+    ]
+    rows = [each.row() for each in pending]
+    rows.sort(key=lambda row: (-row.priority, row.submitted_s, row.name))
+    yield from (row.name for row in rows)
+
+
+def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:
+    """Return the filter of a request. Unknown parameters are those of a newer command line."""
+    return WorkloadQuery(
+        namespace,
+        params.get("project", ""),
+        frozenset(word for word in params.get("status", "").split(",") if word),
+        params.get("type", ""),
+        params.get("q", ""),
+        params.get("named", ""),
+        params.get("all") == "true",
+    )

@@ -1,0 +1,218 @@
+"""The routes of the aggregated API by themselves, behind a front proxy of the test."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+from tools.controlplane.certificates import Authority
+
+from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
+from weir.api.decision import DecisionAnswer
+from weir.kubernetes.admission.certificates import first
+from weir.kubernetes.admission.webhook_server import tls_context
+from weir.kubernetes.api.changes import ObjectSet
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiUnreachable
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query import routes as module
+from weir.kubernetes.query.access_review import UNDER_WAY_MAX, AccessReviewer
+from weir.kubernetes.query.answers import QueryRefused
+from weir.kubernetes.query.discovery import ROOT
+from weir.kubernetes.query.event_index import EventIndex
+from weir.kubernetes.query.front_proxy import FrontProxy, Identity, read_rules
+from weir.kubernetes.query.recent_usage import RecentUsage
+from weir.kubernetes.query.routes import QueryRoutes
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+
+ANN = {"X-Remote-User": "ann"}
+
+
+class Rights(ApiClient):
+    """An API server that answers reviews of access alone."""
+
+    def __init__(self, allowed: bool | None = True) -> None:
+        self.allowed = allowed
+        self.asked: list[dict[str, Any]] = []
+
+    async def post(self, path: str, body: Any, of: Any, *, query: Any = None) -> Any:
+        self.asked.append(body["spec"])
+        await asyncio.sleep(0)
+        if self.allowed is None:
+            raise ApiUnreachable("away", may_have_happened=False)
+        return msgspec.convert({"status": {"allowed": self.allowed}}, of)
+
+
+class Answers:
+    """Answers of a scheduler that has just begun."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    def close(self) -> None:
+        self.go_on.set()
+
+    def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:
+        return [PodRow(name=f"{workload.name}/p", status="running")]
+
+    async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
+        return WhyAnswer(
+            name=workload.key,
+            status="pending",
+            reason=None,
+            position=int(all_namespaces),
+            waiting=int(wait_s),
+        )
+
+    async def decision(self, workload: WorkloadIndexEntry) -> DecisionAnswer:
+        raise ZeroDivisionError
+
+    def queues(self) -> Mapping[str, QueueRow]:
+        return {}
+
+    async def nodes(self) -> list[NodeRow]:
+        return [NodeRow(name="n", devices=[], capacity={}, allocated={})]
+
+    async def status(self) -> PoolStatus:
+        raise QueryRefused(503, "Weir is being started.")
+
+    async def snapshot(self) -> str:
+        await self.go_on.wait()
+        return "nodes: []\n"
+
+
+@asynccontextmanager
+async def served(tmp_path: Path, api: ApiClient, answers: Answers) -> AsyncIterator[aiohttp.ClientSession]:
+    """Serve the routes, and yield a client that is the front proxy."""
+    theirs, ours = Authority(tmp_path / "front-proxy"), first(["127.0.0.1"], datetime.now(UTC))
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_bytes(ours.certificate)
+    key.write_bytes(ours.key)
+    tls = tls_context()
+    tls.load_cert_chain(certificate, key)
+    tls.load_verify_locations(theirs.certificate)
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    proxy = FrontProxy(api, tls)
+    proxy.rules = read_rules({"requestheader-client-ca-file": theirs.certificate.read_text()})
+    workloads = WorkloadIndex()
+    for name in ("a", "b", "c"):
+        body = {
+            "metadata": {"name": f"job-{name}", "namespace": "ns", "uid": name},
+            "spec": {"owner": {"name": name}, "maxRuntime": "2h"},
+            "status": {"phase": "Pending", "gpus": "1"},
+        }
+        workloads.deliver([ObjectSet(f"ns/job-{name}", msgspec.convert(body, WorkloadObject))])
+    app = web.Application()
+    routes = QueryRoutes(
+        proxy, AccessReviewer(api), workloads, EventIndex(workloads), RecentUsage(0.0), answers
+    )
+    routes.add(app)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    caller = ssl.create_default_context(cadata=ours.bundle.decode())
+    pair = theirs.client("front-proxy-client")
+    caller.load_cert_chain(pair.certificate, pair.key)
+    port = runner.addresses[0][1]
+    try:
+        connector = aiohttp.TCPConnector(ssl=caller)
+        async with aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector) as session:
+            yield session
+    finally:
+        await runner.cleanup()
+        await asyncio.sleep(0.1)
+
+
+async def got(
+    session: aiohttp.ClientSession, path: str, headers: Mapping[str, str] = ANN, method: str = "GET"
+) -> tuple[int, Any]:
+    async with session.request(method, f"{ROOT}/{path}", headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(tmp_path: Path) -> None:
+    async with served(tmp_path, Rights(), Answers()) as session:
+        status, page = await got(session, "workloads?limit=2&q=job&unknown=x")
+        assert (status, page["kind"], page["total"], page["next"]) == (200, "WorkloadList", 3, "2")
+        assert page["items"][0]["metadata"]["namespace"] == "ns"
+        assert (await got(session, "workloads?limit=2&after=2"))[1]["next"] is None
+        assert (await got(session, "namespaces/other/workloads"))[1]["items"] == []
+        status, detail = await got(session, "namespaces/ns/workloads/a")
+        assert (detail["metadata"]["name"], detail["max_runtime_s"]) == ("job-a", 7200.0)
+        assert detail["pod_rows"][0]["name"] == "job-a/p"
+        status, report = await got(session, "reports/usage")
+        assert status == 200, report
+        assert report["note"].startswith("A cluster without a database")
+        assert (await got(session, "nodes"))[1]["items"][0]["metadata"] == {"name": "n"}
+        refusals = [
+            ("nosuch", "GET", 404),
+            ("namespaces/ns/workloads/z", "GET", 404),
+            ("namespaces/ns/workloads/a/why?wait=x", "GET", 422),
+            ("workloads?limit=nan", "GET", 422),
+            ("workloads?after=1e300", "GET", 422),
+            ("reports/usage?by=node", "GET", 422),
+            ("namespaces/ns/workloads/a", "DELETE", 405),
+            ("pools/cluster", "GET", 503),
+            ("namespaces/ns/workloads/a/decision", "GET", 500),
+        ]
+        for path, method, code in refusals:
+            status, answer = await got(session, path, method=method)
+            assert (status, answer["kind"], answer["code"]) == (code, "Status", code), path
+            assert answer["message"].endswith("."), path
+        for headers in ({}, {"X-Remote-Group": "system:masters"}):
+            async with session.get(f"{ROOT}/workloads", headers=headers) as refused:
+                assert (refused.status, refused.headers["Connection"]) == (401, "close")
+
+
+@pytest.mark.parametrize("allowed", [True, False, None])
+async def test_other_namespaces_are_part_of_an_answer_only_with_the_right(
+    tmp_path: Path, allowed: bool | None
+) -> None:
+    api = Rights(allowed)
+    async with served(tmp_path, api, Answers()) as session:
+        for _ in range(2):
+            _, answer = await got(
+                session, "namespaces/ns/workloads/a/why?wait=99", {**ANN, "X-Remote-Group": "g"}
+            )
+            assert (answer["position"], answer["waiting"]) == (int(bool(allowed)), 10)
+        assert (await got(session, "namespaces/ns/workloads/a/decision"))[0] == (500 if allowed else 403)
+    spec = api.asked[0]
+    assert (spec["user"], spec["groups"]) == ("ann", ["g"])
+    assert spec["resourceAttributes"]["verb"] == "list"
+    assert len(api.asked) == (3 if allowed is None else 2), "an answer is remembered, a failure isn't"
+
+
+async def test_questions_about_rights_are_bounded() -> None:
+    api = Rights()
+    reviewer = AccessReviewer(api)
+    people = [Identity(f"p{at}") for at in range(UNDER_WAY_MAX + 5)]
+    found = await asyncio.gather(*(reviewer.may_list(person, "workloads") for person in people))
+    assert found.count(True) == len(api.asked) == UNDER_WAY_MAX
+
+
+async def test_too_many_requests_are_told_to_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REQUESTS_MAX", 2)
+    answers = Answers()
+    async with served(tmp_path, Rights(), answers) as session:
+        held = [asyncio.create_task(got(session, "pools/cluster/snapshot")) for _ in range(2)]
+        while True:
+            status, _ = await got(session, "workloads")
+            if status == 429:
+                break
+            await asyncio.sleep(0.01)
+        assert (await got(session, ""))[0] == 429
+        async with session.get(ROOT, headers=ANN) as discovery:
+            assert discovery.status == 200, "else the API server takes the API for unavailable"
+        answers.go_on.set()
+        assert [status for status, _ in await asyncio.gather(*held)] == [200, 200]
+        assert (await got(session, "workloads"))[0] == 200

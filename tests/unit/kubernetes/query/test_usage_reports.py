@@ -1,0 +1,123 @@
+"""History of the last hours: spans of workloads, and reports over them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from weir.api.answers import QueueRow
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query.answers import QueryRefused
+from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
+from weir.kubernetes.query.usage_reports import (
+    ReportRequest,
+    history_report,
+    note_of,
+    report_request,
+    usage_report,
+)
+from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+
+T0 = 1769860800.0
+AT = "2026-01-31T12:00:00Z"
+QUEUES = {
+    "vision": QueueRow(name="vision", kind="project", parent="lab", quota={"gpu": 2.0}),
+    "lab": QueueRow(name="lab", kind="department"),
+}
+
+
+def workload(
+    name: str, phase: str, *, uid: str = "", namespace: str = "ns", gpus: str = "4", **status: Any
+) -> WorkloadIndexEntry:
+    body = {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"project": "vision", "type": "build"},
+        "status": {"phase": phase, "gpus": gpus, "submittedAt": AT, **status},
+    }
+    thing = msgspec.convert(body, WorkloadObject)
+    return WorkloadIndexEntry(namespace, name, uid or name, AT, (), thing)
+
+
+def see(usage: RecentUsage, at_s: float, *workloads: WorkloadIndexEntry) -> None:
+    for each in workloads:
+        usage.changed(each.key, each, T0 + at_s)
+
+
+def asked(until_s: float, by: Any = "project", namespace: str = "") -> ReportRequest:
+    return ReportRequest(T0, T0 + until_s, by, namespace)
+
+
+def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
+    usage = RecentUsage(T0)
+    see(usage, 0, workload("a", "Pending"))
+    see(usage, 100, workload("a", "Running", startedAt="2026-01-31T12:01:40Z"))
+    last = {"at": "2026-01-31T12:05:00Z", "rule": "reclaim_quota", "sentence": "s"}
+    see(usage, 300, workload("a", "Pending", lastEviction=last), workload("b", "Running", gpus="2"))
+    see(usage, 400, workload("a", "Running", lastEviction=last))
+    usage.changed("ns/b", None, T0 + 500)
+    see(usage, 600, workload("a", "Succeeded", endedAt="2026-01-31T12:10:00Z", lastEviction=last))
+    past = usage.all(T0 + 1000)
+    (row,) = usage_report(past, QUEUES, asked(1000), "note").rows
+    assert (row.key, row.allocated_gpu_s) == ("vision", 4 * 200 + 2 * 200 + 4 * 200)
+    assert row.over_quota_gpu_s == 2 * 200 + 4 * 100 + 2 * 100
+    assert (row.waiting_s, row.workloads, row.ended, row.preempted) == (100 + 300 + 100, 2, 2, 1)
+    report = history_report(past, QUEUES, asked(1000, "department"), "note")
+    assert [each.key for each in report.rows] == ["lab"]
+    assert [(rule.rule, rule.count) for rule in report.rules] == [("reclaim_quota", 1)]
+    assert sum(point.allocated_gpu_s for point in report.points) == row.allocated_gpu_s
+    assert sum(point.span_s for point in report.points) == 1000
+    assert (report.total.waits.count, report.note) == (2, "note")
+    (part,) = usage_report(past, QUEUES, ReportRequest(T0 + 150, T0 + 200, "type"), "").rows
+    assert (part.key, part.allocated_gpu_s) == ("build", 200)
+
+
+def test_a_namespace_sees_its_own_part_alone() -> None:
+    usage = RecentUsage(T0)
+    see(
+        usage,
+        0,
+        workload("a", "Running", startedAt=AT),
+        workload("b", "Running", namespace="other", startedAt=AT),
+    )
+    past = usage.all(T0 + 100)
+    (row,) = usage_report(past, QUEUES, asked(100, namespace="ns"), "").rows
+    assert (row.allocated_gpu_s, row.workloads) == (400, 1)
+    assert row.over_quota_gpu_s == pytest.approx(300), "half of the six GPUs over quota"
+    assert usage_report(past, QUEUES, asked(100, namespace="third"), "").rows == []
+    assert history_report(past, QUEUES, asked(100, namespace="ns"), "").total.allocated_gpu_s == 400
+
+
+def test_a_replica_that_begins_knows_what_the_objects_state() -> None:
+    usage = RecentUsage(T0 + 1000)
+    ended = {"startedAt": "2026-01-31T12:01:40Z", "endedAt": "2026-01-31T12:05:00Z"}
+    see(usage, 1000, workload("a", "Failed", **ended), workload("a", "Pending", uid="new"))
+    (row,) = usage_report(usage.all(T0 + 1100), QUEUES, asked(1100), "").rows
+    assert (row.allocated_gpu_s, row.ended, row.workloads) == (800, 1, 2)
+    assert "deleted before Weir was started" in note_of(usage, asked(1100))
+    assert "deleted" not in note_of(usage, ReportRequest(T0 + 1000, T0 + 1100, "project"))
+    usage.all(T0 + KEPT_S + 301)
+    assert len(usage) == 1, "what is over is forgotten after six hours"
+
+
+def test_requests_are_bounded_and_unknown_keys_refused() -> None:
+    def number(params: dict[str, str]) -> Any:
+        return lambda name, default: float(params.get(name, default))
+
+    def request(**params: str) -> ReportRequest:
+        return report_request(params, number(params), T0, "")
+
+    assert request(since="0").since_s == T0 - KEPT_S
+    assert request(since="0", until="0").since_s == request(since="0", until="0").until_s == T0 - KEPT_S
+    assert request(since=str(T0 * 2)).until_s == T0
+    with pytest.raises(QueryRefused, match="don't tell of a node"):
+        request(by="node")
+    with pytest.raises(QueryRefused, match="'x' is none of project, department, type"):
+        request(by="x")
+
+
+def test_spans_of_a_workload_are_bounded() -> None:
+    usage = RecentUsage(T0)
+    for at in range(1000):
+        see(usage, at, workload("a", "Pending" if at % 2 else "Running"))
+    (past,) = usage.all(T0 + 1000)
+    assert len(past.spans) == 64
