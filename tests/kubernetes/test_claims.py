@@ -9,8 +9,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, template
 from tests.kubernetes.constraints import scheduling
-from tests.unit.kubernetes.random_claims import API, ClaimCase, classes, random_case, read_case, slice_index
+from tests.unit.kubernetes.random_claims import ClaimCase, classes, random_case, read_case, slice_index
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
@@ -106,8 +107,6 @@ def test_claims_fit_where_they_do_for_kube_scheduler(cluster: Cluster, kube_sche
 
 # Weir beside it
 
-GPU = "gpu.nvidia.com"
-
 
 @pytest.fixture(scope="module")
 def weir(plane: ControlPlane) -> Iterator[Weir]:
@@ -119,58 +118,6 @@ PART = {
     "capacity": {"requests": {"memory": "20Gi"}},
     "selectors": [{"cel": {"expression": "device.allowMultipleAllocations"}}],
 }
-
-
-def gpu_class() -> Object:
-    selectors = [{"cel": {"expression": f'device.driver == "{GPU}"'}}]
-    metadata = {"name": GPU}
-    return {
-        "apiVersion": f"{API}",
-        "kind": "DeviceClass",
-        "metadata": metadata,
-        "spec": {"selectors": selectors},
-    }
-
-
-def gpu_slice(name: str, count: int = 4, *, shared: bool = False) -> Object:
-    """Return the slice of a node's GPUs, two on each PCIe root; shared ones take claims of parts."""
-    memory: Object = {"value": "80Gi"}
-    if shared:
-        memory["requestPolicy"] = {"default": "10Gi", "validRange": {"min": "10Gi", "step": "10Gi"}}
-    devices = [
-        {
-            "name": f"gpu-{at}",
-            "attributes": {"resource.kubernetes.io/pcieRoot": {"string": f"root-{at // 2}"}},
-            "capacity": {"memory": memory},
-            **({"allowMultipleAllocations": True} if shared else {}),
-        }
-        for at in range(count)
-    ]
-    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    return {
-        "apiVersion": API,
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"{name}-gpus"},
-        "spec": {"driver": GPU, "nodeName": name, "pool": pool, "devices": devices},
-    }
-
-
-def template(within: str, name: str, count: int = 1, **more: object) -> Object:
-    exactly = {"deviceClassName": GPU, "allocationMode": "ExactCount", "count": count, **more}
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-    return {
-        "apiVersion": API,
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name, "namespace": within},
-        "spec": {"spec": spec},
-    }
-
-
-def claiming(within: str, name: str, template_name: str, **more: Any) -> Object:
-    body = pod(within, name, gpus=0, **more)
-    body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template_name}]
-    body["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
-    return body
 
 
 def claims(cluster: Cluster, within: str) -> dict[str, Object]:

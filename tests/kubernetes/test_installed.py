@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, template
 from tools.controlplane.__main__ import STORY
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_policies, wait_for_rights
 from tools.controlplane.installed import Installed
+from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import Asked, FaultProxy, Faults
 from tools.controlplane.weir import ROOT, Weir, install_kinds, project
@@ -204,6 +206,8 @@ RARELY = {
     ("create", "tokenreviews"),  # of whoever asks for metrics
     ("create", "subjectaccessreviews"),
     ("patch", "topologies/status"),
+    ("patch", "resourceclaims/binding"),  # what the API server checks for the status of a claim, too
+    ("update", "resourceclaims/binding"),
 }
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -274,6 +278,9 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
             cluster.api.create(urgent)
             cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running", 120)
             cluster.until(lambda: ("patch", "pods/status") in used, 120, "why a pod waits to be on it")
+            cluster.api.create(gpu_class(), gpu_slice("claims-1", 1), template(within, "one"))
+            cluster.add([node("claims-1", gpus=0)])
+            cluster.api.create(claiming(within, "claims", "one"))
             cluster.until(lambda: not unused(), 120, lambda: f"these rights to be used: {unused()}")
     assert unused() == set()
     assert used - given == set()

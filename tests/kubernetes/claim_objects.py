@@ -1,0 +1,61 @@
+"""Device classes, slices, templates and pods that use them, as the API server takes them."""
+
+from typing import Any
+
+from tests.unit.kubernetes.random_claims import API
+from tools.controlplane.api import Object
+from tools.controlplane.work import pod
+
+GPU = "gpu.nvidia.com"
+
+
+def gpu_class() -> Object:
+    selectors = [{"cel": {"expression": f'device.driver == "{GPU}"'}}]
+    metadata = {"name": GPU}
+    return {
+        "apiVersion": f"{API}",
+        "kind": "DeviceClass",
+        "metadata": metadata,
+        "spec": {"selectors": selectors},
+    }
+
+
+def gpu_slice(name: str, count: int = 4, *, shared: bool = False) -> Object:
+    """Return the slice of a node's GPUs, two on each PCIe root; shared ones take claims of parts."""
+    memory: Object = {"value": "80Gi"}
+    if shared:
+        memory["requestPolicy"] = {"default": "10Gi", "validRange": {"min": "10Gi", "step": "10Gi"}}
+    devices = [
+        {
+            "name": f"gpu-{at}",
+            "attributes": {"resource.kubernetes.io/pcieRoot": {"string": f"root-{at // 2}"}},
+            "capacity": {"memory": memory},
+            **({"allowMultipleAllocations": True} if shared else {}),
+        }
+        for at in range(count)
+    ]
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{name}-gpus"},
+        "spec": {"driver": GPU, "nodeName": name, "pool": pool, "devices": devices},
+    }
+
+
+def template(within: str, name: str, count: int = 1, **more: object) -> Object:
+    exactly = {"deviceClassName": GPU, "allocationMode": "ExactCount", "count": count, **more}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": within},
+        "spec": {"spec": spec},
+    }
+
+
+def claiming(within: str, name: str, template_name: str, **more: Any) -> Object:
+    body = pod(within, name, gpus=0, **more)
+    body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template_name}]
+    body["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+    return body
