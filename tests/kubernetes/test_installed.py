@@ -208,6 +208,9 @@ RARELY = {
     ("patch", "topologies/status"),
     ("patch", "resourceclaims/binding"),  # what the API server checks for the status of a claim, too
     ("update", "resourceclaims/binding"),
+    ("list", "podgroups"),  # which this API server doesn't serve
+    ("watch", "podgroups"),
+    ("patch", "podgroups/status"),
 }
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
