@@ -19,7 +19,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import pod
 
-from weir.kubernetes.claims.allocator import ClaimRefusal, SelectorResults, allocate
+from weir.kubernetes.claims.allocator import ClaimRefusal, allocate
+from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.model.nodes import Node
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))

@@ -1,8 +1,11 @@
 """Device selectors: CEL as Kubernetes extends it, and its bounds."""
 
+import contextlib
+
 import pytest
 
-from weir.kubernetes.claims.cel_evaluator import STEPS_MOST, Selector, selector
+from weir.kubernetes.claims.cel_evaluator import STEPS_MOST, Selector, StepMeter, selector
+from weir.kubernetes.claims.cel_functions import FUNCTION_NAMES, METHOD_NAMES
 from weir.kubernetes.claims.cel_syntax import CelSyntaxError
 from weir.kubernetes.claims.cel_values import CelError, DefaultMap, quantity_of, semver_of
 from weir.kubernetes.claims.linear_regex import LinearPattern, PatternError
@@ -110,6 +113,7 @@ def test_a_selector_without_a_value_says_why(text: str, why: str) -> None:
         "1" + " + 1" * 500,
         "a" + ".b" * 500,
         "true " * 5000,
+        "1 == " + "1" * 5000,
         r"'\q'",
     ],
 )
@@ -126,6 +130,16 @@ COSTLY = [
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'.matches('(a|a)*(a|aa)+(a+a+)+$x')",
 ]
 
+LETTERS = f"'{'0' * 4000}'.split('')"
+COSTLY += [
+    "cel.bind(a, [1,1,1,1,1,1,1,1,1,1], cel.bind(b, [a,a,a,a,a,a,a,a,a,a], cel.bind(c, [b,b,b,b,b,b,b,b,b,b], cel.bind(d, [c,c,c,c,c,c,c,c,c,c], cel.bind(e, [d,d,d,d,d,d,d,d,d,d], [e,e,e] != [e,e,e])))))",
+    f"sets.contains({LETTERS}, {LETTERS.replace('0', '1')} + ['0'])",
+    f"cel.bind(s, {LETTERS}, [s,s,s,s,s,s,s,s,s,s,s,s,s].all(x, x.indexOf('b') == -1 && x.max() == '0') && s.all(x, s.indexOf('b') == 0 || x.max() == 'b'))",
+    f"{LETTERS}.exists(i, 'a'.matches('((a{{1000}}){{1000}}' + i))",
+    f"{LETTERS}.exists(i, 'a'.matches('((a{{60}}){{60}})' + i))",
+    f"'{'a' * 1000}'.matches('([abcdefghijklmnopqrst]?){{900}}X')",
+]
+
 
 @pytest.mark.parametrize("text", COSTLY)
 def test_a_costly_selector_ends(text: str) -> None:
@@ -138,6 +152,74 @@ def test_a_costly_selector_ends(text: str) -> None:
 def test_an_error_within_the_steps_is_not_hidden_by_the_bound() -> None:
     with pytest.raises(CelError, match=str(STEPS_MOST)):
         Selector(f"{COSTLY[0]} || true").matches(DEVICE)
+
+
+VALUES = (
+    *(
+        "1",
+        "-1",
+        "0",
+        "18446744073709551615u",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1e308",
+        "0.0/0.0",
+    ),
+    *(
+        "''",
+        "'a,b'",
+        "'(?<'",
+        "'x'.split('')",
+        "[]",
+        "[1]",
+        "[[1], 'a', null]",
+        "{}",
+        "{1: [2]}",
+        "null",
+        "true",
+    ),
+    *("quantity('1E')", "semver('1.2.3-a.1')", "optional.of([1])", "optional.none()", "int", "device"),
+)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTION_NAMES | METHOD_NAMES))
+def test_a_call_with_any_values_has_a_value_or_an_error_of_the_selector(name: str) -> None:
+    for first in VALUES:
+        for second in VALUES:
+            for call in (f"{name}({first}, {second})", f"({first}).{name}({second}, {second})"):
+                evaluate(call)
+            evaluate(f"({first}).{name}({second})")
+        evaluate(f"{name}({first})")
+        evaluate(f"({first}).{name}()")
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*", "/", "%", "<", "==", "in", "&&"])
+def test_operators_on_any_values_have_a_value_or_an_error_of_the_selector(sign: str) -> None:
+    for first in VALUES:
+        for second in VALUES:
+            evaluate(f"({first}) {sign} ({second})")
+            evaluate(f"({first})[?({second})].hasValue() || ({first})[{second}]")
+
+
+def evaluate(text: str) -> None:
+    with contextlib.suppress(CelError, CelSyntaxError):
+        Selector(text).matches(DEVICE)
+
+
+def test_a_selector_that_is_nested_too_deep_for_its_evaluation_has_an_error() -> None:
+    text = "true"
+    for _ in range(5):
+        text = "!" * 100 + f"({text})"
+    with pytest.raises((CelError, CelSyntaxError), match="too deep"):
+        Selector(text).matches(DEVICE)
+
+
+def test_the_steps_of_evaluations_are_counted() -> None:
+    meter = StepMeter()
+    for text in ("1 + 1 == 2", COSTLY[0]):
+        with contextlib.suppress(CelError):
+            Selector(text).matches(DEVICE, meter)
+    assert STEPS_MOST + 3 <= meter.steps <= STEPS_MOST + 10_000
 
 
 @pytest.mark.parametrize(
@@ -170,7 +252,23 @@ def test_patterns_match(pattern: str, matching: list[str], others: list[str]) ->
 @pytest.mark.parametrize(
     "pattern",
     [
-        *("(", ")", "[a", "*", "a**", "a{2", "a{3,2}", "a{1001}", r"\1", "(?=a)", "(?<!a)", "[z-a]", "\\"),
+        *(
+            "(",
+            ")",
+            "[a",
+            "*",
+            "a**",
+            "a{2",
+            "a{3,2}",
+            "a{1001}",
+            r"\1",
+            "(?=a)",
+            "(?<!a)",
+            "(?<",
+            "(?P<",
+            "[z-a]",
+            "\\",
+        ),
         *("[[:alpha:]]", "a{1000}{2}", "(a{100}){100}", "x" * 2000, "(" * 100 + ")" * 100),
     ],
 )

@@ -5,6 +5,7 @@ WEIR_EFFORT=100 tries 100,000 cases.
 
 import os
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from random import Random
@@ -14,13 +15,15 @@ import pytest
 from tests.unit.kubernetes.random_claims import CLASSES, ClaimCase, ReadCase, random_case, read_case
 
 from weir.kubernetes.api.resource_objects import AllocatedDevice, DeviceClass, ResourceClaim, ResourceSlice
-from weir.kubernetes.claims.allocator import ChosenDevice, ClaimRefusal, SelectorResults, allocate
+from weir.kubernetes.claims.allocator import ChosenDevice, ClaimRefusal, allocate
 from weir.kubernetes.claims.capacity import consumed_amounts
+from weir.kubernetes.claims.cel_evaluator import selector
 from weir.kubernetes.claims.cel_values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimError, ExactDevices, parse_claim
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.claims.pools import SliceIndex, parse_slice
+from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.model.nodes import Node
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
@@ -342,3 +345,30 @@ def test_an_unreadable_version_is_an_error() -> None:
                 ResourceSlice,
             )
         )
+
+
+def test_a_costly_selector_is_refused_once_all_devices_together_have_taken_too_many_steps() -> None:
+    costly = (
+        "[1,1,1,1,1,1,1,1,1,1].all(a, [1,1,1,1,1,1,1,1,1,1].all(b, [1,1,1,1,1,1,1,1,1,1].all(c, a == b)))"
+    )
+    case = read_case(random_case(Random(1)))
+    results, others = SelectorResults(), SelectorResults()
+    template = next(device for pool in case.pools for device in pool.devices)
+    request = case.claims[0].requests[0][0]
+    wanted = replace(request, selectors=(selector(costly),))
+    cheap = replace(request, selectors=(selector("1 + 1 == 2"),))
+    refused = [number for number in range(1000) if not _has_result(results, wanted, template, number)]
+    assert refused == list(range(refused[0], 1000))
+    assert refused[0] > 10
+    with pytest.raises(CelError, match="for all devices"):
+        results.matches(wanted, replace(template, content="device 999"))
+    assert results.matches(wanted, replace(template, content="device 0")), "what was found stays"
+    assert all(results.matches(cheap, replace(template, content=f"device {n}")) for n in range(5000))
+    assert others.matches(wanted, replace(template, content="device 9999"))
+
+
+def _has_result(results: SelectorResults, devices: ExactDevices, device: PoolDevice, number: int) -> bool:
+    try:
+        return results.matches(devices, replace(device, content=f"device {number}"))
+    except CelError:
+        return False

@@ -17,6 +17,7 @@ from weir.kubernetes.claims.constraints import AttributeConstraint
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import DeviceKey, PoolDevice
 from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.claims.selector_results import SelectorResults
 
 STEPS_MOST = 20_000
 """Devices tried for the claims of one pod on one node."""
@@ -49,37 +50,6 @@ class _Stopped(Exception):
     def __init__(self, refusal: ClaimRefusal) -> None:
         super().__init__(refusal.sentence)
         self.refusal = refusal
-
-
-class SelectorResults:
-    """Results of selectors by expression and content of devices: the same for all nodes of a kind."""
-
-    def __init__(self, most: int = 200_000) -> None:
-        self._results: dict[tuple[str, str], bool | CelError] = {}
-        self._most = most
-
-    def matches(self, devices: ExactDevices, device: PoolDevice) -> bool:
-        """Return True if a device matches all selectors of a request.
-
-        Raises:
-            CelError: a selector has no value for this device.
-        """
-        for each in devices.selectors:
-            key = (each.text, device.content)
-            result = self._results.get(key)
-            if result is None:
-                if len(self._results) >= self._most:
-                    self._results.clear()
-                try:
-                    result = each.matches(device.values)
-                except CelError as error:
-                    result = error
-                self._results[key] = result
-            if isinstance(result, CelError):
-                raise result
-            if not result:
-                return False
-        return True
 
 
 def allocate(

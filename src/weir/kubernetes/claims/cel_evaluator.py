@@ -1,12 +1,13 @@
-"""Evaluation of device selectors, bounded in steps."""
+"""_Evaluation of device selectors, bounded in steps."""
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from weir.kubernetes.claims.cel_functions import (
-    FUNCTIONS,
+    FUNCTION_NAMES,
     METHOD_NAMES,
     SIZE_MOST,
     TYPE_NAMES,
@@ -30,6 +31,13 @@ _REMEMBERED = 2048
 Scope = Mapping[str, Any]
 
 
+@dataclass(slots=True)
+class StepMeter:
+    """Steps that evaluations have taken."""
+
+    steps: int = 0
+
+
 class Selector:
     """A compiled selector."""
 
@@ -46,13 +54,20 @@ class Selector:
         except RecursionError:
             raise CelSyntaxError("the expression is nested too deep") from None
 
-    def matches(self, device: Mapping[str, Any]) -> bool:
-        """Return True if a device matches.
+    def matches(self, device: Mapping[str, Any], meter: "StepMeter | None" = None) -> bool:
+        """Return True if a device matches; `meter` counts the steps.
 
         Raises:
             CelError: the expression has no value for this device.
         """
-        value = _Evaluation().value(self._tree, {"device": device})
+        evaluation = _Evaluation()
+        try:
+            value = evaluation.value(self._tree, {"device": device})
+        except RecursionError:
+            raise CelError("the selector is nested too deep") from None
+        finally:
+            if meter is not None:
+                meter.steps += evaluation.spent
         if not isinstance(value, bool):
             raise CelError(f"the selector gives {type_name(value)} instead of true or false")
         return value
@@ -70,7 +85,7 @@ def selector(text: str) -> Selector:
 
 def _check_names(tree: Expr) -> None:
     """Refuse functions that aren't supported before anything is evaluated."""
-    if tree.kind == "call" and tree.value not in FUNCTIONS and tree.value != "matches":
+    if tree.kind == "call" and tree.value not in FUNCTION_NAMES:
         raise CelSyntaxError(f"the function {tree.value} is not supported")
     if tree.kind == "method" and tree.value not in METHOD_NAMES:
         raise CelSyntaxError(f"the method {tree.value} is not supported")
@@ -79,10 +94,15 @@ def _check_names(tree: Expr) -> None:
 
 
 class _Evaluation:
-    """Evaluation of a selector, with its remaining steps."""
+    """_Evaluation of a selector, with its remaining steps."""
 
     def __init__(self) -> None:
         self._steps = STEPS_MOST
+
+    @property
+    def spent(self) -> int:
+        """Return the steps that were taken."""
+        return STEPS_MOST - self._steps
 
     def charge(self, steps: int) -> None:
         self._steps -= steps
@@ -194,7 +214,7 @@ class _Evaluation:
         if isinstance(first, str | list | Mapping):
             self.charge(len(first) // 10)
         if sign in ("==", "!="):
-            return equals(first, second) == (sign == "==")
+            return equals(first, second, self.charge) == (sign == "==")
         if sign == "in":
             return self._is_in(first, second)
         if sign in _ORDERS:
@@ -207,8 +227,7 @@ class _Evaluation:
 
     def _is_in(self, item: Any, items: Any) -> bool:
         if isinstance(items, list):
-            self.charge(len(items))
-            return any(equals(item, each) for each in items)
+            return any(equals(item, each, self.charge) for each in items)
         if isinstance(items, Mapping):
             return isinstance(item, str | int) and item in items
         raise CelError(f"no such overload: in {type_name(items)}")
@@ -302,10 +321,12 @@ def _entry(target: Any, key: Any) -> Any:
 def _optional_entry(target: OptionalValue, key: Any) -> OptionalValue:
     if not target.present:
         return target
-    if isinstance(target.value, Mapping) and key not in target.value:
-        return OptionalValue()
     try:
+        if isinstance(target.value, Mapping) and key not in target.value:
+            return OptionalValue()
         return OptionalValue(_entry(target.value, key), present=True)
+    except TypeError:
+        raise CelError(f"{type_name(key)} is no key of a map") from None
     except CelError:
         if isinstance(target.value, list):
             return OptionalValue()

@@ -9,6 +9,7 @@ from typing import Any
 from weir.kubernetes.claims.cel_syntax import Unsigned
 from weir.kubernetes.claims.cel_values import (
     CelError,
+    Charge,
     OptionalValue,
     Quantity,
     Semver,
@@ -20,13 +21,13 @@ from weir.kubernetes.claims.cel_values import (
     type_name,
     whole,
 )
-from weir.kubernetes.claims.linear_regex import PatternError, compiled
+from weir.kubernetes.claims.linear_regex import COST_MOST, PatternError, compiled
 
 SIZE_MOST = 100_000
 """Characters or items of a value that an expression builds."""
 INCLUDES_MOST = 48
-Charge = Callable[[int], None]
-"""Charges a cost; raises `CelError` where the budget is spent."""
+_PATTERN_COST = 4
+"""Parts of a pattern that are compiled, or tried on a character, in the time of a step."""
 Function = Callable[..., Any]
 
 
@@ -118,12 +119,6 @@ FUNCTIONS: dict[str, Function] = {
     "optional.of": lambda value: OptionalValue(value, present=True),
     "optional.none": OptionalValue,
     "optional.ofNonZeroValue": lambda value: OptionalValue(value, present=True) if value else OptionalValue(),
-    "sets.contains": lambda first, second: all(_among(each, first) for each in _items(second)),
-    "sets.equivalent": lambda first, second: (
-        all(_among(each, first) for each in _items(second))
-        and all(_among(each, second) for each in _items(first))
-    ),
-    "sets.intersects": lambda first, second: any(_among(each, first) for each in _items(second)),
 }
 TYPE_NAMES = ("bool", "int", "uint", "double", "string", "list", "map", "null_type")
 
@@ -133,8 +128,24 @@ def _items(value: Any) -> list[Any]:
     return items
 
 
-def _among(value: Any, items: Any) -> bool:
-    return any(equals(value, each) for each in _items(items))
+def _among(value: Any, items: Any, charge: Charge) -> bool:
+    return any(equals(value, each, charge) for each in _items(items))
+
+
+def _contains(first: Any, second: Any, charge: Charge) -> bool:
+    return all(_among(each, first, charge) for each in _items(second))
+
+
+_SET_FUNCTIONS: dict[str, Callable[[Any, Any, Charge], bool]] = {
+    "sets.contains": _contains,
+    "sets.equivalent": lambda first, second, charge: (
+        _contains(first, second, charge) and _contains(second, first, charge)
+    ),
+    "sets.intersects": lambda first, second, charge: any(
+        _among(each, first, charge) for each in _items(second)
+    ),
+}
+FUNCTION_NAMES = frozenset(FUNCTIONS) | frozenset(_SET_FUNCTIONS) | {"matches"}
 
 
 # Methods
@@ -144,8 +155,9 @@ def _matches(text: Any, pattern: Any, charge: Charge) -> bool:
     try:
         program = compiled(_text(pattern))
     except PatternError as error:
+        charge(COST_MOST // _PATTERN_COST)  # the attempt may have taken as long as the largest pattern
         raise CelError(str(error)) from None
-    charge(1 + program.size * (len(_text(text)) + 1) // 10)
+    charge(1 + program.cost * (len(_text(text)) + 2) // _PATTERN_COST)
     return program.search(text)
 
 
@@ -162,16 +174,12 @@ def _char_at(text: str, at: Any) -> str:
     return text[at : at + 1]
 
 
-def _position(value: Any, part: Any, start: Any = 0) -> int:
-    if isinstance(value, str):
-        return value.find(_text(part), _index(start))
-    return next((at for at, each in enumerate(value) if equals(each, part)), -1)
+def _position(items: list[Any], part: Any, charge: Charge) -> int:
+    return next((at for at, each in enumerate(items) if equals(each, part, charge)), -1)
 
 
-def _last_position(value: Any, part: Any) -> int:
-    if isinstance(value, str):
-        return value.rfind(_text(part))
-    return next((at for at in reversed(range(len(value))) if equals(value[at], part)), -1)
+def _last_position(items: list[Any], part: Any, charge: Charge) -> int:
+    return next((at for at in reversed(range(len(items))) if equals(items[at], part, charge)), -1)
 
 
 def _split(text: str, separator: Any, most: Any = -1) -> list[str]:
@@ -194,12 +202,12 @@ def _join(items: list[Any], separator: Any = "") -> str:
     return str(separator).join(items)
 
 
-def _includes(value: Any, part: Any) -> bool:
+def _includes(value: Any, part: Any, charge: Charge) -> bool:
     if not isinstance(value, list):
-        return equals(value, part)
+        return equals(value, part, charge)
     if len(value) > INCLUDES_MOST:
         raise CelError(f"includes() takes a list of at most {INCLUDES_MOST}")
-    return _among(part, value)
+    return _among(part, value, charge)
 
 
 def _sum(items: list[Any]) -> Any:
@@ -232,16 +240,14 @@ _STRING_METHODS: dict[str, Function] = {
     "reverse": lambda text: text[::-1],
     "charAt": _char_at,
     "substring": _slice,
-    "indexOf": _position,
-    "lastIndexOf": _last_position,
+    "indexOf": lambda text, part, start=0: text.find(_text(part), _index(start)),
+    "lastIndexOf": lambda text, part: text.rfind(_text(part)),
     "split": _split,
     "replace": _replace,
 }
 _LIST_METHODS: dict[str, Function] = {
     "size": len,
     "join": _join,
-    "indexOf": _position,
-    "lastIndexOf": _last_position,
     "isSorted": lambda items: all(compare(a, b) <= 0 for a, b in pairwise(items)),
     "sum": _sum,
     "min": lambda items: _extreme(items, -1),
@@ -306,6 +312,10 @@ _METHODS: tuple[tuple[type[Any], dict[str, Function]], ...] = (
     (Semver, _SEMVER_METHODS),
     (OptionalValue, _OPTIONAL_METHODS),
 )
+_LIST_SEARCHES: dict[str, Callable[[list[Any], Any, Charge], int]] = {
+    "indexOf": _position,
+    "lastIndexOf": _last_position,
+}
 METHOD_NAMES = frozenset(name for _, methods in _METHODS for name in methods) | {"matches", "includes"}
 
 
@@ -316,11 +326,13 @@ def call_method(name: str, target: Any, arguments: list[Any], charge: Charge) ->
         CelError: the target has no such method, or the arguments don't fit it.
     """
     if name == "includes" and len(arguments) == 1:
-        return _includes(target, arguments[0])
+        return _includes(target, arguments[0], charge)
     if name == "matches" and len(arguments) == 1:
         return _matches(target, arguments[0], charge)
+    if isinstance(target, list) and name in _LIST_SEARCHES and len(arguments) == 1:
+        return _LIST_SEARCHES[name](target, arguments[0], charge)
     if isinstance(target, str | list):
-        charge(len(target) // 10)
+        charge(len(target) // 10 if isinstance(target, str) else len(target))
     for kind, methods in _METHODS:
         if isinstance(target, kind) and name in methods:
             return _applied(name, methods[name], [target, *arguments])
@@ -335,7 +347,11 @@ def call_function(name: str, arguments: list[Any], charge: Charge) -> Any:
     """
     if name == "matches" and len(arguments) == 2:
         return _matches(arguments[0], arguments[1], charge)
+    if name in _SET_FUNCTIONS and len(arguments) == 2:
+        return _SET_FUNCTIONS[name](arguments[0], arguments[1], charge)
     charge(sum(len(each) for each in arguments if isinstance(each, str | list)) // 10)
+    if name not in FUNCTIONS:
+        raise CelError(f"{name} can't be called with {len(arguments)} arguments")
     return _applied(name, FUNCTIONS[name], arguments)
 
 
@@ -344,3 +360,5 @@ def _applied(name: str, function: Function, arguments: list[Any]) -> Any:
         return function(*arguments)
     except TypeError:
         raise CelError(f"{name} can't be called with {len(arguments)} arguments of these types") from None
+    except OverflowError:
+        raise CelError(f"{name} can't be called with a number that large") from None

@@ -29,6 +29,7 @@ _PLAIN_ESCAPES = frozenset("\\?\"'`")
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _INT_MOST = 1 << 63
+_DIGITS_MOST = 64
 MACROS = frozenset(("all", "exists", "exists_one", "map", "filter"))
 
 
@@ -263,6 +264,8 @@ def _literal(kind: str, text: str) -> Any:
     if kind == "float":
         return float(text)
     if kind == "int":
+        if len(text) > _DIGITS_MOST:
+            raise CelSyntaxError(f"{text[:_DIGITS_MOST]}… is no 64-bit integer")
         unsigned = text[-1] in "uU"
         value = int(text.rstrip("uU"), 0 if "x" in text.lower() else 10)
         if unsigned and 0 <= value < 2 * _INT_MOST:

@@ -1,7 +1,7 @@
 """Values of CEL that Python lacks: quantities, semantic versions, optional values, maps with a default."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import total_ordering
@@ -17,6 +17,10 @@ _SEMVER = re.compile(
 )
 _SEMVER_MOST = 256
 _WHOLE_MOST = 1 << 63
+
+
+Charge = Callable[[int], None]
+"""Charges a cost; raises `CelError` where the budget is spent."""
 
 
 class CelError(Exception):
@@ -137,15 +141,21 @@ def type_name(value: Any) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "unknown")
 
 
-def equals(first: Any, second: Any) -> bool:
-    """Return True if two values are equal: numbers across types, everything else within one."""
+def equals(first: Any, second: Any, charge: Charge) -> bool:
+    """Return True if two values are equal: numbers across types, everything else within one.
+
+    Each pair is charged: a list that holds another one many times is far larger than the text that wrote it.
+    """
+    charge(1)
     if is_number(first) and is_number(second):
         return bool(first == second)
     if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(equals, first, second))
+        return len(first) == len(second) and all(
+            equals(one, other, charge) for one, other in zip(first, second, strict=True)
+        )
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return len(first) == len(second) and all(
-            key in second and equals(first[key], second[key]) for key in first
+            key in second and equals(first[key], second[key], charge) for key in first
         )
     if type_name(first) != type_name(second):
         return False

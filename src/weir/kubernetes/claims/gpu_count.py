@@ -13,12 +13,12 @@ from fractions import Fraction
 from msgspec import convert
 
 from weir.kubernetes.api.resource_objects import DeviceClass, ResourceClaim
-from weir.kubernetes.claims.allocator import SelectorResults
 from weir.kubernetes.claims.capacity import consumed_amounts
 from weir.kubernetes.claims.cel_values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, ExactDevices, parse_claim
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST, DeviceResources
 from weir.model.workloads import WHOLE_MILLI
 

@@ -4,12 +4,14 @@ The patterns are those of RE2 that device selectors use: characters, classes, gr
 repetitions and anchors. Others are refused.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 PATTERN_MOST = 1000
 STATES_MOST = 4000
+COST_MOST = 20_000
+"""States of a pattern, their ways on and the parts of their classes."""
 REPEATS_MOST = 1000
 DEPTH_MOST = 50
 
@@ -48,6 +50,7 @@ class LinearPattern:
         """
         if len(pattern) > PATTERN_MOST:
             raise PatternError(f"a pattern has at most {PATTERN_MOST} characters")
+        self.cost = 0  # of a search for each character, at most
         self._states: list[_NfaState] = []
         self._pattern, self._at, self._depth, self._folds = pattern, 0, 0, False
         if pattern.startswith("(?i)"):
@@ -57,11 +60,6 @@ class LinearPattern:
             raise PatternError(f"unexpected ) at {self._at + 1} in {pattern!r}")
         self._start, self._final = start, self._new()
         self._link(ends, self._final)
-
-    @property
-    def size(self) -> int:
-        """Number of states: a search costs this for each character."""
-        return len(self._states)
 
     def search(self, text: str) -> bool:
         """Return True if the pattern matches a part of the text."""
@@ -102,10 +100,17 @@ class LinearPattern:
     def _new(self, consumes: Matcher | None = None, anchor: str = "") -> int:
         if len(self._states) >= STATES_MOST:
             raise PatternError("the pattern is too large")
+        self._spend(1)
         self._states.append(_NfaState(consumes, anchor))
         return len(self._states) - 1
 
-    def _link(self, ends: Iterable[int], to: int) -> None:
+    def _spend(self, cost: int) -> None:
+        self.cost += cost
+        if self.cost > COST_MOST:
+            raise PatternError("the pattern is too large")
+
+    def _link(self, ends: Sequence[int], to: int) -> None:
+        self._spend(len(ends))
         for end in ends:
             self._states[end].to.append(to)
 
@@ -214,7 +219,9 @@ class LinearPattern:
     def _group(self) -> tuple[int, list[int]]:
         if self._pattern.startswith("?:", self._at):
             self._at += 2
-        elif self._pattern.startswith(("?P<", "?<"), self._at) and self._pattern[self._at + 2] not in "=!":
+        elif self._pattern.startswith(("?P<", "?<"), self._at) and not self._pattern.startswith(
+            ("?<=", "?<!"), self._at
+        ):
             self._at = self._pattern.find(">", self._at) + 1
             if self._at == 0:
                 raise PatternError(f"a group's name has no end in {self._pattern!r}")
@@ -279,6 +286,7 @@ class LinearPattern:
                 parts.append(self._range(char, last))
             else:
                 parts.append(self._literal(char))
+        self._spend(len(parts))
         return lambda one: any(part(one) for part in parts) != negated
 
     def _range(self, low: str, high: str) -> Matcher:

@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from weir.kubernetes.claims.allocator import ChosenDevice, ClaimRefusal, SelectorResults, allocate
+from weir.kubernetes.claims.allocator import ChosenDevice, ClaimRefusal, allocate
 from weir.kubernetes.claims.claim_requests import ClaimRequests
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.claims.selector_results import SelectorResults
 
 _STANDARD = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
 _OF_DRIVERS = ("pcieRoot", "nvlinkDomain", "cliqueID", "numaNode", "numa")

@@ -10,12 +10,13 @@ from hashlib import sha256
 import msgspec
 
 from weir.kubernetes.claims.allocation_status import new_allocations
-from weir.kubernetes.claims.allocator import ClaimRefusal, SelectorResults, allocate
+from weir.kubernetes.claims.allocator import ClaimRefusal, allocate
 from weir.kubernetes.claims.cel_values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimRequests, ExactDevices
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_inventory import ClaimInventory
 from weir.model.nodes import Node
 from weir.model.resources import CLAIMS_PREFIX

@@ -11,11 +11,12 @@ from weir.engine.feasibility import matches_affinity
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.resource_objects import ResourceClaim
 from weir.kubernetes.claims.allocation_status import NewAllocation, new_allocations
-from weir.kubernetes.claims.allocator import ClaimRefusal, SelectorResults
+from weir.kubernetes.claims.allocator import ClaimRefusal
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, parse_claim
 from weir.kubernetes.claims.gpu_count import ClaimedGpus, GpuCounter, NodeGpus
 from weir.kubernetes.claims.placement import choose_devices
 from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_inventory import ClaimInventory, ClaimKey
 from weir.kubernetes.state.claim_sets import ClaimSets
 from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
