@@ -99,7 +99,8 @@ class SliceIndex:
     def __init__(self) -> None:
         self._slices: dict[str, ParsedSlice] = {}
         self._of_node: dict[str, set[str]] = defaultdict(set)
-        self._shared: set[str] = set()
+        self._shared: set[str] = set()  # with devices that several nodes may reach
+        self._counters: dict[PoolKey, set[str]] = defaultdict(set)
         self._of_pool: dict[PoolKey, set[str]] = defaultdict(set)
 
     def __len__(self) -> int:
@@ -107,50 +108,57 @@ class SliceIndex:
 
     def see(self, name: str, found: ParsedSlice | None) -> set[str] | None:
         """Take in a slice, or its end. Return the nodes whose pools may have changed; None: all."""
-        touched = self._forget(name)
+        before = self._slices.pop(name, None)
+        touched = set() if before is None else self._forget(name, before)
         if found is None:
             return touched
         self._slices[name] = found
         self._of_pool[found.pool].add(name)
-        if found.nodes.name and not found.has_counters:
-            self._of_node[found.nodes.name].add(name)
-            if touched is not None:
-                touched |= {found.nodes.name} | self._fellows(found.pool)
-            return touched
-        self._shared.add(name)
-        return None
+        if found.has_counters:
+            self._counters[found.pool].add(name)
+        if found.devices or not found.has_counters:
+            (self._of_node[found.nodes.name] if found.nodes.name else self._shared).add(name)
+        nodes = self._nodes_with(found)
+        return None if touched is None or nodes is None else touched | nodes
 
-    def _forget(self, name: str) -> set[str] | None:
-        before = self._slices.pop(name, None)
-        if before is None:
-            return set()
-        self._of_pool[before.pool].discard(name)
-        if name in self._shared:
-            self._shared.discard(name)
-            return None
-        self._of_node[before.nodes.name].discard(name)
-        if not self._of_node[before.nodes.name]:
+    def _forget(self, name: str, before: ParsedSlice) -> set[str] | None:
+        """Forget a slice. Return the nodes whose pools may have changed; None: all."""
+        nodes = self._nodes_with(before)
+        of_node, counters = self._of_node[before.nodes.name], self._counters[before.pool]
+        for names in (self._of_pool[before.pool], self._shared, of_node, counters):
+            names.discard(name)
+        if not of_node:
             del self._of_node[before.nodes.name]
-        return {before.nodes.name} | self._fellows(before.pool)
+        if not counters:
+            del self._counters[before.pool]
+        if not self._of_pool[before.pool]:
+            del self._of_pool[before.pool]
+        return nodes
 
-    def _fellows(self, pool: PoolKey) -> set[str]:
-        """Return the nodes of a pool's slices: whether it is complete depends on all of them."""
-        return {self._slices[name].nodes.name for name in self._of_pool[pool] if name not in self._shared}
+    def _nodes_with(self, changed: ParsedSlice) -> set[str] | None:
+        """Return the nodes that reach the pool of a slice by name: whether it is complete depends on all."""
+        if not changed.nodes.name and not changed.has_counters:
+            return None
+        nodes = self.nodes_of(changed.pool)
+        return None if nodes is None else nodes | ({changed.nodes.name} - {""})
 
     def nodes_of(self, pool: PoolKey) -> set[str] | None:
         """Return the nodes that reach a pool by name; None if others may, too."""
         names = self._of_pool.get(pool, set())
-        if any(name in self._shared and not self._slices[name].has_counters for name in names):
+        if not names.isdisjoint(self._shared):
             return None
-        return {self._slices[name].nodes.name for name in names} - {""}
+        return {self._slices[name].nodes.name for name in names if name in self._slices} - {""}
 
     def pools(self, node: Node) -> list[DevicePool]:
-        """Return the pools that a node reaches, by driver and name."""
+        """Return the pools that a node reaches, by driver and name.
+
+        Counters of a pool count where one of its devices is reached: other nodes need not look at them.
+        """
         relevant: dict[PoolKey, list[ParsedSlice]] = {}
-        for name in sorted({*self._of_node.get(node.name, ()), *self._shared}):
-            each = self._slices[name]
-            if not _is_relevant(each, node):
-                continue
+        candidates = (*self._of_node.get(node.name, ()), *self._shared)
+        names = {name for name in candidates if _is_relevant(self._slices[name], node)}
+        names.update(*(self._counters.get(self._slices[name].pool, ()) for name in tuple(names)))
+        for each in map(self._slices.__getitem__, sorted(names)):
             there = relevant.setdefault(each.pool, [])
             if there and each.generation > there[0].generation:
                 there.clear()
@@ -174,8 +182,8 @@ class SliceIndex:
 
 
 def _is_relevant(found: ParsedSlice, node: Node) -> bool:
-    if found.has_counters or not found.by_device:
-        return found.has_counters or reaches(found.nodes, node)
+    if not found.by_device:
+        return reaches(found.nodes, node)
     return any(reaches(device.nodes, node) for device in found.devices)
 
 
