@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from weir.kubernetes.claims.capacity import consumed_amounts, fits
+from weir.kubernetes.claims.cel_evaluator import StepMeter
 from weir.kubernetes.claims.cel_values import CelError
 from weir.kubernetes.claims.claim_requests import DEVICES_MOST, ClaimRequests, ExactDevices
 from weir.kubernetes.claims.constraints import AttributeConstraint
@@ -59,10 +60,12 @@ def allocate(
     results: SelectorResults,
     *,
     only: Mapping[str, Any] | None = None,
+    meter: StepMeter | None = None,
 ) -> list[ChosenDevice] | ClaimRefusal:
     """Return devices for all claims of a pod, or why there are none.
 
     `only` maps names of attributes to values: other devices aren't considered.
+    `meter` counts the devices tried.
     """
     search = _Search(claims, pools, usage, results, only)
     refusal = search.prepare()
@@ -73,6 +76,9 @@ def allocate(
             return search.chosen
     except _Stopped as stopped:
         return stopped.refusal
+    finally:
+        if meter is not None:
+            meter.steps += search.steps
     return search.why_not()
 
 
@@ -90,7 +96,7 @@ class _Search:
         self.chosen: list[ChosenDevice] = []
         self._claims, self._pools, self._usage, self._results = claims, pools, usage, results
         self._only = only or {}
-        self._steps = 0
+        self.steps = 0
         self._constraints = [claim.constraints() for claim in claims]
         self._candidates: dict[int, list[PoolDevice]] = {}  # by identity of the request
         self._matching: dict[int, set[DeviceKey]] = {}
@@ -231,8 +237,8 @@ class _Search:
         return (kind, device.key) if shares or taken else (kind,)
 
     def _choose(self, claim: int, devices: ExactDevices, device: PoolDevice) -> bool:
-        self._steps += 1
-        if self._steps > STEPS_MOST:
+        self.steps += 1
+        if self.steps > STEPS_MOST:
             sentence = f"no choice of devices found in {STEPS_MOST} steps: write a simpler claim"
             raise _Stopped(ClaimRefusal(self._claims[claim].name, devices.name, sentence))
         key, taken = device.key, self._taken.get(device.key, set())

@@ -33,7 +33,7 @@ Scope = Mapping[str, Any]
 
 @dataclass(slots=True)
 class StepMeter:
-    """Steps that evaluations have taken."""
+    """Steps that evaluations or searches have taken."""
 
     steps: int = 0
 

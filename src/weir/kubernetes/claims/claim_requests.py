@@ -15,7 +15,7 @@ from weir.kubernetes.claims.cel_evaluator import Selector, selector
 from weir.kubernetes.claims.cel_syntax import CelSyntaxError
 from weir.kubernetes.claims.constraints import AttributeConstraint
 from weir.kubernetes.claims.devices import PoolDevice
-from weir.kubernetes.translate.quantities import exact
+from weir.kubernetes.translate.quantities import exact, shown
 
 DEVICES_MOST = 32
 """Devices of one claim: its status holds no more."""
@@ -52,7 +52,7 @@ class ExactDevices:
         words = [f"class {self.device_class.metadata.name}"]
         own = self.selectors[len(self.device_class.spec.selectors) :]
         words += [f"selector {each.text.strip()}" for each in own]
-        words += [f"{name} of at least {float(amount):g}" for name, amount in self.capacity.items()]
+        words += [f"{name} of at least {shown(amount)}" for name, amount in self.capacity.items()]
         return ", ".join(words)
 
 
@@ -118,6 +118,9 @@ def _parsed(
         capacity = {name: exact(amount) for name, amount in amounts.items()}
     except ValueError as error:
         raise ClaimError(f"its request {request} can't be read: {error}") from None
+    for name, amount in capacity.items():
+        if amount < 0:
+            raise ClaimError(f"its request {request} asks for a negative amount of {name}")
     return ExactDevices(
         request,
         subrequest,

@@ -35,7 +35,9 @@ class ClaimedDeviceUsage:
         try:
             consumed = {name: exact(amount) for name, amount in each.consumed_capacity.items()}
         except ValueError:
-            self.exclusive.add(key)  # nobody knows what is left of it
+            consumed = {"": Fraction(-1)}
+        if any(amount < 0 for amount in consumed.values()):
+            self.exclusive.add(key)  # the amount that is left is unknown
             return
         held = self.shared.setdefault(key, {})
         for name, amount in consumed.items():

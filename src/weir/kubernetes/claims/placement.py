@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from weir.kubernetes.claims.allocator import ChosenDevice, ClaimRefusal, allocate
+from weir.kubernetes.claims.allocator import STEPS_MOST, ChosenDevice, ClaimRefusal, allocate
+from weir.kubernetes.claims.cel_evaluator import StepMeter
 from weir.kubernetes.claims.claim_requests import ClaimRequests
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
@@ -28,11 +29,14 @@ def choose_devices(
     results: SelectorResults,
 ) -> list[ChosenDevice] | ClaimRefusal:
     """Return devices for all claims of a pod, as close to one another as possible, or why there are none."""
-    anywhere = allocate(claims, pools, usage, results)
+    meter = StepMeter()
+    anywhere = allocate(claims, pools, usage, results, meter=meter)
     if isinstance(anywhere, ClaimRefusal):
         return anywhere
     for only in _groups(pools, usage, {each.device.key[0] for each in anywhere}):
-        closer = allocate(claims, pools, usage, results, only=only)
+        if meter.steps > STEPS_MOST:
+            break
+        closer = allocate(claims, pools, usage, results, only=only, meter=meter)
         if not isinstance(closer, ClaimRefusal):
             return closer
     return anywhere

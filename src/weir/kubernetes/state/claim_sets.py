@@ -3,6 +3,7 @@
 Nodes with devices of equal content in equal use share one count: a large cluster has few kinds of nodes.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -10,7 +11,8 @@ from hashlib import sha256
 import msgspec
 
 from weir.kubernetes.claims.allocation_status import new_allocations
-from weir.kubernetes.claims.allocator import ClaimRefusal, allocate
+from weir.kubernetes.claims.allocator import STEPS_MOST, ClaimRefusal, allocate
+from weir.kubernetes.claims.cel_evaluator import StepMeter
 from weir.kubernetes.claims.cel_values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimRequests, ExactDevices
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
@@ -23,6 +25,10 @@ from weir.model.resources import CLAIMS_PREFIX
 
 COPIES_MOST = 128
 """Copies of one set of claims that are counted on a node: more are seen when these are allocated."""
+USUAL_STEPS = 1000
+"""Devices tried to count the copies of a set on a node that are free."""
+FURTHER_STEPS_MOST = 200_000
+"""Devices beyond those that may be tried for one set on all nodes: a second or two."""
 _TEXT_MOST = 160
 _COUNTS_MOST = 100_000
 
@@ -45,6 +51,7 @@ class ClaimSets:
         self._sets: dict[str, ClaimSet] = {}  # by resource
         self._set_of: dict[str, str] = {}
         self._copies: dict[tuple[object, ...], int] = {}
+        self.further_steps: Counter[str] = Counter()  # devices tried beyond the usual number, by resource
         self._added = False
 
     def take_added(self) -> bool:
@@ -82,7 +89,7 @@ class ClaimSets:
         if resource is not None:
             self._sets[resource].pods.discard(key)
             if not self._sets[resource].pods:
-                del self._sets[resource]
+                del self._sets[resource], self.further_steps[resource]
 
     def copies(self, node: Node) -> dict[str, int]:
         """Return how many more copies of each set of claims fit a node, by resource."""
@@ -98,17 +105,25 @@ class ClaimSets:
         if copies is None:
             if len(self._copies) >= _COUNTS_MOST:
                 self._copies.clear()
-            copies = self._copies[alike] = self._counted(claim_set.claims, pools, usage)
+            if self.further_steps[claim_set.resource] > FURTHER_STEPS_MOST:
+                return 0  # too hard a set: others wait for their nodes, too
+            meter = StepMeter()
+            copies = self._copies[alike] = self._counted(claim_set.claims, pools, usage, meter)
+            self.further_steps[claim_set.resource] += max(0, meter.steps - USUAL_STEPS)
         return copies
 
     def _counted(
-        self, claims: Sequence[ClaimRequests], pools: Sequence[DevicePool], usage: ClaimedDeviceUsage
+        self,
+        claims: Sequence[ClaimRequests],
+        pools: Sequence[DevicePool],
+        usage: ClaimedDeviceUsage,
+        meter: StepMeter,
     ) -> int:
         held = ClaimedDeviceUsage(
             set(usage.exclusive), {key: dict(each) for key, each in usage.shared.items()}
         )
         for copies in range(COPIES_MOST):
-            chosen = allocate(claims, pools, held, self._results)
+            chosen = allocate(claims, pools, held, self._results, meter=meter)
             if isinstance(chosen, ClaimRefusal):
                 return copies
             for each in new_allocations(claims, chosen, ""):
@@ -116,6 +131,8 @@ class ClaimSets:
                     held.add(device)
             if not any(not each.devices.admin for each in chosen):
                 return COPIES_MOST  # access for administration uses nothing up
+            if meter.steps > STEPS_MOST:
+                return copies + 1  # more are counted when these are allocated
         return COPIES_MOST
 
 

@@ -46,9 +46,13 @@ class _Members:
     def note_owner(self, key: str, owner: OwnerIdentity | None) -> bool:
         """Note who makes a pod; return True if the group has another maker since."""
         before = self.owner_of.pop(key, None)
+        if before == owner and before is not None:
+            self.owner_of[key] = before
+            return False
         if before is not None:
             self.owners[before] -= 1
-            self.owners = +self.owners
+            if not self.owners[before]:
+                del self.owners[before]
         if owner is not None:
             self.owner_of[key] = owner
             self.owners[owner] += 1

@@ -57,13 +57,13 @@ def in_unit(resource: str, exactly: Fraction) -> int:
     """
     value = math.ceil(exactly * 1000 if in_thousandths(resource) else exactly)
     if value < 0:
-        raise ValueError(f"{resource}: {_shown(exactly)} is negative: write 0 or more")
+        raise ValueError(f"{resource}: {shown(exactly)} is negative: write 0 or more")
     if value > COUNTED_MOST:
-        raise ValueError(f"{resource}: {_shown(exactly)} is more than can be counted: write less")
+        raise ValueError(f"{resource}: {shown(exactly)} is more than can be counted: write less")
     return value
 
 
-def _shown(exactly: Fraction) -> str:
+def shown(exactly: Fraction) -> str:
     """Return an amount for people, however large it is."""
     digits = len(str(abs(int(exactly)))) if abs(exactly) < 10**_DIGITS_SHOWN else _DIGITS_SHOWN
     return f"{float(exactly):g}" if digits < _DIGITS_SHOWN else f"an amount of over {_DIGITS_SHOWN} digits"
