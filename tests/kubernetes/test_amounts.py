@@ -224,8 +224,8 @@ def test_further_resources_are_counted(team: Team) -> None:
 # What can't be placed as it is written
 
 
-def test_claims_of_devices_are_a_reason_to_wait(team: Team) -> None:
+def test_a_claim_that_does_not_exist_is_a_reason_to_wait(team: Team) -> None:
     team.cluster.add([node("a")])
     claims = [{"name": "gpu", "resourceClaimName": "mine"}]
     team.submit("claims", CPU_ONLY, resourceClaims=claims)
-    team.waits_for("claims", "resource claims")
+    team.waits_for("claims", "resource claim mine, which doesn't exist")

@@ -58,7 +58,7 @@ def test_image_that_is_missing_and_a_program_that_is_missing_say_so(
     user = unix_users[0]
     pool.submit(user, "no-image", "true", image="localhost/none:1", pull="never", gpus=0, retries=0)
     row = pool.wait("no-image", "failed")
-    assert "the image localhost/none:1 isn't here" in str(row), row
+    assert "the image localhost/none:1 isn't on this machine" in str(row), row
     pool.submit(user, "no-program", "no-such-program", image=image, gpus=0, retries=0)
     pool.wait("no-program", "failed")
     assert "No such file" in pool.log("no-program")

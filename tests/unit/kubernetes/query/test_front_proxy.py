@@ -11,7 +11,8 @@ from tools.controlplane.certificates import Authority, Pair
 
 from weir.kubernetes.query.front_proxy import FrontProxyRules, Identity, is_issued_by, read_rules
 
-NOW = datetime.now(UTC)
+NOW = datetime.now(UTC) + timedelta(days=1)
+"""A time at which the certificates are valid that tests make later."""
 
 
 def rules(authority: Authority, **data: str) -> FrontProxyRules:
