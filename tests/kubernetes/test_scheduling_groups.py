@@ -83,11 +83,11 @@ def says(team: Team, name: str, status: str, words: str) -> Object:
 def describes(team: Team, kind: str, name: str, words: str) -> None:
     """Wait for `kubectl describe` to print this."""
     kubectl = team.cluster.plane.kubectl
-    team.cluster.until(
-        lambda: words in kubectl("describe", kind, name, "-n", team.namespace),
-        WAITS_S,
-        f"the description of {name} to say {words!r}",
-    )
+
+    def description() -> str:
+        return kubectl("describe", kind, name, "-n", team.namespace)
+
+    team.cluster.until(lambda: words in description(), WAITS_S, lambda: f"{words!r} in this: {description()}")
 
 
 def workload(team: Team, name: str) -> Object:
@@ -183,7 +183,7 @@ def test_a_deleted_group_stops_nothing(team: Team) -> None:
     team.cluster.api.patch(path, {"metadata": {"finalizers": None}})
     team.cluster.api.delete(path)
     team.cluster.api.patch(path, {"metadata": {"finalizers": None}}) if team.cluster.api.maybe(path) else None
-    member(team, "p2", "gone")
+    member(team, "p2", "gone", **node_selector("none"))  # Weir may read the pod before the deletion
     describes(team, "pod", "p2", "Its PodGroup gone isn't there.")
     assert {"p0", "p1"} <= set(team.cluster.running(team.namespace))
 
