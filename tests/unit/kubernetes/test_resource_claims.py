@@ -1,5 +1,6 @@
 """Pods with resource claims, from their objects to the writes before a binding; without an API server."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -195,6 +196,51 @@ def test_devices_of_a_refused_binding_are_free_later() -> None:
     assert here.step() == []
     (second,) = here.step(after_s=CLAIM_DOUBT_S + 1)
     assert devices_of(second) == ["gpu-0"]
+
+
+def test_a_claim_that_another_scheduler_allocates_meanwhile_keeps_those_devices() -> None:
+    here = scene(gpus_of("n1"))
+    (bind,) = here.step()
+    (write,) = writes_of(bind)
+    assert write.allocation is not None
+    result = {**write.allocation["devices"]["results"][0], "device": "gpu-3"}  # type: ignore[index]
+    others = replace(write, allocation={**write.allocation, "devices": {"results": [result]}})
+    here.hear("resourceclaims", allocated(others, claim("p0-gpu", 1, "u-p0"), pods=("other",)))
+    here.backend.take_outcome(bind, WriteRefused(409, "allocated by another scheduler"))
+    here.step()
+    (again,) = here.step(after_s=1.0)
+    assert [each.allocation for each in writes_of(again)] == [None], "it is reserved, with the devices it has"
+
+
+def test_a_claim_that_is_made_again_after_a_refused_binding_is_allocated_at_once() -> None:
+    here = scene(gpus_of("n1"))
+    (bind,) = here.step()
+    here.backend.take_outcome(bind, WriteRefused(409, "gone"))
+    made_again = claim("p0-gpu", 1, "u-p0")
+    made_again.metadata.uid = "c-2"
+    here.hear("resourceclaims", made_again)
+    here.step()
+    (again,) = here.step(after_s=1.0)
+    assert [each.uid for each in writes_of(again)] == ["c-2"]
+    assert devices_of(again) == ["gpu-0"]
+
+
+def test_a_pod_made_again_gets_devices_for_its_own_claim_and_not_those_of_the_pod_before() -> None:
+    here = scene(gpus_of("n1", 2))
+    (bind,) = here.step()
+    here.backend.take_outcome(bind, WriteRefused(404, "gone"))
+    here.backend.deliver("pods")([ObjectRemoved("team/p0", "u-p0")])
+    here.step()
+    here.hear("resourceclaims", claim("p0-gpu-2", 1, "u-p0-2"))
+    successor = claiming("p0")
+    successor.metadata.uid = "u-p0-2"
+    successor.status.resource_claim_statuses = [PodClaimStatus("gpu", "p0-gpu-2")]
+    here.hear("pods", successor)
+    (again,) = here.step()
+    assert [each.path.rpartition("/")[2] for each in writes_of(again)] == ["p0-gpu-2"]
+    assert devices_of(again) == ["gpu-1"], "the first device may be allocated still"
+    here.step(after_s=CLAIM_DOUBT_S + 1)
+    assert list(here.backend.cluster_state.claims.inventory.assumed) == [("team", "p0-gpu-2")]
 
 
 def test_devices_of_a_binding_that_was_not_sent_are_free_at_once() -> None:

@@ -76,6 +76,13 @@ class ClaimInventory:
         claim = self.claims.get(key)
         return key in self.assumed or (claim is not None and claim.status.allocation is not None)
 
+    def is_settled(self, chosen: ResourceClaim) -> bool:
+        """Return True if a claim is seen with devices, or is gone: what was chosen for it is decided."""
+        claim = self.claims.get((chosen.metadata.namespace, chosen.metadata.name))
+        if claim is None or claim.metadata.uid != chosen.metadata.uid:
+            return True
+        return claim.status.allocation is not None
+
     def set_node(self, name: str) -> None:
         """Take in that a node is there, changed or gone: its labels decide which slices it reaches."""
         if len(self.slices):

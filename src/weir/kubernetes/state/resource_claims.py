@@ -88,10 +88,11 @@ class ResourceClaims:
     def forget(self, key: str) -> None:
         """Forget a pod."""
         self.sets.leave(key)
-        self._uids.pop(key, None)
+        past = f"{key} {self._uids.pop(key, '')}"  # another pod of the name has claims of its own
         self._bound.discard(key)
         if key in self._chosen:
-            self._doubted.setdefault(key, self._now_s + CLAIM_DOUBT_S)
+            self._chosen[past] = self._chosen.pop(key)
+            self._doubted[past] = self._doubted.pop(key, self._now_s + CLAIM_DOUBT_S)
         self._started.pop(key, None)
         self._last.pop(key, None)
         self._idle_since_s.pop(key, None)
@@ -221,6 +222,8 @@ class ResourceClaims:
         waits = self._waits(pod)
         if waits:
             return waits
+        if key in self._doubted and self._is_settled(key):
+            self.forget_doubts(key)
         if key in self._doubted:
             before, again = self._chosen[key]
             if before != node.name:
@@ -249,6 +252,11 @@ class ResourceClaims:
         self._idle_since_s.pop(key, None)
         self._started[key] = self._last.get(key, NO_CLAIMS)
         return found
+
+    def _is_settled(self, key: str) -> bool:
+        """Return True if the API server shows for each claim of a refused binding what became of it."""
+        chosen = [each for each in self._chosen[key][1] if each.body is not None]
+        return bool(chosen) and all(map(self.inventory.is_settled, (each.claim for each in chosen)))
 
     def _split(self, pod: KubePod, node: Node) -> tuple[list[NewAllocation], list[ClaimRequests]] | str:
         """Return the claims of a pod that have devices, and those that need some, or why it can't start."""
