@@ -198,6 +198,29 @@ def test_services_keep_their_minimum_when_more_is_asked_for_than_there_is() -> N
     assert sorted(placed.values()) == [4, 4, 16]
 
 
+def test_a_minimum_above_the_quota_leaves_what_is_borrowed_elastic() -> None:
+    service = Service("b1", "beta", kept=1, wanted=20)
+    here = ServingCluster(24, {"alpha": 16, "beta": 8}, Service("api", "alpha", kept=1), service)
+    here.run(20)
+    service.kept = 500
+    here.scale("b1", 22)
+    here.run(10)
+    here.scale("api", 16)
+    here.run(20)
+    assert here.placed() == {"api": 16, "b1": 8}
+    assert here.stops == {"b1": 14}, "it is trimmed, not stopped as a whole"
+
+
+def test_a_minimum_follows_the_quota_of_its_project() -> None:
+    reported = service_with(6, 5, 5)
+    found = []
+    for gpus in (3, 0, 8):
+        reported.see("projects", project("team", gpus=gpus))
+        reported.step()
+        found.append(reported.control.cluster.jobs["team/deployment-web"].spec.min_pods)
+    assert found == [3, 1, 5]
+
+
 def test_an_hour_of_changing_load_stops_only_what_the_load_asks_for() -> None:
     quotas = {"alpha": 24, "beta": 24}
     services = [

@@ -150,6 +150,7 @@ class Gang:
         "ending",
         "exit_facts",
         "exited",
+        "gpu_quota_milli",
         "granted",
         "groups",
         "head",
@@ -197,6 +198,7 @@ class Gang:
         self.succeeded: set[str] = set()  # pods that are done and still there
         self.project: str | None = None
         self.priority_most: int | None = None  # as its project says
+        self.gpu_quota_milli: int | None = None  # of its project; None without one
         self.uses: str | None = None  # the project that stays while this one isn't over
         self.refusal = ""  # why it can't be scheduled at all
         self.granted = False  # what it holds was let run as non-preemptible

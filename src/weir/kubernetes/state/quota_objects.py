@@ -91,6 +91,11 @@ class QuotaObjects:
         queue = None if project is None else self._known.get(project)
         return None if queue is None else queue.max_priority
 
+    def gpu_quota_milli(self, project: str | None) -> int | None:
+        """Return the quota of GPUs of a project, in thousandths; None if it has none."""
+        queue = None if project is None else self._known.get(project)
+        return None if queue is None else queue.quota.get(GPU)
+
     def closing(self, project: str) -> str:
         """Return why a project takes no new work; empty if it does."""
         if not self.is_leaving("Project", project):

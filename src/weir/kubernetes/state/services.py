@@ -1,11 +1,12 @@
 """Services: inference workloads that say how many replicas they keep, and borrow the others.
 
 Replicas start one by one. As many of the running ones as the service keeps are its minimum, which is stopped
-last; those above are elastic: they may use more than the quota, and are trimmed one at a time.
+last; those above are elastic: they may use more than the quota, and are trimmed one at a time. No minimum is
+larger than the quota covers: what is borrowed stays elastic.
 """
 
 from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.model.workloads import WorkloadType
+from weir.model.workloads import WHOLE_MILLI, WorkloadType
 
 
 def is_service(gang: Gang) -> bool:
@@ -28,7 +29,16 @@ def minimum_of_service(gang: Gang, needed: int) -> int:
     if kept is None or gang.key.gang:
         return needed
     running = sum(tracked.holds and not tracked.stopping for tracked in gang.pods())
-    return max(needed, min(kept, running))
+    return max(needed, min(kept, running, _covered_replicas(gang, running)))
+
+
+def _covered_replicas(gang: Gang, running: int) -> int:
+    """Return how many of the running replicas the GPU quota of the project covers."""
+    if gang.gpu_quota_milli is None or gang.head is None:
+        return running
+    request = gang.head.request
+    milli = request.devices * min(WHOLE_MILLI, request.share_milli) * request.gpu_weight_milli // WHOLE_MILLI
+    return gang.gpu_quota_milli // milli if milli else running
 
 
 def preemptible_by_replicas(gang: Gang) -> bool | None:

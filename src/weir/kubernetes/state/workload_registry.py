@@ -122,6 +122,7 @@ class WorkloadRegistry:
         """Find out which project it counts for, or why for none."""
         wanted = self._choose_project(gang)
         gang.priority_most = self._quota_objects.max_priority(gang.project)
+        gang.gpu_quota_milli = self._quota_objects.gpu_quota_milli(gang.project)
         uses = gang.uses if gang.quarantined else gang.project or wanted
         goes_on = gang.is_over() is None or any(tracked.holds for tracked in gang.pods())
         self._use(gang, uses if goes_on else None)
