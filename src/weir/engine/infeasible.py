@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from weir.engine.feasibility import refused_by
 from weir.model.nodes import DRAINED, Node
 from weir.model.policy import AffinityPolicy
-from weir.model.resources import CPU, GPU, MEMORY, PODS, written
+from weir.model.resources import CLAIMS_PREFIX, CPU, GPU, MEMORY, PODS, written
 from weir.model.workloads import Request
 
 _PHRASES = {
@@ -91,10 +91,14 @@ def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:
             asked = written(MEMORY, request.gpu_memory)
             return f"it asks for {asked} of GPU memory; the largest GPU has {most_memory}"
     want = _amounts(request).get(cause)
-    if want is None:
-        return None
-    largest = written(cause, max(node.capacity.get(cause, 0) for node in nodes))
-    return f"a pod asks for {_amount(cause, want)}; the largest node offers {largest}"
+    return None if want is None else _direct_amount(cause, want, nodes)
+
+
+def _direct_amount(resource: str, want: int, nodes: Sequence[Node]) -> str:
+    if resource.startswith(CLAIMS_PREFIX):
+        return f"no node has devices for {claim_phrase(resource)}"
+    largest = written(resource, max(node.capacity.get(resource, 0) for node in nodes))
+    return f"a pod asks for {_amount(resource, want)}; the largest node offers {largest}"
 
 
 def _phrase(cause: str, request: Request) -> str:
@@ -103,6 +107,8 @@ def _phrase(cause: str, request: Request) -> str:
         return "drained"
     if cause.startswith("taint "):
         return f"closed by {cause}, which it doesn't tolerate"
+    if cause.startswith(CLAIMS_PREFIX):
+        return f"without devices for {claim_phrase(cause)}"
     want = _amounts(request).get(cause)
     if want is not None:
         return f"too small ({_amount(cause, want)})"
@@ -112,6 +118,11 @@ def _phrase(cause: str, request: Request) -> str:
         "gpu_memory": f"too small ({written(MEMORY, request.gpu_memory)} of GPU memory)",
     }
     return phrases.get(cause, cause)
+
+
+def claim_phrase(resource: str) -> str:
+    """Return the resource claims of a pod in words, without the mark that makes their name unique."""
+    return f"the claim {resource.removeprefix(CLAIMS_PREFIX).rpartition(' #')[0]}"
 
 
 def amount_phrase(resource: str, amount: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.infeasible import amount_phrase
+from weir.engine.infeasible import amount_phrase, claim_phrase
 from weir.engine.node_shortages import NodeShortages
 from weir.model.resources import (
     ATTACHED_PREFIX,
@@ -139,11 +139,6 @@ def port_phrase(resource: str) -> str:
     number, _, address = port.partition("/")
     of = "" if protocol == "TCP" else f"/{protocol}"
     return f"host port {number}{of}{f' at {address}' if address else ''}"
-
-
-def claim_phrase(resource: str) -> str:
-    """Return the resource claims of a pod in words, without the mark that makes their name unique."""
-    return f"the claim {resource.removeprefix(CLAIMS_PREFIX).rpartition(' #')[0]}"
 
 
 def _attaches_no_more(resource: str, *, plural: bool) -> str:

@@ -339,6 +339,27 @@ def test_a_claim_of_a_template_is_waited_for() -> None:
     assert "to be made from its template" in why(here)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "device.attributes[?[1]].hasValue()",
+        "!" * 100 + "(" + "!" * 100 + "(true))",
+        "[1, 2].all(x, device.absent)",
+    ],
+)
+def test_a_claim_whose_selector_has_no_value_waits_by_name_and_others_start(expression: str) -> None:
+    here = scene(gpus_of("n1"))
+    here.hear("owners", job("bad", "j2", 1))
+    selector = [{"cel": {"expression": f"{expression} && device.gone.too"}}]
+    here.hear("resourceclaims", claim("bad-gpu", selectors=selector))
+    waiting = claiming("bad", "bad-gpu")
+    waiting.metadata.owner_references = pod("bad", owner=("bad", "j2")).metadata.owner_references
+    here.hear("pods", waiting)
+    assert [bind.name for bind in here.step()] == ["p0"]
+    assert "no node has devices for the claim gpu (1 of class gpu.nvidia.com, selector" in why(here)
+    assert "#" not in why(here)
+
+
 def test_a_node_serves_claims_or_extended_resources() -> None:
     here = scene(gpus_of("n1", 1), pods=1)
     here.hear("nodes", node("plain", gpus=1))
