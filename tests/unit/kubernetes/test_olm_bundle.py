@@ -97,6 +97,15 @@ def test_a_bundle_holds_what_olm_creates_and_the_other_file_the_rest() -> None:
     assert there - wanted == {("ClusterServiceVersion", "weir.v0.1.0")}
 
 
+def test_objects_of_another_namespace_are_in_the_other_file_with_it() -> None:
+    files = bundle(options())
+    (elsewhere,) = [
+        each for each in yaml.safe_load_all(files["cluster.yaml"]) if each["kind"] == "RoleBinding"
+    ]
+    assert elsewhere["metadata"]["namespace"] == "kube-system"
+    assert elsewhere["metadata"]["name"] not in {each["metadata"]["name"] for each in objects(files)}
+
+
 def test_rights_and_deployment_are_those_of_the_manifests() -> None:
     chosen = options()
     install = yaml.safe_load(bundle(chosen)[CSV])["spec"]["install"]["spec"]

@@ -1,8 +1,8 @@
 """The bundle for the Operator Lifecycle Manager: the objects of `weir kube manifests`, as OLM takes them.
 
 OLM makes the Deployment, the service account and the rights from the ClusterServiceVersion, and creates
-objects of some further kinds. Objects of other kinds (admission policies, webhooks, a flow schema) are in a
-file of their own, which an administrator applies once.
+objects of some further kinds. Objects of other kinds (admission policies, webhooks, a flow schema), or of
+another namespace, are in a file of their own, which an administrator applies once.
 """
 
 import base64
@@ -99,7 +99,7 @@ def bundle(options: BundleOptions) -> Files:
             files[f"bundle/manifests/{name}.crd.yaml"] = _yaml(each)
         elif (kind, name) in _FROM_CSV or (kind, name) == ("Secret", f"{NAME}-webhook"):
             continue  # OLM makes them, and Weir its Secret
-        elif kind in BUNDLED:
+        elif kind in BUNDLED and each["metadata"].get("namespace") in (None, options.installation.namespace):
             files[f"bundle/manifests/{name}.{kind.lower()}.yaml"] = _yaml(_without_namespace(each))
         else:
             rest.append(each)
