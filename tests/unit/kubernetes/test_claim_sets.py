@@ -44,17 +44,17 @@ def hard() -> ClaimRequests:
     return claim(6, 2, constraints=[{"requests": ["r1"], "matchAttribute": f"{DRIVER}/uuid"}])
 
 
-def sets_of(nodes: int) -> tuple[ClaimSets, list[Node]]:
+def sets_of(nodes: int) -> tuple[ClaimSets, ClaimInventory, list[Node]]:
     inventory = ClaimInventory()
     inventory.see_class(DRIVER, CLASSES[DRIVER])
     names = [f"n{at}" for at in range(nodes)]
     for name in names:
         inventory.see_slice(name, slice_of(name))
-    return ClaimSets(inventory, SelectorResults()), [Node(name, 0, 0, {}) for name in names]
+    return ClaimSets(inventory, SelectorResults()), inventory, [Node(name, 0, 0, {}) for name in names]
 
 
 def test_a_set_that_is_too_hard_ends_being_searched_and_others_fit_as_before() -> None:
-    sets, nodes = sets_of(30)
+    sets, _, nodes = sets_of(30)
     hard_resource = sets.join("p", [("gpus", hard())])
     easy_resource = sets.join("q", [("gpus", claim(2, constraints=[{"matchAttribute": f"{DRIVER}/uuid"}]))])
     fair_resource = sets.join("r", [("gpus", claim(2, constraints=[{"matchAttribute": f"{DRIVER}/group"}]))])
@@ -64,6 +64,22 @@ def test_a_set_that_is_too_hard_ends_being_searched_and_others_fit_as_before() -
     steps = sets.further_steps[hard_resource]
     assert FURTHER_STEPS_MOST < steps <= FURTHER_STEPS_MOST + STEPS_MOST + 1 - USUAL_STEPS
     assert sets.further_steps[fair_resource] == 0
+
+
+def test_a_new_set_is_counted_and_a_changed_node_counts_all_again() -> None:
+    sets, inventory, (node, other) = sets_of(2)
+    one = sets.join("p", [("gpus", claim(1))])
+    assert sets.copies(node) == {one: 16}
+    four = sets.join("q", [("gpus", claim(4))])
+    assert sets.copies(node) == sets.copies(other) == {one: 16, four: 4}
+    inventory.assume(("team", "c"), [AllocatedDevice("r", DRIVER, "n0", "d0")])
+    sets.count_again(["n0"])
+    assert sets.copies(node) == {one: 15, four: 3}
+    assert sets.copies(other) == {one: 16, four: 4}
+    sets.leave("p")
+    assert sets.copies(node) == {four: 3}
+    sets.count_again(None)
+    assert sets.copies(node) == {four: 3}
 
 
 @pytest.mark.parametrize("amount", ["-1", "-5Gi", "-1m"])

@@ -4,7 +4,7 @@ Nodes with devices of equal content in equal use share one count: a large cluste
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -51,6 +51,7 @@ class ClaimSets:
         self._sets: dict[str, ClaimSet] = {}  # by resource
         self._set_of: dict[str, str] = {}
         self._copies: dict[tuple[object, ...], int] = {}
+        self._on_node: dict[str, dict[str, int]] = {}  # copies by node and resource
         self.further_steps: Counter[str] = Counter()  # devices tried beyond the usual number, by resource
         self._added = False
 
@@ -62,6 +63,14 @@ class ClaimSets:
     def forget_copies(self) -> None:
         """Count copies again: classes or devices have changed."""
         self._copies.clear()
+
+    def count_again(self, nodes: Iterable[str] | None) -> None:
+        """Count all sets again on these nodes, whose devices or their use have changed; None: on all."""
+        if nodes is None:
+            self._on_node.clear()
+            return
+        for name in nodes:
+            self._on_node.pop(name, None)
 
     def join(self, key: str, counted: Sequence[tuple[str, ClaimRequests]]) -> str:
         """Count a pod among those that need a copy of the same claims; return their resource."""
@@ -92,12 +101,22 @@ class ClaimSets:
                 del self._sets[resource], self.further_steps[resource]
 
     def copies(self, node: Node) -> dict[str, int]:
-        """Return how many more copies of each set of claims fit a node, by resource."""
+        """Return how many more copies of each set of claims fit a node, by resource.
+
+        A set that is new is counted alone: the others stay as they are until the node changes.
+        """
         pools = self._inventory.pools(node)
         if not pools:
             return {}
-        usage = self._inventory.usage(pools)
-        return {each.resource: self._fitting(each, pools, usage) for each in self._sets.values()}
+        before = self._on_node.get(node.name, {})
+        missing = [each for each in self._sets.values() if each.resource not in before]
+        counted: dict[str, int] = {}
+        if missing:
+            usage = self._inventory.usage(pools)
+            counted = {each.resource: self._fitting(each, pools, usage) for each in missing}
+        copies = {name: before[name] if name in before else counted[name] for name in self._sets}
+        self._on_node[node.name] = copies
+        return dict(copies)
 
     def _fitting(self, claim_set: ClaimSet, pools: Sequence[DevicePool], usage: ClaimedDeviceUsage) -> int:
         alike = (claim_set.resource, *_likeness(claim_set.claims, pools, usage, self._results))

@@ -194,10 +194,12 @@ class ResourceClaims:
     def take_changed(self, nodes: Callable[[], Iterable[str]], more: Collection[str]) -> list[str]:
         """Return the nodes among these, and those of `more`, whose copies of claims may be others now."""
         inventory = self.inventory
-        everything = inventory.all_changed or self.sets.take_added()
+        everything, added = inventory.all_changed, self.sets.take_added()
         changed = {*inventory.changed_nodes, *more}
-        if not everything and not changed:
+        if not everything and not changed and not added:
             return []
+        self.sets.count_again(None if everything else inventory.changed_nodes)
+        everything = everything or added
         found = [name for name in nodes() if everything or name in changed]
         inventory.all_changed = False
         inventory.changed_nodes.clear()
