@@ -11,6 +11,7 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
+from tools.controlplane.queries import on_loopback, wait_for_queries, withdraw
 from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import job
 
@@ -18,6 +19,7 @@ from weir.kubernetes.install.manifests import Installation
 from weir.kubernetes.install.olm_bundle import BundleOptions, bundle
 
 RBAC = "rbac.authorization.k8s.io"
+QUERY_ROOT = "/apis/query.weir.dev/v1"
 WAITS_S = 120
 _OF_THE_CLUSTER = ("ClusterRole", "ClusterRoleBinding", "PriorityClass")
 
@@ -67,10 +69,10 @@ def _of_csv(csv: Object, namespace: str) -> Iterator[Object]:
 class WeirOfBundle(Weir):
     """The container of the bundle's Deployment as a process."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, args: list[str]) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, args: list[str], port: int) -> None:
         super().__init__(plane, plane.kubeconfig_of(namespace, "weir"), name="olm")
         self._words = [*args, "--host", "127.0.0.1", "--namespace", namespace]
-        self._words[self._words.index("--port") + 1] = str(free_port())
+        self._words[self._words.index("--port") + 1] = str(port)
 
     def command(self) -> list[str]:
         """Return the command of the container, with a port of this machine."""
@@ -92,6 +94,10 @@ def test_a_cluster_installed_from_the_bundle_places_a_job(
 ) -> None:
     install_kinds(cluster.api)  # those of the bundle are the same, see below
     made = created_by_olm(files, home)
+    rest = yaml.safe_load_all(files["cluster.yaml"])
+    made += [each for each in rest if each["metadata"].get("namespace") == "kube-system"]
+    port = free_port()
+    made = on_loopback(made, port)
     cluster.api.apply(*made)
     wait_for_rights(cluster.api)
     (deployment,) = (each for each in made if each["kind"] == "Deployment")
@@ -99,7 +105,7 @@ def test_a_cluster_installed_from_the_bundle_places_a_job(
     team = cluster.namespace()
     cluster.add_nodes(1, gpus=8)
     cluster.api.create(project(team, 8))
-    with WeirOfBundle(plane, home, container["args"]) as weir:
+    with WeirOfBundle(plane, home, container["args"], port) as weir:
         cluster.api.create(job(team, "train", 4, pods=2))
         cluster.until(lambda: len(cluster.running(team)) == 2, WAITS_S, "both pods to run")
         path = f"/apis/weir.dev/v1alpha1/namespaces/{team}/workloads/job-train"
@@ -109,6 +115,12 @@ def test_a_cluster_installed_from_the_bundle_places_a_job(
 
         cluster.until(lambda: phase() == "Running", WAITS_S, "its Workload to say so")
         weir.check()
+        cluster.api.apply(*on_loopback([yaml.safe_load(files["query-api.yaml"])], port))
+        try:
+            row = wait_for_queries(cluster.api, f"{QUERY_ROOT}/namespaces/{team}/workloads/job-train")
+        finally:
+            withdraw(cluster.api)
+        assert row["status"] == "running"
         assert "forbidden" not in weir.log_text().lower()
 
 
@@ -129,3 +141,4 @@ def test_the_api_server_takes_the_kinds_the_examples_and_the_rest(
     answer = plane.kubectl(*dry, stdin=files["cluster.yaml"])
     assert "validatingadmissionpolicy.admissionregistration.k8s.io/weir-pod-keys" in answer
     assert "networkpolicy.networking.k8s.io/weir" in answer
+    assert "apiservice.apiregistration.k8s.io" in plane.kubectl(*dry, stdin=files["query-api.yaml"])

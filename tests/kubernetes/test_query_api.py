@@ -91,7 +91,9 @@ def test_a_person_with_rights_on_one_namespace_sees_that_namespace_and_no_other(
 
     listed = json.loads(raw(f"namespaces/{a}/workloads", ann))
     assert {row["name"] for row in listed["items"]} == {f"{a}/job-runs", f"{a}/job-waits"}
-    own = raw(f"namespaces/{a}/workloads/waits/why", ann)
+    why = f"namespaces/{a}/workloads/waits/why"
+    cluster.until(lambda: bool(json.loads(raw(why, ann))["queues"]), 120, "the numbers of its project")
+    own = raw(why, ann)
     assert json.loads(own)["reason"]["why"] == "insufficient_capacity"
     assert [row["name"] for row in json.loads(own)["queues"]] == ["team-a"]
     assert json.loads(own)["suggestions"] == []
@@ -129,6 +131,10 @@ def test_kubectl_discovers_the_api(weir: Installed, cluster: Cluster, plane: Con
         with pytest.raises(ApiError) as refused:
             cluster.api.get(f"{ROOT}/{path}")
         assert refused.value.code == status
+    command = ("get", "workloads.query.weir.dev", "-n", a, "-o", "name")
+    assert len(plane.kubectl(*command, "--chunk-size=1").split()) == 2, "kubectl asks for all pages"
+    with pytest.raises(RuntimeError, match="no selectors"):
+        plane.kubectl(*command, "--selector=team=x")
     with pytest.raises(ApiError, match="for reading alone"):
         cluster.api.post(f"{ROOT}/namespaces/{a}/workloads", {})
 

@@ -143,7 +143,8 @@ def bundle(
             return 1
     print(directory / "bundle")
     print(directory / "catalog")
-    print(directory / "cluster.yaml")
+    for name in sorted(path for path in files if path.endswith(".yaml") and "/" not in path):
+        print(directory / name)
     if "@" not in options.installation.image:
         why = "Certification and air-gapped clusters need --image NAME@sha256:DIGEST."
         print(f"The image is named by a tag. {why}", file=sys.stderr)

@@ -86,8 +86,14 @@ def test_a_bundle_holds_what_olm_creates_and_the_other_file_the_rest() -> None:
     assert {each["kind"] for each in bundled} <= CREATED_BY_OLM
     assert set(BUNDLED) <= CREATED_BY_OLM
     rest = list(yaml.safe_load_all(files["cluster.yaml"]))
+    (query_api,) = yaml.safe_load_all(files["query-api.yaml"])
+    assert query_api["kind"] == "APIService", "an administrator applies it when Weir answers"
+    assert [
+        each["metadata"]["name"] for each in rest if each["metadata"].get("namespace") == "kube-system"
+    ] == ["weir-front-proxy"], "OLM creates objects of the bundle in its own namespace"
+    assert not [each for each in bundled if each["metadata"].get("namespace", "placeholder") != "placeholder"]
     assert not {each["kind"] for each in rest} & {"Deployment", "ServiceAccount", "CustomResourceDefinition"}
-    there = {(each["kind"], each["metadata"]["name"]) for each in (*bundled, *rest)}
+    there = {(each["kind"], each["metadata"]["name"]) for each in (*bundled, *rest, query_api)}
     wanted = {(each["kind"], each["metadata"]["name"]) for each in manifests(chosen.installation)}
     of_csv = {
         (kind, "weir")

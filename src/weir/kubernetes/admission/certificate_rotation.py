@@ -26,6 +26,8 @@ from weir.kubernetes.api.paths import path_of
 
 EVERY_S, AGAIN_S = 600.0, 5.0
 """How often the Secret is looked at, and how soon after something went wrong."""
+SERVICE_EVERY_S = 30.0
+"""How often with an APIService, which may come after Weir, or be applied again without its authority."""
 _REGISTRATION = "admissionregistration.k8s.io/v1"
 _CONFIGURATIONS = {
     "mutatingwebhookconfigurations": "mutate",
@@ -130,6 +132,7 @@ class CertificateRotation:
         self._names = names
         self._now = now
         self._missing: list[str] = []
+        self._service_trouble = ""
         self._held_last: Certificates | None = None
         self.served: bytes = b""
         """The certificate that is served; none before the first round."""
@@ -153,7 +156,9 @@ class CertificateRotation:
         if missing and missing != self._missing:
             _LOG.warning("webhooks_not_configured", missing=missing, name=self._configurations)
         self._missing = missing
-        return AGAIN_S if missing else EVERY_S
+        if missing:
+            return AGAIN_S
+        return SERVICE_EVERY_S if self._api_service else EVERY_S
 
     async def _stored_certificates(self) -> Certificates:
         """Return the certificates of the Secret, after renewing those that are due."""
@@ -213,15 +218,19 @@ class CertificateRotation:
             webhooks = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
             if webhooks:
                 await self._api.patch(path, {"webhooks": webhooks}, Patch.STRATEGIC, WebhookConfiguration)
-        if self._api_service and not await self._make_known_to_aggregator(bundle):
-            missing.append("apiservices")
+        if self._api_service:
+            trouble = await self._make_known_to_aggregator(bundle)
+            if trouble and trouble != self._service_trouble:
+                _LOG.warning("api_service_not_configured", name=self._api_service, why=trouble)
+            self._service_trouble = trouble
         return missing
 
-    async def _make_known_to_aggregator(self, bundle: str) -> bool:
-        """Have the API server trust the bundle where it forwards; return False without an APIService.
+    async def _make_known_to_aggregator(self, bundle: str) -> str:
+        """Have the API server trust the bundle where it forwards; return why it doesn't, if it doesn't.
 
-        One that names another service is another installation's. Webhooks don't depend on it: a right that is
-        missing costs the API alone.
+        Without an APIService nothing is wrong: it is an option, and may come later. One that names another
+        service is another installation's. Webhooks don't depend on it: a right that is missing costs the API
+        alone.
         """
         path = path_of("apiregistration.k8s.io/v1", "apiservices", name=self._api_service)
         try:
@@ -229,11 +238,10 @@ class CertificateRotation:
             if found.spec.service == self._service and found.spec.ca_bundle != bundle:
                 await self._api.patch(path, {"spec": {"caBundle": bundle}}, Patch.MERGE, ApiService)
         except NotFound:
-            return False
+            return ""
         except ApiRefused as error:
-            _LOG.warning("api_service_not_configured", name=self._api_service, why=str(error))
-            return False
-        return True
+            return str(error)
+        return ""
 
     def _serve(self, certificates: Certificates) -> None:
         """From the next connection on. OpenSSL reads files alone, so there are some for a moment."""

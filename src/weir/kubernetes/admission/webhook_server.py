@@ -12,6 +12,7 @@ Bodies are received on the event loop, which also renews the lease; all other wo
 import asyncio
 import base64
 import hmac
+import inspect
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -42,6 +43,8 @@ CONNECTIONS = web.AppKey("connections", ConnectionLimit)
 BACKLOG = 128
 BYTES_MOST = 2 << 20
 """Bytes of a review: the largest object that etcd takes (1.5 MiB), and what the review adds."""
+HEADERS_MAX = 320
+"""Headers of a request: the API server sends one for each group of a person; providers name 200 at most."""
 LINGER_S = 1.0
 """After a refusal: the rest of a body is read and dropped for no longer."""
 MISTAKES_TOLD_MAX, MISTAKE_CHARACTERS_MAX = 20, 200
@@ -157,10 +160,21 @@ class Listener:
         await self.runner.cleanup()
 
 
+def header_limit() -> dict[str, Any]:
+    """Return the option of a server for the number of headers; older versions of aiohttp have no limit."""
+    takes_it = "max_headers" in inspect.signature(web.RequestHandler).parameters
+    return {"max_headers": HEADERS_MAX} if takes_it else {}
+
+
 async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, port: int) -> Listener:
     """Listen; `cleanup` of what is returned ends it."""
     runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, shutdown_timeout=5.0, lingering_time=LINGER_S
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=5.0,
+        lingering_time=LINGER_S,
+        **header_limit(),
     )
     await runner.setup()
     assert runner.server is not None

@@ -1,8 +1,10 @@
 """The bundle for the Operator Lifecycle Manager: the objects of `weir kube manifests`, as OLM takes them.
 
 OLM makes the Deployment, the service account and the rights from the ClusterServiceVersion, and creates
-objects of some further kinds. Objects of other kinds (admission policies, webhooks, a flow schema), or of
-another namespace, are in a file of their own, which an administrator applies once.
+objects of some further kinds in its namespace. All others (admission policies, webhooks, a flow schema, a
+right in kube-system) are in a file of their own, which an administrator applies once. The APIService is in
+another one: while nothing answers it, no namespace of the cluster can end. So it comes after Weir and goes
+before it.
 """
 
 import base64
@@ -48,7 +50,10 @@ _DESCRIPTION = """Weir makes one pool of a cluster's GPUs: guaranteed quotas for
 idle, gangs that start together, shares of GPUs, and a reason for everything that waits.
 
 Before the first installation apply `cluster.yaml`, which comes with this bundle. It has the admission
-policies and webhooks, which OLM doesn't create."""
+policies and webhooks, which OLM doesn't create. When Weir runs, apply `query-api.yaml`, for the command line;
+delete it before you remove Weir."""
+CLUSTER_FILE, QUERY_FILE = "cluster.yaml", "query-api.yaml"
+"""Files for an administrator: before the first installation, and when Weir runs."""
 _FEATURES = {
     "disconnected": True,
     "fips-compliant": False,
@@ -89,9 +94,10 @@ def icon() -> str:
 
 
 def bundle(options: BundleOptions) -> Files:
-    """Return the files of the bundle, and `cluster.yaml` with everything that OLM doesn't create."""
+    """Return the files of the bundle, and those with everything that OLM doesn't create."""
     objects = manifests(options.installation)
     made = {(each["kind"], each["metadata"]["name"]): each for each in objects}
+    home = options.installation.namespace
     files = {"bundle/manifests/weir.clusterserviceversion.yaml": _yaml(_csv(options, made))}
     rest: list[Thing] = []
     for (kind, name), each in made.items():
@@ -99,13 +105,15 @@ def bundle(options: BundleOptions) -> Files:
             files[f"bundle/manifests/{name}.crd.yaml"] = _yaml(each)
         elif (kind, name) in _FROM_CSV or (kind, name) == ("Secret", f"{NAME}-webhook"):
             continue  # OLM makes them, and Weir its Secret
-        elif kind in BUNDLED and each["metadata"].get("namespace") in (None, options.installation.namespace):
+        elif kind == "APIService":
+            files[QUERY_FILE] = as_yaml([each])
+        elif kind in BUNDLED and each["metadata"].get("namespace", home) == home:
             files[f"bundle/manifests/{name}.{kind.lower()}.yaml"] = _yaml(_without_namespace(each))
         else:
             rest.append(each)
     files["bundle/metadata/annotations.yaml"] = _yaml({"annotations": _annotations(options)})
     files["bundle.Containerfile"] = _containerfile(options)
-    files["cluster.yaml"] = as_yaml(rest)
+    files[CLUSTER_FILE] = as_yaml(rest)
     return files
 
 

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 
 from weir.api.answers import EventRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.objects import EventView, RegardingView
 from weir.kubernetes.query.rows import WORKLOAD, at_s, event_row
 from weir.kubernetes.query.workload_index import WorkloadIndex
 
 PATH = path_of("events.k8s.io/v1", "events")
 KEPT_S = 6 * 3600.0
 EVENTS_MAX = 20_000
+REASON_MAX, NOTE_MAX, NAME_MAX = 128, 1024, 253
+"""Characters of an Event. `v1` lets anyone who may create Events write more than `events.k8s.io/v1` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class EventIndex:
             elif isinstance(change, ObjectRemoved):
                 self._drop_old()
 
-    def _add(self, key: str, event: EventView) -> None:
+    def _add(self, key: str, found: EventView) -> None:
+        event = _bounded(found)
         name, project = self._about(event)
         stamp = at_s(event.event_time or event.metadata.creation_timestamp) or self._clock()
         self._events[key] = stamp, event, name, project
@@ -83,6 +87,23 @@ class EventIndex:
             (event, name, project) if project is not None else (event, *self._about(event))
             for _, event, name, project in self._events.values()
         ]
+
+
+def _bounded(event: EventView) -> EventView:
+    """Return the parts of an Event that are kept, each of them bounded."""
+    meta, about = event.metadata, event.regarding
+    return EventView(
+        Metadata(
+            name=meta.name,
+            uid=meta.uid,
+            namespace=meta.namespace,
+            creation_timestamp=meta.creation_timestamp,
+        ),
+        event.event_time,
+        event.reason[:REASON_MAX],
+        event.note[:NOTE_MAX],
+        RegardingView(about.kind[:NAME_MAX], about.namespace[:NAME_MAX], about.name[:NAME_MAX]),
+    )
 
 
 def matching_events(

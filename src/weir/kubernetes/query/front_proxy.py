@@ -118,6 +118,7 @@ class FrontProxy:
         self._api = api
         self.tls = tls
         self.rules = FrontProxyRules()
+        self._trouble = ""
 
     async def run(self) -> None:
         """Follow the ConfigMap until it is cancelled."""
@@ -132,8 +133,11 @@ class FrontProxy:
             found = await self._api.get(path, AuthenticationConfig)
             rules = read_rules(found.data)
         except (ApiError, ValueError) as error:
-            _LOG.warning("front_proxy_not_known", why=str(error)[:300])
+            if (trouble := str(error)[:300]) != self._trouble:
+                _LOG.warning("front_proxy_not_known", why=trouble)
+            self._trouble = trouble
             return AGAIN_S
+        self._trouble = ""
         if rules != self.rules:
             self._accept(rules)
         return EVERY_S

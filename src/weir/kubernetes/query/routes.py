@@ -34,10 +34,13 @@ PAGE_MAX, PAGE = 1_000, 100
 WAIT_S, WAIT_MAX_S = 0.1, 10.0
 """Time that an answer waits for suggestions: by default, and at most."""
 NUMBER_MAX = 1e12
+LARGE_MAX = 4
+"""Answers about the whole cluster under way, each of which may have tens of megabytes."""
 FEW = 2_000
 """Workloads that are filtered on the event loop; more are in a thread, because the loop renews the lease."""
 _EVENTS_SHOWN = 20
 _LOG = get_logger(__name__)
+_SELECTORS = ("labelSelector", "fieldSelector")
 Answer = BaseModel | bytes | dict[str, Any]
 Handler = Callable[[web.Request, Identity], Awaitable[Answer]]
 
@@ -60,7 +63,7 @@ class QueryRoutes:
         self._events = events
         self._usage = usage
         self._answers = answers
-        self._under_way = 0
+        self._under_way = self._large = 0
 
     def add(self, app: web.Application) -> None:
         """Add the routes to the application of the port."""
@@ -70,12 +73,12 @@ class QueryRoutes:
             found = partial(self._answer, _constant(answer), limited=False)
             app.router.add_get(path, found, allow_head=False)
         routes: list[tuple[str, Handler]] = [
-            (f"{ROOT}/nodes", self._nodes),
+            (f"{ROOT}/nodes", partial(self._one_of_few, self._nodes)),
             (f"{ROOT}/pools/cluster", self._pool),
-            (f"{ROOT}/pools/cluster/snapshot", self._snapshot),
+            (f"{ROOT}/pools/cluster/snapshot", partial(self._one_of_few, self._snapshot)),
             (f"{within}/workloads/{{name}}", self._workload),
             (f"{within}/workloads/{{name}}/why", self._why),
-            (f"{within}/workloads/{{name}}/decision", self._decision),
+            (f"{within}/workloads/{{name}}/decision", partial(self._one_of_few, self._decision)),
         ]
         for start in (ROOT, within):
             routes += [(f"{start}/workloads", self._list), (f"{start}/events", self._list_events)]
@@ -93,9 +96,10 @@ class QueryRoutes:
                 QueryRefused(401, "Only the API server's front proxy may ask here: use kubectl or weir.")
             )
         if limited and self._under_way >= REQUESTS_MAX:
-            return _refusal(QueryRefused(429, "Weir answers too many requests now: try again in a second."))
+            return _refusal(_too_many())
         self._under_way += 1
         try:
+            _refuse_unknown_ways(request)
             return _encoded(await handler(request, person))
         except QueryRefused as error:
             return _refusal(error)
@@ -104,6 +108,15 @@ class QueryRoutes:
             return _refusal(QueryRefused(500, "Weir failed at this request; its log says why."))
         finally:
             self._under_way -= 1
+
+    async def _one_of_few(self, handler: Handler, request: web.Request, person: Identity) -> Answer:
+        if self._large >= LARGE_MAX:
+            raise _too_many()
+        self._large += 1
+        try:
+            return await handler(request, person)
+        finally:
+            self._large -= 1
 
     def _person(self, request: web.Request) -> Identity | None:
         """Return who asks; None unless the front proxy forwards the request."""
@@ -234,6 +247,29 @@ async def _unknown(request: web.Request, _person: Identity) -> Answer:
     raise QueryRefused(404, f"Weir {__version__} doesn't serve {request.path[:300]}.")
 
 
+def _too_many() -> QueryRefused:
+    return QueryRefused(429, "Weir answers too many requests now: try again in a second.")
+
+
+def _refuse_unknown_ways(request: web.Request) -> None:
+    """Refuse what the API server's own lists can do, and which would be answered wrongly if it were ignored.
+
+    The API server authorizes a list that selects one name as one of that name.
+
+    Raises:
+        QueryRefused: the request selects or watches.
+    """
+    for name in _SELECTORS:
+        if request.query.get(name):
+            raise QueryRefused(
+                422,
+                f"{name}: {GROUP} has no selectors: use project, status, type, q or named; or ask for "
+                "workloads.weir.dev.",
+            )
+    if request.query.get("watch", "").lower() in ("1", "t", "true"):
+        raise QueryRefused(405, f"{GROUP} can't be watched: use kubectl get workloads.weir.dev --watch.")
+
+
 def _page(rows: Sequence[Any], request: web.Request) -> tuple[Sequence[Any], str | None]:
     """Return the requested part of a list, and where the next one begins."""
     start, limit = _bounds(request, PAGE)
@@ -242,7 +278,8 @@ def _page(rows: Sequence[Any], request: web.Request) -> tuple[Sequence[Any], str
 
 
 def _bounds(request: web.Request, default: int) -> tuple[int, int]:
-    start, limit = _number(request, "after", 0), _number(request, "limit", default)
+    after = "continue" if request.query.get("continue") else "after"  # kubectl says the former
+    start, limit = _number(request, after, 0), _number(request, "limit", default)
     return max(0, int(start)), min(PAGE_MAX, max(1, int(limit)))
 
 
@@ -272,7 +309,9 @@ def _metadata(workload: WorkloadIndexEntry) -> dict[str, Any]:
 
 
 def _listed(kind: str, answer: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": kind, "apiVersion": API_VERSION, "metadata": {}, **answer}
+    """Return a list; `continue` in its metadata has kubectl ask for the next page."""
+    metadata = {"continue": answer["next"]} if answer["next"] else {}
+    return {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata, **answer}
 
 
 def _encoded(answer: Answer) -> web.Response:

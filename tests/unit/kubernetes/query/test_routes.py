@@ -12,12 +12,13 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 from tools.controlplane.certificates import Authority
 
 from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.kubernetes.admission.certificates import first
-from weir.kubernetes.admission.webhook_server import tls_context
+from weir.kubernetes.admission.webhook_server import HEADERS_MAX, header_limit, tls_context
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiUnreachable
@@ -55,6 +56,7 @@ class Answers:
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
+        self.begun = asyncio.Semaphore(0)  # one for each snapshot
 
     def close(self) -> None:
         self.go_on.set()
@@ -84,6 +86,7 @@ class Answers:
         raise QueryRefused(503, "Weir is being started.")
 
     async def snapshot(self) -> str:
+        self.begun.release()
         await self.go_on.wait()
         return "nodes: []\n"
 
@@ -114,7 +117,7 @@ async def served(tmp_path: Path, api: ApiClient, answers: Answers) -> AsyncItera
         proxy, AccessReviewer(api), workloads, EventIndex(workloads), RecentUsage(0.0), answers
     )
     routes.add(app)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, **header_limit())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
@@ -143,7 +146,10 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         status, page = await got(session, "workloads?limit=2&q=job&unknown=x")
         assert (status, page["kind"], page["total"], page["next"]) == (200, "WorkloadList", 3, "2")
         assert page["items"][0]["metadata"]["namespace"] == "ns"
-        assert (await got(session, "workloads?limit=2&after=2"))[1]["next"] is None
+        assert page["metadata"] == {"continue": "2"}, "kubectl follows it"
+        for name in ("after", "continue"):
+            last = (await got(session, f"workloads?limit=2&{name}=2"))[1]
+            assert (len(last["items"]), last["next"], last["metadata"]) == (1, None, {}), name
         assert (await got(session, "namespaces/other/workloads"))[1]["items"] == []
         status, detail = await got(session, "namespaces/ns/workloads/a")
         assert (detail["metadata"]["name"], detail["max_runtime_s"]) == ("job-a", 7200.0)
@@ -158,6 +164,11 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
             ("namespaces/ns/workloads/a/why?wait=x", "GET", 422),
             ("workloads?limit=nan", "GET", 422),
             ("workloads?after=1e300", "GET", 422),
+            ("workloads?continue=x", "GET", 422),
+            ("namespaces/ns/workloads?fieldSelector=metadata.name%3Djob-a", "GET", 422),
+            ("namespaces/ns/workloads?labelSelector=team", "GET", 422),
+            ("workloads?watch=true", "GET", 405),
+            ("nodes?watch=1", "GET", 405),
             ("reports/usage?by=node", "GET", 422),
             ("namespaces/ns/workloads/a", "DELETE", 405),
             ("pools/cluster", "GET", 503),
@@ -216,3 +227,28 @@ async def test_too_many_requests_are_told_to_come_again(
         answers.go_on.set()
         assert [status for status, _ in await asyncio.gather(*held)] == [200, 200]
         assert (await got(session, "workloads"))[0] == 200
+
+
+async def test_large_answers_are_few_at_a_time_and_small_ones_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGE_MAX", 2)
+    answers = Answers()
+    async with served(tmp_path, Rights(), answers) as session:
+        held = [asyncio.create_task(got(session, "pools/cluster/snapshot")) for _ in range(2)]
+        for _ in held:
+            await asyncio.wait_for(answers.begun.acquire(), 60)
+        assert (await got(session, "nodes"))[0] == 429
+        assert (await got(session, "namespaces/ns/workloads/a/decision"))[0] == 429
+        assert (await got(session, "workloads"))[0] == 200
+        answers.go_on.set()
+        assert [status for status, _ in await asyncio.gather(*held)] == [200, 200]
+        assert (await got(session, "nodes"))[0] == 200
+
+
+async def test_a_person_in_many_groups_is_answered(tmp_path: Path) -> None:
+    """A group is a header; aiohttp takes 128 headers unless it is told otherwise."""
+    groups = [("X-Remote-Group", f"group-{at}") for at in range(HEADERS_MAX - 20)]
+    headers = CIMultiDict([*ANN.items(), *groups])
+    async with served(tmp_path, Rights(), Answers()) as session:
+        assert (await got(session, "workloads", headers))[0] == 200

@@ -1,0 +1,49 @@
+"""The Events that a replica keeps: few, and small ones, whatever the API server takes."""
+
+from typing import Any
+
+import msgspec
+
+from weir.kubernetes.api.changes import ObjectSet
+from weir.kubernetes.query import event_index as module
+from weir.kubernetes.query.event_index import NAME_MAX, NOTE_MAX, EventIndex, EventQuery, matching_events
+from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.workload_index import WorkloadIndex
+
+
+def event(name: str, namespace: str = "ns", **more: Any) -> ObjectSet[EventView]:
+    body = {
+        "metadata": {"name": name, "namespace": namespace, "uid": name},
+        "regarding": {"kind": "Workload", "namespace": namespace, "name": "job-a"},
+        "reason": "Started",
+        "note": "It started.",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        **more,
+    }
+    return ObjectSet(f"{namespace}/{name}", msgspec.convert(body, EventView))
+
+
+def index() -> EventIndex:
+    return EventIndex(WorkloadIndex(), clock=lambda: 1_767_225_600.0)
+
+
+def test_long_texts_are_kept_in_part() -> None:
+    """Who may create Events in a namespace could fill the memory of Weir otherwise."""
+    events = index()
+    long = "x" * 1_000_000
+    regarding = {"kind": "Pod", "namespace": "ns", "name": long}
+    metadata = {"name": "a", "namespace": "ns", "uid": "u", "annotations": {"a": long}, "labels": {"a": long}}
+    events.deliver([event("a", note=long, reason=long, regarding=regarding, metadata=metadata)])
+    assert len(msgspec.json.encode([each[0] for each in events.all()])) < 4_000
+    (row,) = matching_events(events.all(), EventQuery("ns"))
+    assert (len(row.sentence), len(row.pod or "")) == (NOTE_MAX, NAME_MAX)
+
+
+def test_events_are_of_their_namespace_and_as_many_as_are_kept(monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "EVENTS_MAX", 5)
+    events = index()
+    for at in range(8):
+        events.deliver([event(f"e{at}", "a" if at % 2 else "b")])
+    assert len(events) == 5
+    assert {row.workload for row in matching_events(events.all(), EventQuery("a"))} == {"a/job-a"}
+    assert [row.sentence for row in matching_events(events.all(), EventQuery("c"))] == []
