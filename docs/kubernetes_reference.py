@@ -63,7 +63,7 @@ def _objects() -> Iterator[str]:
         yield f"\n### {names['kind']}\n\n{schema['description']} {scope.capitalize()}{short}.\n"
         columns = [each["name"] for each in version["additionalPrinterColumns"] if not each.get("priority")]
         wide = [each["name"] for each in version["additionalPrinterColumns"] if each.get("priority")]
-        yield f"`kubectl get {names['plural']}` shows {', '.join(columns)}" + (
+        yield f"`kubectl get {definition['metadata']['name']}` shows {', '.join(columns)}" + (
             f"; with `-o wide` {', '.join(wide)}, too.\n" if wide else ".\n"
         )
         yield "| field | type | meaning |\n|---|---|---|"

@@ -157,7 +157,7 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
         case ["workloads", _, "rerun"]:
             return "a Job that is over can't be started again: submit it again"
         case ["stream"]:
-            return "changes are followed with kubectl get workloads -A --watch"
+            return "changes are followed with kubectl get workloads.weir.dev -A --watch"
         case ["projects", _, "secrets", *_]:
             return "a cluster has Secrets of its own: kubectl create secret generic"
         case ["audit"]:

@@ -4,6 +4,7 @@ While an APIService has no server, no namespace of a cluster can end, that of We
 goes first: at the first sign of the namespace's end, which is when Weir still runs.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.query.discovery import API_SERVICE
 
 PATH = path_of("apiregistration.k8s.io/v1", "apiservices", name=API_SERVICE)
-TRIES = 3
+PAUSES_S = (0.5, 2.0, 8.0)
+"""Time after each try that failed. Weir has as long as its pods need to stop."""
 _LOG = get_logger(__name__)
 
 
@@ -62,7 +64,7 @@ class Withdrawal:
 
     async def withdraw(self) -> None:
         """Delete the APIService, unless it is of another installation."""
-        for _ in range(TRIES):
+        for pause_s in PAUSES_S:
             try:
                 found = await self._api.get(PATH, Forwarding)
                 if found.spec.service is None or found.spec.service.namespace != self._namespace:
@@ -72,6 +74,7 @@ class Withdrawal:
                 return
             except ApiError as error:
                 _LOG.warning("api_service_not_deleted", name=API_SERVICE, why=str(error))
+                await asyncio.sleep(pause_s)
             else:
                 _LOG.info("api_service_deleted", name=API_SERVICE, namespace=self._namespace)
                 return

@@ -2,7 +2,7 @@
 
 An object is made together with its status, in one write. Every Job costs six others: itself, its pod, the
 binding, the status of the pod, and two statuses of the Job. Without the seventh, Jobs would be missing from
-`kubectl get workloads`.
+`kubectl get workloads.weir.dev`.
 """
 
 from dataclasses import replace
