@@ -262,6 +262,7 @@ def test_patterns_match(pattern: str, matching: list[str], others: list[str]) ->
             "a{3,2}",
             "a{1001}",
             r"\1",
+            r"[\b]",
             "(?=a)",
             "(?<!a)",
             "(?<",

@@ -275,6 +275,8 @@ class LinearPattern:
                 if escaped.lower() in _CLASSES:
                     parts.append(self._escaped(escaped))
                     continue
+                if escaped not in _ESCAPES and escaped.isascii() and escaped.isalnum():
+                    raise PatternError(f"\\{escaped} is not supported")
                 char = _ESCAPES.get(escaped, escaped)
             following = self._pattern[self._at : self._at + 2]
             if len(following) == 2 and following[0] == "-" and following[1] != "]":

@@ -28,6 +28,7 @@ class ClaimInventory:
         self.other_devices: set[str] = set()  # nodes that may have other devices
         self.all_other = False
         self._by_pool: dict[PoolKey, dict[ClaimKey, list[AllocatedDevice]]] = {}
+        self._pools_of: dict[ClaimKey, set[PoolKey]] = {}  # with devices that a claim holds
         self._pools: dict[str, list[DevicePool]] = {}
 
     def see_slice(self, name: str, found: ResourceSlice | None) -> None:
@@ -112,7 +113,7 @@ class ClaimInventory:
         claim = self.claims.get(key)
         allocation = None if claim is None else claim.status.allocation
         devices = self.assumed.get(key, ()) if allocation is None else allocation.devices.results
-        for pool in [pool for pool, holders in self._by_pool.items() if key in holders]:
+        for pool in self._pools_of.pop(key, ()):
             del self._by_pool[pool][key]
             if not self._by_pool[pool]:
                 del self._by_pool[pool]
@@ -120,6 +121,7 @@ class ClaimInventory:
         for device in devices:
             pool = (device.driver, device.pool)
             self._by_pool.setdefault(pool, {}).setdefault(key, []).append(device)
+            self._pools_of.setdefault(key, set()).add(pool)
             self._use_changed(pool)
 
     def _use_changed(self, pool: PoolKey) -> None:

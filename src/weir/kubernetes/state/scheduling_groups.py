@@ -8,6 +8,7 @@ deleted counts as it was for the pods that run.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from weir.kubernetes.api.objects import PodSpec, SchedulingGroupObject
 from weir.kubernetes.state.keyed_members import drop
@@ -120,7 +121,10 @@ class SchedulingGroups:
         if policies:
             self._policies[here] = policies
         self._labels.update(each.topology_key for each in policies.values() if each.topology_key)
-        self._labels -= Counter(each.topology_key for each in before.values() if each.topology_key)
+        for label in [each.topology_key for each in before.values() if each.topology_key]:
+            self._labels[label] -= 1
+            if not self._labels[label]:
+                del self._labels[label]
         for named in {self._reference[key] for key in pods}:
             group = named[1].group
             if group in policies:
@@ -176,8 +180,8 @@ class SchedulingGroups:
     @property
     def topologies(self) -> tuple[Topology, ...]:
         """Return a topology for each node label that groups keep to."""
-        labels = list(self._labels)[:NODE_LABELS_MOST]
-        return tuple([Topology(f"{LABEL_TOPOLOGY}{label}", (label,)) for label in sorted(labels)])
+        labels = sorted(islice(self._labels, NODE_LABELS_MOST))
+        return tuple([Topology(f"{LABEL_TOPOLOGY}{label}", (label,)) for label in labels])
 
     def made_by(self, uids: Iterable[str]) -> set[str]:
         """Return the uids of groups whose pods are made by these objects."""
@@ -214,7 +218,7 @@ class SchedulingGroups:
 
     def _is_taken(self, label: str) -> bool:
         """Return True if a node label is one of those that groups may keep to."""
-        return label in list(self._labels)[:NODE_LABELS_MOST]
+        return label in islice(self._labels, NODE_LABELS_MOST)
 
     def _wait(self, namespace: str, named: GroupReference, policy: GroupPolicy | None) -> tuple[str, str]:
         """Return why a pod waits for its group, and the code of that."""
