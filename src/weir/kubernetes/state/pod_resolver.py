@@ -20,18 +20,15 @@ from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
 from weir.kubernetes.state.keyed_members import drop, keep
 from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, pod_body
 from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of
+from weir.kubernetes.state.pod_requests import NO_CONSTRAINTS, PodConstraints, PodRequests
 from weir.kubernetes.state.resource_claims import ResourceClaims
 from weir.kubernetes.state.scheduling_groups import SchedulingGroups, is_native
-from weir.kubernetes.translate.annotations import Annotations
-from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
 from weir.kubernetes.translate.gates import CLAIM, GATED, OWNER_MISSING, REFUSED, VOLUME
 from weir.kubernetes.translate.kinds import WorkloadKinds
-from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities, PodSelectors
-from weir.kubernetes.translate.requests import DeviceResources, PodRequest, gates, parse_request, priority_of
-from weir.kubernetes.translate.resource_names import ResourceNames
+from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodSelectors
+from weir.kubernetes.translate.requests import DeviceResources, gates, priority_of
 from weir.kubernetes.translate.volumes import (
     ANYWHERE,
-    VolumeConstraints,
     VolumeInventory,
     attached_by,
     claims_of,
@@ -40,8 +37,6 @@ from weir.kubernetes.translate.volumes import (
 )
 from weir.model.resources import ATTACHED_PREFIX
 
-PodConstraints = tuple[VolumeConstraints, ClaimConstraints, PodAffinities]
-NO_CONSTRAINTS: PodConstraints = (ANYWHERE, NO_CLAIMS, NO_AFFINITIES)
 _OVER = ("Succeeded", "Failed")
 SPARE = 20_000
 """Words and specs that may be kept though no pod has them any more."""
@@ -55,7 +50,6 @@ class PodResolver:
         self.others = ForeignPods(self.owners)
         self.devices = devices
         self.resource_claims = ResourceClaims(devices)
-        self._names = ResourceNames()
         self.marks = PodSelectors()
         self.stale: set[str] = set()  # pods to be read again
         self.groups = SchedulingGroups(self.stale)
@@ -64,7 +58,7 @@ class PodResolver:
         self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
         self._uid_of: dict[str, str] = {}
         self._interned = InternedPods(self.owners.shared)
-        self._pod_requests: dict[tuple[object, ...], PodRequest] = {}
+        self._requests = PodRequests()
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
@@ -211,8 +205,8 @@ class PodResolver:
     def _tidy(self) -> None:
         """Drop shared values when most of their pods must be gone; they are found again."""
         most = SPARE + 8 * len(self._pods)
-        if self._interned.forget_texts(most) or len(self._pod_requests) > most:
-            self._forget_asked()  # its keys are identities of specs
+        if self._interned.forget_texts(most) or len(self._requests) > most:
+            self._forget_requests()  # its keys are identities of specs
             self._interned.specs.clear()
 
     # What pods refer to
@@ -287,13 +281,13 @@ class PodResolver:
         """Nodes have other kinds of devices now."""
         if devices != self.devices:
             self.devices = devices
-            self._forget_asked()
+            self._forget_requests()
             self.stale.update(self._pods)
 
     def see_resources(self, names: Iterable[str]) -> None:
         """Read all pods again if one of them asked for a resource that only now a node states."""
-        if self._names.state(names):
-            self._forget_asked()
+        if self._requests.names.state(names):
+            self._forget_requests()
             self.stale.update(self._pods)
 
     def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
@@ -350,7 +344,7 @@ class PodResolver:
         missing = above.missing
         annotations, mistakes = above.annotations(pod.metadata)
         derived = self.owners.derived(above, pod)
-        pod_request = self._ask(pod, annotations, constraints)
+        pod_request = self._requests.of(pod, annotations, constraints, self.devices)
         wait = why = ""
         if not bound:
             lost = self.owners.why_missing(missing) if missing is not None else ""
@@ -373,26 +367,9 @@ class PodResolver:
             gang, derived, annotations, pod_request, priority, submitted_s, orphan, _sentence(wait), why
         )
 
-    def _forget_asked(self) -> None:
-        self._pod_requests.clear()
+    def _forget_requests(self) -> None:
+        self._requests.forget()
         self.owners.forget_readings()
-
-    def _ask(self, pod: KubePod, annotations: Annotations, constraints: PodConstraints) -> PodRequest:
-        """Return the request, computed once for all pods of the same template."""
-        alike = (id(pod.spec), annotations, constraints)
-        pod_request = self._pod_requests.get(alike)
-        if pod_request is None:
-            pod_request = parse_request(
-                pod,
-                annotations,
-                devices=self.devices,
-                names=self._names,
-                volumes=constraints[0],
-                claims=constraints[1],
-                neighbours=constraints[2],
-            )
-            self._pod_requests[alike] = pod_request
-        return pod_request
 
 
 def _sentence(text: str) -> str:
