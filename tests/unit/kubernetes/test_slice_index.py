@@ -66,11 +66,23 @@ def test_a_changed_counter_is_about_the_node_of_its_pool_alone() -> None:
     index = SliceIndex()
     for name in NAMES:
         for each in partitionable(name):
-            assert index.see(each.name, each) == {name}
+            index.see(each.name, each)
     (counters, _) = partitionable("b")
     assert index.see(counters.name, counters) == {"b"}
     assert index.see(counters.name, None) == {"b"}
     assert [pool.problem for pool in index.pools(Node("b", 0, 0, {}))] == ["is being updated"]
+
+
+def test_counters_without_their_devices_keep_requests_for_all_devices_waiting_everywhere() -> None:
+    index = SliceIndex()
+    for name in NAMES:
+        for each in partitionable(name):
+            index.see(each.name, each)
+    (_, devices) = partitionable("b")
+    assert index.see(devices.name, None) is None
+    assert [pool.problem for pool in index.pools(Node("a", 0, 0, {}))] == ["", "is being updated"]
+    assert index.see(devices.name, devices) is None
+    assert [pool.problem for pool in index.pools(Node("a", 0, 0, {}))] == [""]
 
 
 def test_a_new_generation_of_counters_alone_is_an_update_that_is_under_way() -> None:

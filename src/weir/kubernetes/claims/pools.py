@@ -93,6 +93,9 @@ def _selects(selector: NodeSelector, node: Node) -> bool:
     return matches_affinity(node, NodeAffinityRule(terms(selector.node_selector_terms)))
 
 
+_NOWHERE = Node("", gpus=0, gpu_memory=0, capacity={})
+
+
 class SliceIndex:
     """Slices of the cluster, by the nodes that reach them."""
 
@@ -101,6 +104,9 @@ class SliceIndex:
         self._of_node: dict[str, set[str]] = defaultdict(set)
         self._shared: set[str] = set()  # with devices that several nodes may reach
         self._counters: dict[PoolKey, set[str]] = defaultdict(set)
+        self._unusable: dict[
+            PoolKey, DevicePool
+        ] = {}  # with counters, as nodes see them that don't reach them
         self._of_pool: dict[PoolKey, set[str]] = defaultdict(set)
 
     def __len__(self) -> int:
@@ -108,7 +114,28 @@ class SliceIndex:
 
     def see(self, name: str, found: ParsedSlice | None) -> set[str] | None:
         """Take in a slice, or its end. Return the nodes whose pools may have changed; None: all."""
-        before = self._slices.pop(name, None)
+        before = self._slices.get(name)
+        touched = self._replace(name, before, found)
+        concerned = {each.pool for each in (before, found) if each is not None}
+        judged = [self._judge(pool) for pool in concerned]
+        return None if any(judged) else touched
+
+    def _judge(self, pool: PoolKey) -> bool:
+        """Find out if a pool with counters can't be used; return True if that is new, for whatever reason.
+
+        A request for all devices waits for such a pool on every node, as with Kubernetes' own scheduler.
+        """
+        counters = [self._slices[name] for name in self._counters.get(pool, ())]
+        newest = max((each.generation for each in counters), default=0)
+        relevant = [each for each in counters if each.generation == newest]
+        seen = self._pool(pool, relevant, _NOWHERE) if relevant else None
+        before = self._unusable.pop(pool, None)
+        if seen is not None and seen.problem:
+            self._unusable[pool] = seen
+        return (before.problem if before else "") != (seen.problem if seen else "")
+
+    def _replace(self, name: str, before: ParsedSlice | None, found: ParsedSlice | None) -> set[str] | None:
+        self._slices.pop(name, None)
         touched = set() if before is None else self._forget(name, before)
         if found is None:
             return touched
@@ -164,8 +191,10 @@ class SliceIndex:
                 there.clear()
             if not there or each.generation == there[0].generation:
                 there.append(each)
-        pools = (self._pool(key, relevant[key], node) for key in sorted(relevant))
-        return [pool for pool in pools if pool is not None]
+        others = {key: pool for key, pool in self._unusable.items() if key not in relevant}
+        pools = [self._pool(key, those, node) for key, those in relevant.items()]
+        known = [pool for pool in (*pools, *others.values()) if pool is not None]
+        return sorted(known, key=lambda pool: pool.key)
 
     def _pool(self, key: PoolKey, relevant: Sequence[ParsedSlice], node: Node) -> DevicePool | None:
         generation = relevant[0].generation
