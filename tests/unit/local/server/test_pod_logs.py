@@ -10,6 +10,8 @@ from tests.unit.local.hostile_files import FILES, away
 
 from weir.control.port import UtilizationSampled
 from weir.local import pod_files
+from weir.local.output import read_on
+from weir.local.server import pod_logs
 
 from .in_process_server import SMALL, Standing
 
@@ -38,10 +40,22 @@ async def test_all_pods_of_a_gang_are_read_together(stands: Standing) -> None:
     assert one.text == "begin 11\nline two\nend"
 
 
-async def test_a_gang_is_followed_over_a_restart(stands: Standing) -> None:
-    script = 'echo "run $WEIR_RESTARTS"; test $WEIR_RESTARTS = 1 || kill -KILL $PPID'
+async def test_a_gang_is_followed_over_a_restart(
+    stands: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = tmp_path / "followed"
+    waits = f"until test -e {followed}; do sleep 0.05; done; kill -KILL $PPID"
+    script = f'echo "run $WEIR_RESTARTS"; test $WEIR_RESTARTS = 1 || {{ {waits}; }}'
+
+    def noted(path: Path, position: int, most: int) -> tuple[bytes, int]:
+        found = read_on(path, position, most)
+        if found[0]:
+            followed.touch()
+        return found
+
+    monkeypatch.setattr(pod_logs, "read_on", noted)
     await stands.submit("sh", "-c", script, name="gang")
-    answer = await asyncio.wait_for(stands.admin.get("/api/v1/workloads/gang/logs?pod=all&follow=true"), 60)
+    answer = await asyncio.wait_for(stands.admin.get("/api/v1/workloads/gang/logs?pod=all&follow=true"), 120)
     assert answer.text.splitlines() == ["0/0 | run 0", "0/0 | run 1"]
 
 
@@ -82,8 +96,6 @@ async def test_what_cant_be_read_is_an_event_of_its_project(stands: Standing) ->
 
 
 def test_reading_output_costs_no_thread_of_other_requests() -> None:
-    from weir.local.server import pod_logs
-
     async def name() -> str:
         return await pod_logs.in_log_thread(lambda: threading.current_thread().name)
 
