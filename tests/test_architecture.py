@@ -208,8 +208,7 @@ def test_pinned_versions_come_without_addresses(name: str) -> None:
 def test_tests_tools_and_benchmarks_keep_the_limit_of_lines() -> None:
     files = [file for folder in ("tests", "tools", "bench") for file in (ROOT / folder).rglob("*.py")]
     found = {str(file.relative_to(ROOT)) for file in files if file.read_text().count("\n") > FILE_LINES_MAX}
-    left = {name for name in found if not name.startswith("tests/browser/") and name != "bench/kubernetes.py"}
-    assert not left, "split them by subject"
+    assert not found, "split them by subject"
 
 
 @pytest.mark.parametrize("kind", COUNTS)

@@ -76,3 +76,17 @@ def run_weir(server: ServingOnPort, *words: str) -> str:
     """Return what a command prints."""
     env = {**os.environ, "WEIR_HOME": str(server.home)}
     return prefork.run([sys.executable, "-m", "weir", *words], env=env, check=True).stdout
+
+
+@contextmanager
+def busy(server: ServingOnPort) -> Iterator[dict[str, int]]:
+    """Have one workload borrow, one within its quota, and one that waits; yield their numbers."""
+    with (
+        running(server, "borrows-2", project="language", gpus=2) as borrows,
+        running(server, "holds-half", project="vision", gpus=0.5, priority=60) as holds,
+    ):
+        waits = server.submit("true", name="waits-for-4", project="language", gpus=4)["uid"]
+        server.until("waits-for-4", "pending")
+        yield {"borrows": borrows, "holds": holds, "waits": waits}
+        server.ask("POST", f"/api/v1/workloads/{waits}/stop")
+        server.until(str(waits), "stopped")

@@ -2,14 +2,13 @@
 
 import csv
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from .pages import WITHIN_MS, go, run_weir, running
+from .page_tables import CELLS, become_equal, cells
+from .pages import WITHIN_MS, busy, go, run_weir
 from .serving import ServingOnPort
 from .written import (
     NOTHING,
@@ -23,39 +22,8 @@ from .written import (
     span,
 )
 
-CELLS = """each => [...each.querySelectorAll('tbody tr')].filter(row => !row.ariaHidden).map(row =>
-  [...row.cells].filter(cell => cell.checkVisibility()).map(cell => cell.innerText.replace(/\\s+/g, ' ').trim()))"""
 PERIODS = ("1d", "7d", "30d", "365d")
 BYS = ("project", "department", "user", "type", "node", "gpu_model")
-
-
-@contextmanager
-def busy(server: ServingOnPort) -> Iterator[dict[str, int]]:
-    """Have one workload borrow, one within its quota, and one that waits; yield their numbers."""
-    with (
-        running(server, "borrows-2", project="language", gpus=2) as borrows,
-        running(server, "holds-half", project="vision", gpus=0.5, priority=60) as holds,
-    ):
-        waits = server.submit("true", name="waits-for-4", project="language", gpus=4)["uid"]
-        server.until("waits-for-4", "pending")
-        yield {"borrows": borrows, "holds": holds, "waits": waits}
-        server.ask("POST", f"/api/v1/workloads/{waits}/stop")
-        server.until(str(waits), "stopped")
-
-
-def cells(page: Any, region: str) -> list[list[str]]:
-    """Return the texts of a table's visible cells."""
-    found: list[list[str]] = page.get_by_role("region", name=region, exact=True).first.evaluate(CELLS)
-    return found
-
-
-def become_equal(page: Any, shown: Callable[[], Any], expected: Callable[[], Any]) -> None:
-    """Wait until the page shows what is expected; both may move while the pool is measured."""
-    end_s = time.monotonic() + WITHIN_MS / 1000
-    while (on_page := shown()) != (by_rest := expected()):
-        if time.monotonic() > end_s:
-            assert on_page == by_rest
-        page.wait_for_timeout(100)
 
 
 def workloads(server: ServingOnPort) -> list[dict[str, Any]]:

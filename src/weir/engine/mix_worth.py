@@ -24,9 +24,9 @@ Floats = npt.NDArray[np.float64]
 MAX_KINDS = 100
 """Kinds of requests that count, the most frequent first."""
 CAPACITY_WEIGHT = 0.5
-"""What copies that still fit count beside what is free for a kind at all."""
+"""Weight of the copies of a kind that still fit; the capacity free for the kind has weight 1."""
 REST_WEIGHT = 8.0
-"""What the likely use of the rest of a device counts beside the same."""
+"""Weight of the likely use of the rest of a device, on the same scale."""
 REST_DRAWS = 64
 """Requests that will come by while the rest of a device waits for its use."""
 MIN_SCARCITY = 0.001

@@ -66,17 +66,13 @@ class WorkloadTable:
         """Set columns of a live workload; `values` computes them from its record."""
 
         def work(connection: Connection) -> WorkloadRecord:
-            row = connection.execute(
-                WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
-            ).one_or_none()
-            if row is None:
-                _refuse(connection, name)
-            record = workload_record(row)
+            record = _live_record(connection, name)
+            uid = record.launch.uid
             changed = values(record)
             if not changed:
                 return record
-            connection.execute(update(workloads).where(_columns.uid == row.uid).values(changed))
-            return workload_record(connection.execute(WORKLOAD_RECORDS.where(_columns.uid == row.uid)).one())
+            connection.execute(update(workloads).where(_columns.uid == uid).values(changed))
+            return workload_record(connection.execute(WORKLOAD_RECORDS.where(_columns.uid == uid)).one())
 
         return self._database.write(work)
 
@@ -84,15 +80,11 @@ class WorkloadTable:
         """Set the priority of a live workload, in its row and in its specification."""
 
         def work(connection: Connection) -> WorkloadRecord:
-            row = connection.execute(
-                WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
-            ).one_or_none()
-            if row is None:
-                _refuse(connection, name)
-            record = workload_record(row)
+            record = _live_record(connection, name)
+            uid = record.launch.uid
             workload = replace(record.workload, priority=priority)
-            where = submissions.c.uid == row.uid
-            connection.execute(update(workloads).where(_columns.uid == row.uid).values(priority=priority))
+            where = submissions.c.uid == uid
+            connection.execute(update(workloads).where(_columns.uid == uid).values(priority=priority))
             connection.execute(update(submissions).where(where).values(spec=packed(WORKLOAD, workload)))
             return replace(record, workload=workload)
 
@@ -102,15 +94,11 @@ class WorkloadTable:
         """Let a live workload that has never started start without the conditions of its submission."""
 
         def work(connection: Connection) -> WorkloadRecord:
-            row = connection.execute(
-                WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
-            ).one_or_none()
-            if row is None:
-                _refuse(connection, name)
-            record = workload_record(row)
+            record = _live_record(connection, name)
+            uid = record.launch.uid
             if record.conditions == NO_CONDITIONS or record.status.starts:
                 raise NotSuspended(f"{name} isn't suspended: there is nothing to resume.")
-            where = submissions.c.uid == row.uid
+            where = submissions.c.uid == uid
             none = packed(START_CONDITIONS, NO_CONDITIONS)
             connection.execute(update(submissions).where(where).values(conditions=none))
             return replace(record, conditions=NO_CONDITIONS)
@@ -311,6 +299,19 @@ def _submit(
     uid = int(done.inserted_primary_key[0])
     connection.execute(_INSERT_SUBMISSION, {"uid": uid, **submission})
     return replace(record, launch=replace(record.launch, uid=uid))
+
+
+def _live_record(connection: Connection, name: str) -> WorkloadRecord:
+    """Return the record of a live workload.
+
+    Raises:
+        NoSuchWorkload, WorkloadOver: there is none.
+    """
+    which = WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
+    row = connection.execute(which).one_or_none()
+    if row is None:
+        _refuse(connection, name)
+    return workload_record(row)
 
 
 def _refuse(connection: Connection, name: str) -> NoReturn:

@@ -18,7 +18,7 @@ from weir.kubernetes.writes.operations import (
 
 
 class Server:
-    """Takes everything when it is told to, and remembers in which order it came."""
+    """Server that answers requests when a test releases them, and keeps their order."""
 
     def __init__(self) -> None:
         self.came: list[str] = []

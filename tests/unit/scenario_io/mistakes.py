@@ -1,4 +1,4 @@
-"""The mistakes that a scenario file is told, without the name of the file."""
+"""Mistakes reported for a scenario file, without the name of the file."""
 
 import pytest
 

@@ -13,7 +13,7 @@ from typing import cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 GATHER_S = 0.05
-"""What comes on a watch within this time is read together: waking up costs more than an event."""
+"""Time for which events of a watch gather before they are read: waking up costs more than an event."""
 MUCH_BYTES = 1 << 16
 """After a piece of this size there is more to read: the reader isn't to fall behind."""
 HEAD_BYTES_MOST = 1 << 16

@@ -25,9 +25,9 @@ FORMS = {
 }
 """By kind: its resource, its versions from newest to oldest, and the name under which changes are told."""
 LOOK_S = 0.5
-"""How often is looked for pods that name a group for the first time, and for the end of a watched version."""
+"""Interval at which the watch looks for pods that name a group, and for the end of a watched version."""
 AGAIN_S = 30.0
-"""How often is looked for a kind that pods name and the API server doesn't serve."""
+"""Interval at which the watch looks for a kind that pods name and the API server doesn't serve."""
 _LOG = get_logger(__name__)
 
 

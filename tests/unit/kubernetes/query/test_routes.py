@@ -247,7 +247,7 @@ async def test_large_answers_are_few_at_a_time_and_small_ones_go_on(
 
 
 async def test_a_person_in_many_groups_is_answered(tmp_path: Path) -> None:
-    """A group is a header; aiohttp takes 128 headers unless it is told otherwise."""
+    """Each group is a header, and aiohttp takes 128 headers by default."""
     groups = [("X-Remote-Group", f"group-{at}") for at in range(HEADERS_MAX - 20)]
     headers = CIMultiDict([*ANN.items(), *groups])
     async with served(tmp_path, Rights(), Answers()) as session:
