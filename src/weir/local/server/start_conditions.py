@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from weir.api.answers import Status, WorkloadRow
 from weir.api.submissions import Submission
+from weir.control.clock import Clock
 from weir.control.journal import (
     NO_CONDITIONS,
     Dependency,
@@ -23,7 +24,8 @@ from weir.control.port import CancelRequested, Fact, Gate, GateChanged, Lifecycl
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.workload_lookup import find_workload, live_name
-from weir.local.start_gates import begin_gate, dependency_gate
+from weir.local.start_gates import begin_gate, closed_gates, dependency_gate
+from weir.model.reasons import Reason, ReasonCode, suspension_reason
 
 DEPENDENCIES_MOST = 64
 """Workloads that one may depend on."""
@@ -96,6 +98,15 @@ async def _dependency(
         text = f"{path[0]}: {row.name} {_outcome(row)} already, so this could never start; leave it out"
         fields.at(path, text)
     return Dependency(row.name, row.uid, condition) if met is None else None
+
+
+def unmet_condition(record: WorkloadRecord, clock: Clock) -> Reason | None:
+    """Return the reason for which a new workload may not start yet; None if it may."""
+    begin_s = record.conditions.begin_wall_s
+    for gate in closed_gates(record):
+        if gate.gate is not Gate.BEGIN_TIME or (begin_s is not None and clock.from_wall(begin_s) > clock()):
+            return suspension_reason(ReasonCode(gate.gate.value), gate.reason)
+    return None
 
 
 def _outcome(row: WorkloadRow) -> str:

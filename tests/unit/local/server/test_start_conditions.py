@@ -7,6 +7,8 @@ from pathlib import Path
 
 from .in_process_server import Standing, connect_anew, standing
 
+PREVIEW = "/api/v1/previews"
+
 
 async def status_of(stands: Standing, name: str) -> str:
     return str((await stands.get(f"workloads/{name}"))["status"])
@@ -112,6 +114,23 @@ async def test_begin_time(stands: Standing) -> None:
         refused = await stands.admin.post("/api/v1/workloads", json=body)
         assert refused.status_code == 422
         assert "is no time; write a time such as 2026-12-01T18:00" in refused.json()["detail"]
+
+
+async def test_preview_says_which_condition_is_not_met(stands: Standing) -> None:
+    await stands.submit("sleep", "3600", name="data")
+    for more, why in (
+        ({"after_ok": ["data"]}, "dependency"),
+        ({"begin": time.time() + 3600}, "begin_time"),
+        ({"begin": 0}, None),
+    ):
+        body = {"project": "default", "command": ["true"], **more}
+        answer = (await stands.admin.post(PREVIEW, json=body)).json()
+        assert answer["starts"] is (why is None)
+        assert (answer["reason"] or {}).get("why") == why
+    refused = await stands.admin.post(
+        PREVIEW, json={"project": "default", "command": ["true"], "after": ["nobody"]}
+    )
+    assert refused.status_code == 422
 
 
 async def test_resume_starts_without_the_conditions(stands: Standing) -> None:

@@ -1,6 +1,7 @@
 """Previews of submissions: checked like a submission, and tried on a copy."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
@@ -11,6 +12,7 @@ from weir.local.server import submissions
 from weir.local.server.authorization import Action, require
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.start_conditions import start_conditions, unmet_condition
 from weir.service.cluster_copy import cluster_facts
 from weir.service.pending_reasons import explanation
 from weir.service.submission_preview import preview_submission
@@ -43,7 +45,11 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
         inventory=pool.inventory,
         rules=pool.policy.life,
     )
-    made = await pool.workers.parse(size, check)
+    conditions = await start_conditions(asked, pool)
+    made = replace(await pool.workers.parse(size, check), conditions=conditions)
+    unmet = unmet_condition(made, pool.clock)
+    if unmet is not None:
+        return json_response(SubmissionPreview(starts=False, nodes=[], stops=[], reason=explanation(unmet)))
     async with pool.suggesting.turn(who):
         with_usage = pool.policy.usage.k > 0
         facts = await pool.query(lambda cluster: cluster_facts(cluster, with_usage=with_usage))
