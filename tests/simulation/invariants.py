@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from weir.control.idle_ladder import idle_rules
 from weir.control.time_limits import limits_of
 from weir.engine.cache import EngineCache
 from weir.engine.plan import Plan
@@ -96,7 +97,7 @@ def of_cluster(cluster: Cluster, policy: Policy, now_s: float) -> None:
 def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connected_s: float) -> None:
     """Nothing runs for longer than its time rules say, or idles for longer where that is measured.
 
-    A measurement may come late, and idle time begins anew when control connects.
+    A measurement may come late, and a gap isn't idle time.
     """
     late_s = 2 * world.measured_every_s + FACT_LATE_S_MOST
     for name, job in cluster.jobs.items():
@@ -111,11 +112,12 @@ def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connecte
         if limits.lifetime_s is not None:
             hold(ran_s - limits.lifetime_s < ROUNDING_S, f"{name} has been open for {ran_s} s")
         run = world.runs.get(name)
-        if limits.idle_limit_s is None or run is None or run.started_s is None or not job.devices_milli:
+        ladder = idle_rules(job.spec, project.times, policy.life)
+        if ladder.stop_s is None or run is None or run.started_s is None or not job.devices_milli:
             continue
         since_s = max(run.started_s + run.job_trace.idle_after_s, job.started_s, connected_s)
         idle_s = world.now_s - since_s
-        hold(idle_s <= limits.idle_limit_s + late_s, f"{name} has idled for {idle_s} s")
+        hold(idle_s <= ladder.stop_s + ladder.lead_s + late_s, f"{name} has idled for {idle_s} s")
 
 
 def of_plan(plan: Plan, again: Plan) -> None:

@@ -46,8 +46,14 @@ class LimitOptions:
     """Limit of one person, such as mia:gpus=8. Repeat it for more limits and people."""
     max_runtime: str | None = None
     """End workloads after this run time, such as 24h; 0 for no limit."""
+    idle_notice: str | None = None
+    """Tell the owner of a workload when it was idle for this time; 0 for no notice of its own."""
+    idle_unprotect: str | None = None
+    """Let any request take the GPUs of a workload that was idle for this time; 0 for never."""
+    idle_suspend: str | None = None
+    """Suspend a workload, after two notices, when it was idle for this time; 0 for never."""
     idle_limit: str | None = None
-    """End workloads, after a warning, when their GPUs were idle for this time; 0 for no limit."""
+    """End a workload, after two notices, when it was idle for this time; 0 for no limit."""
     lifetime: str | None = None
     """End build sessions after this time; 0 for no limit."""
     grace: str | None = None
@@ -85,6 +91,9 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
     """
     times = {
         "max_runtime": options.max_runtime,
+        "idle_notice": options.idle_notice,
+        "idle_unprotect": options.idle_unprotect,
+        "idle_suspend": options.idle_suspend,
         "idle_limit": options.idle_limit,
         "lifetime": options.lifetime,
         "stop_grace": options.grace,

@@ -14,13 +14,14 @@ from weir.control.port import (
     ReleaseNomination,
     ReserveNomination,
     SaveProgress,
+    SuspendWorkload,
     WorkloadProgress,
 )
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
 from weir.state.events import Nominated
 
-Keepable = ReserveNomination | ReleaseNomination | SaveProgress | EndWorkload
+Keepable = ReserveNomination | ReleaseNomination | SaveProgress | SuspendWorkload | EndWorkload
 """The effects that are remembered; the others start and stop processes."""
 
 

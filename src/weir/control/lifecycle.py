@@ -13,16 +13,20 @@ engine's to know, and `gang_grace` is its rule.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
+from weir.control.idle_lifecycle import IdleLifecycle
 from weir.control.lifecycle_state import LifecycleState, SuspendReason
 from weir.control.node_drains import NodeDrains
 from weir.control.outbox import Outbox
 from weir.control.port import (
+    ActivitySampled,
     CancelRequested,
     Fact,
     Gate,
     GateChanged,
+    IdleExcused,
     LifecycleCause,
     LifecycleRule,
     NodeDrained,
@@ -36,14 +40,15 @@ from weir.control.port import (
 from weir.control.time_limits import (
     LimitResult,
     LimitWarning,
-    check_idle,
     check_limits,
     has_time_limits,
     next_check_s,
 )
 from weir.control.timers import TimerKind
 from weir.control.transitions import LifecycleTransitions
+from weir.engine.plan import Eviction
 from weir.model.policy import LifecyclePolicy
+from weir.model.reasons import EvictionRule
 from weir.state.events import (
     BudgetRemoved,
     BudgetSet,
@@ -84,6 +89,7 @@ class WorkloadLifecycle:
         self._drains = NodeDrains(
             outbox, self._transitions, self._lives, lambda job: self._transitions.limits(job).max_runtime_s
         )
+        self._idle = IdleLifecycle(outbox, self._transitions)
         self.now_s = 0.0
         happen = outbox.happen
         self._takes: dict[type, Callable[[Any], None]] = {
@@ -108,6 +114,8 @@ class WorkloadLifecycle:
             PodProtected: happen,
             PodExited: self._exited,
             UtilizationSampled: self._use_seen,
+            ActivitySampled: self._activity_seen,
+            IdleExcused: self._excused,
             CancelRequested: self._withdrawn,
             NodeDrained: self._drained,
         }
@@ -187,7 +195,9 @@ class WorkloadLifecycle:
         life = self._lives.get(fact.workload.name)
         if life is not None:
             life.keep([group.count for group in fact.workload.groups])
-            self._out.happen(fact)
+            unprotected = life.idle.progress.unprotected
+            spec = replace(fact.workload, unprotected=True) if unprotected else fact.workload
+            self._out.happen(WorkloadChanged(spec, fact.at_s, fact.absent) if unprotected else fact)
             self._watch(self._jobs[fact.workload.name], life)
 
     def _gated(self, fact: GateChanged) -> None:
@@ -210,6 +220,7 @@ class WorkloadLifecycle:
         if life is None or job is None:
             return
         life.found(status)
+        self._idle.restored(job, life, self.now_s)
         if status.retry_at_s is not None:  # on another machine's clock, perhaps: no pause is longer than this
             self._transitions.pause(job, life, min(status.retry_at_s, self.now_s + self.rules.pause_most))
 
@@ -246,6 +257,8 @@ class WorkloadLifecycle:
             self._transitions.release_pod(job, pod, at_s)
         if not life.alive:
             self._transitions.conclude(job, life, at_s)
+            if job.name in self._lives:
+                self._idle.run_over(job, life, at_s)
 
     def _suspended(self, fact: WorkloadSuspended) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
@@ -281,9 +294,25 @@ class WorkloadLifecycle:
 
     def _use_seen(self, fact: UtilizationSampled) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
-        if life is not None and job is not None and life.ending is None and job.devices_milli:
-            result = check_idle(job, self._transitions.limits(job), life.watch, fact.fraction, fact.at_s)
-            self._apply_limit(job, life, result, fact.at_s)
+        if life is not None and job is not None and life.ending is None:
+            self._idle.used(job, life, fact)
+
+    def _activity_seen(self, fact: ActivitySampled) -> None:
+        life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
+        if life is not None and job is not None and life.ending is None:
+            self._idle.seen(job, life, fact)
+
+    def _excused(self, fact: IdleExcused) -> None:
+        life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
+        if life is not None and job is not None and life.ending is None:
+            self._idle.excused(job, life, fact, self.now_s)
+
+    def gave_way(self, evictions: Iterable[Eviction], now_s: float) -> None:
+        """Suspend idle workloads that a plan evicts as a whole."""
+        for eviction in evictions:
+            name, cause = eviction.pod.workload, eviction.cause
+            if cause.rule is EvictionRule.IDLE and SuspendReason.SUSPENDED not in self._lives[name].holds:
+                self._idle.gave_way(self._jobs[name], self._lives[name], cause.by, now_s)
 
     # Time rules
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from operator import ge
 
+from weir.control.idle_ladder import IdleTracker
 from weir.control.port import LifecycleCause, PodExited, WorkloadProgress
 from weir.control.time_limits import LimitTracker
 from weir.model.reasons import ReasonCode
@@ -45,6 +46,7 @@ class LifecycleState:
         "final",
         "first_started_s",
         "holds",
+        "idle",
         "losses",
         "lost",
         "restarts",
@@ -73,12 +75,14 @@ class LifecycleState:
         self.wall_s = 0.0  # wall time of its runs that are over
         self.first_started_s: float | None = None
         self.watch = LimitTracker()
+        self.idle = IdleTracker()
 
     def found(self, status: WorkloadProgress) -> None:
         """Take over what a backend remembered."""
         self.starts = max(self.starts, status.starts)
         self.settled, self.failures, self.restarts = status.settled, status.failures, status.restarts
         self.wall_s, self.first_started_s = status.wall_s, status.first_started_s
+        self.idle.restore(status.idle)
 
     def status(self, ran_s: float, retry_at_s: float | None) -> WorkloadProgress:
         """Return what a backend is to remember."""
@@ -91,6 +95,7 @@ class LifecycleState:
             restarts=self.restarts,
             wall_s=self.wall_s,
             first_started_s=self.first_started_s,
+            idle=self.idle.progress,
         )
 
     def begun(self, started_s: float | None) -> None:

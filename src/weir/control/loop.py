@@ -150,6 +150,7 @@ class Control:
             out.order(ReleaseNomination(workload))
         for eviction in plan.evictions:
             lives.stop(eviction.pod, eviction.cause, now_s, eviction.moves, eviction.overrides)
+        lives.gave_way(plan.evictions, now_s)
         for nominated in plan.nominations:
             nomination = Nominated(nominated.workload, nominated.places, now_s, nominated.freed_by)
             out.happen(nomination)

@@ -21,8 +21,9 @@ Everything a backend is to the rest of Weir is in this file. A backend promises:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from weir.model.activity import Activity
 from weir.model.reasons import EvictionCause
 from weir.model.record import record
 from weir.state.events import (
@@ -80,6 +81,25 @@ class LifecycleCause:
     numbers: Mapping[str, object] = field(default_factory=dict)
 
 
+class IdleProgress(NamedTuple):
+    """Position of a workload on the idle ladder, in its `run`-th restart.
+
+    `idle_s` is idle time measured so far, `noticed_s` the idle time at the last of `notices`. No idle time
+    counts before `excused_until_s`.
+    """
+
+    idle_s: float = 0.0
+    notices: int = 0
+    noticed_s: float = 0.0
+    unprotected: bool = False
+    is_idle: bool = False
+    excused_until_s: float | None = None
+    run: int = 0
+
+
+NOT_IDLE = IdleProgress()
+
+
 @record()
 class WorkloadProgress:
     """Progress of a workload that a backend stores, so that a restart of control loses nothing.
@@ -95,6 +115,7 @@ class WorkloadProgress:
     restarts: int = 0  # of its gang: how often it has run before its next run, or the one it is in
     wall_s: float = 0.0  # wall time of its runs that are over
     first_started_s: float | None = None
+    idle: IdleProgress = NOT_IDLE
 
 
 # Facts only the port knows; the others are events of the cluster
@@ -139,11 +160,35 @@ class PodExited:
 
 @record()
 class UtilizationSampled:
-    """Measured use of a workload's devices, from 0 to 1, up to this time."""
+    """Measured use of a workload's devices, from 0 to 1, up to this time; the backend sees no more."""
 
     workload: str
     fraction: float
     at_s: float
+
+
+@record()
+class ActivitySampled:
+    """State of a workload up to this time, from a backend that sees its processes; None: not certain yet.
+
+    `quiet_s` is idle time that was measured before the state was certain.
+    """
+
+    workload: str
+    activity: Activity | None
+    at_s: float
+    quiet_s: float = 0.0
+
+
+@record()
+class IdleExcused:
+    """No idle time counts until a time: a person extends it (`by`), or the workload says that it is busy."""
+
+    workload: str
+    until_s: float
+    at_s: float
+    by: str = ""
+    why: str = ""
 
 
 @record()
@@ -220,6 +265,8 @@ Fact = (
     | PodProtected
     | PodExited
     | UtilizationSampled
+    | ActivitySampled
+    | IdleExcused
     | CancelRequested
     | NodeDrained
     | WorkloadFinished
@@ -276,6 +323,14 @@ class SaveProgress:
 
 
 @record()
+class SuspendWorkload:
+    """Store that a workload is suspended for this reason, until a person resumes it."""
+
+    workload: str
+    reason: str
+
+
+@record()
 class EndWorkload:
     """A workload is over: report nothing of it any more.
 
@@ -295,7 +350,9 @@ class EndWorkload:
     exit_code: int | None = None
 
 
-Effect = StartPod | StopPod | ReserveNomination | ReleaseNomination | SaveProgress | EndWorkload
+Effect = (
+    StartPod | StopPod | ReserveNomination | ReleaseNomination | SaveProgress | SuspendWorkload | EndWorkload
+)
 
 
 class Backend(Protocol):

@@ -3,10 +3,8 @@
 A rule is the project's where it has one, else the policy's for workloads of that type; what a workload
 asks for itself can only be less. (How long it may take to stop is its own, up to `stop_grace_most`.)
 
-Run time and lifetime count from when the workload started, which every backend remembers. Idle time counts
-from the first measurement below the threshold after the last one above it, and is kept in memory alone:
-after a restart of control it starts again, and a warning that was given may be given again. It is also never
-guessed: a workload is idle while it is measured to be, and a gap between measurements restarts it.
+Run time and lifetime count from when the workload started, which every backend remembers. Idle time has a
+ladder of its own (`idle_ladder`).
 """
 
 from collections.abc import Mapping
@@ -17,21 +15,15 @@ from weir.control.port import LifecycleCause, LifecycleRule
 from weir.model.policy import LifecyclePolicy
 from weir.model.queues import QueueTimeLimits
 from weir.model.resources import span
-from weir.model.run_limits import least_limit, longest_run_s, rule_of, stop_grace_s
+from weir.model.run_limits import longest_run_s, rule_of, stop_grace_s
 from weir.model.workloads import Workload, WorkloadType
 from weir.state.jobs import Job
-
-UNMEASURED_S_MOST = 300.0
-"""Two measurements that lie further apart say nothing about the time between them."""
 
 
 class TimeLimits(NamedTuple):
     """The time rules that hold for one workload, in seconds; None where there is no such rule."""
 
     max_runtime_s: float | None
-    idle_limit_s: float | None
-    idle_warning_s: float
-    idle_below: float
     lifetime_s: float | None
     lifetime_warning_s: float
     grace_s: float
@@ -56,11 +48,6 @@ def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) 
     lifetime_s = rule_of(project.lifetime_s, rules.lifetime) if type_ is WorkloadType.BUILD else None
     return TimeLimits(
         max_runtime_s=longest_run_s(spec, project, rules),
-        idle_limit_s=least_limit(
-            spec.idle_limit_s, rule_of(project.idle_limit_s, rules.idle_limit.of(type_))
-        ),
-        idle_warning_s=rules.idle_warning.of(type_),
-        idle_below=rules.idle_below.of(type_),
         lifetime_s=lifetime_s,
         lifetime_warning_s=rules.lifetime_warning,
         grace_s=stop_grace_s(spec, project, rules),
@@ -82,22 +69,18 @@ def has_time_limits(spec: Workload, project: QueueTimeLimits, rules: LifecyclePo
 class LimitTracker:
     """State kept between two checks of a workload, all about its current run."""
 
-    __slots__ = ("idle_since_s", "idle_warned", "lifetime_warned", "looks_s", "seen_s", "started_s")
+    __slots__ = ("lifetime_warned", "looks_s", "started_s")
 
     def __init__(self) -> None:
         self.started_s: float | None = None
         self.looks_s: float | None = None  # when a timer comes up for it
-        self.seen_s: float | None = None
-        self.idle_since_s: float | None = None
-        self.idle_warned = False
         self.lifetime_warned = False
 
     def begin(self, started_s: float) -> None:
         """Record that a run starts or continues."""
         if self.started_s != started_s:
             self.started_s = started_s
-            self.seen_s = self.idle_since_s = None
-            self.idle_warned = self.lifetime_warned = False
+            self.lifetime_warned = False
 
 
 class LimitTimes(NamedTuple):
@@ -147,32 +130,6 @@ def check_limits(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float
     return None
 
 
-def check_idle(
-    job: Job, limits: TimeLimits, watch: LimitTracker, fraction: float, at_s: float
-) -> LimitResult | None:
-    """Return the warning or end that a measurement demands; None if it is outdated."""
-    last_s, since_s = watch.seen_s, job.started_s
-    if since_s is None or at_s < since_s or (last_s is not None and at_s <= last_s):
-        return None
-    watch.seen_s = at_s
-    if limits.idle_limit_s is None or fraction >= limits.idle_below:
-        watch.idle_since_s, watch.idle_warned = None, False
-        return None
-    gap = last_s is None or at_s - last_s > UNMEASURED_S_MOST
-    if watch.idle_since_s is None or gap:
-        watch.idle_since_s, watch.idle_warned = at_s, False
-    idle_s = at_s - watch.idle_since_s
-    if idle_s >= limits.idle_limit_s:
-        return _idle(job.name, limits, fraction, idle_s)
-    warned_before_s = min(
-        limits.idle_warning_s, limits.idle_limit_s / 2
-    )  # a short limit isn't warned of at once
-    if idle_s >= limits.idle_limit_s - warned_before_s and not watch.idle_warned:
-        watch.idle_warned = True
-        return _will_be_idle(job.name, limits, fraction, idle_s)
-    return None
-
-
 def _ran_out(name: str, most_s: float, ran_s: float) -> LifecycleCause:
     sentence = f"{name} has run for {span(most_s)}, the most it may."
     return LifecycleCause(LifecycleRule.MAX_RUNTIME, sentence, {"max_runtime_s": most_s, "ran_s": ran_s})
@@ -188,37 +145,3 @@ def _will_have_lived(name: str, most_s: float, left_s: float) -> LimitWarning:
         f"{name} ends in {span(left_s)}: a build session may be open for {span(most_s)}. Save your work."
     )
     return LimitWarning(LifecycleRule.LIFETIME, sentence, {"lifetime_s": most_s, "left_s": left_s})
-
-
-def _idle(name: str, limits: TimeLimits, fraction: float, idle_s: float) -> LifecycleCause:
-    below, seen = _percent(limits.idle_below), _percent(fraction)
-    sentence = f"{name} used less than {below} of its devices for {span(idle_s)}, last {seen}."
-    return LifecycleCause(LifecycleRule.IDLE, sentence, _idle_numbers(limits, fraction, idle_s))
-
-
-def _will_be_idle(name: str, limits: TimeLimits, fraction: float, idle_s: float) -> LimitWarning:
-    assert limits.idle_limit_s is not None
-    left_s = limits.idle_limit_s - idle_s
-    below = _percent(limits.idle_below)
-    used = (
-        f"used less than {below} of its devices for {span(idle_s)}"
-        if idle_s
-        else f"uses less than {below} of its devices"
-    )
-    sentence = f"{name} {used}: it is stopped in {span(left_s)} unless it uses more."
-    return LimitWarning(
-        LifecycleRule.IDLE, sentence, {**_idle_numbers(limits, fraction, idle_s), "left_s": left_s}
-    )
-
-
-def _idle_numbers(limits: TimeLimits, fraction: float, idle_s: float) -> dict[str, object]:
-    return {
-        "idle_s": idle_s,
-        "idle_limit_s": limits.idle_limit_s,
-        "idle_below": limits.idle_below,
-        "used": fraction,
-    }
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %"

@@ -157,7 +157,7 @@ class LifecycleTransitions:
         self.pause(job, life, retry_at_s)
         self.release_hold(job, life, SuspendReason.FAILING)
         self.release_hold(job, life, SuspendReason.FINISHING)
-        self._remember(job, life, retry_at_s)
+        self.remember(job, life, retry_at_s)
 
     def _wait_again(self, job: Job, life: LifecycleState, losses: int, at_s: float) -> None:
         """Queue it again: at once after the first loss in a row, after a growing pause from the second."""
@@ -169,7 +169,7 @@ class LifecycleTransitions:
             self.note(job, "retry", sentence, {"losses": losses, "retry_at_s": retry_at_s}, at_s)
             self.pause(job, life, retry_at_s)
         self.release_hold(job, life, SuspendReason.FINISHING)
-        self._remember(job, life, retry_at_s)
+        self.remember(job, life, retry_at_s)
 
     def pause(self, job: Job, life: LifecycleState, retry_at_s: float) -> None:
         """Suspend a workload until it is tried again."""
@@ -207,7 +207,8 @@ class LifecycleTransitions:
         times = life.watch.started_s, cause, life.wall_s, life.first_started_s
         self._out.order(EndWorkload(name, how, at_s, sentence, ran_s, *times, code))
 
-    def _remember(self, job: Job, life: LifecycleState, retry_at_s: float | None = None) -> None:
+    def remember(self, job: Job, life: LifecycleState, retry_at_s: float | None = None) -> None:
+        """Store the progress of a workload."""
         self._out.order(SaveProgress(job.name, life.status(job.ran_s, retry_at_s)))
 
     def hold(

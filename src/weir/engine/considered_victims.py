@@ -158,6 +158,8 @@ def _kinds(
     found: list[tuple[PreemptionKind, QuotaProtection]] = []
     if not rules.job.can_preempt:
         return found
+    if context.cluster.unprotected:
+        found.append((PreemptionKind.IDLE, QuotaProtection.NONE))
     if rules.any_reclaim:
         found.append((PreemptionKind.RECLAIM, rules.protections()[-1]))
     found.append((PreemptionKind.PREEMPT, QuotaProtection.NONE))

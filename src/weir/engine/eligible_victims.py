@@ -46,7 +46,10 @@ class EligibleVictims:
         """Return the eligible workloads, and whether each may only be moved."""
         if self._kind is PreemptionKind.CONSOLIDATE:
             return dict.fromkeys(self._movable(), True)
-        found = dict.fromkeys(self._stoppable(), False)
+        idle = self._allowed(list(self._cluster.unprotected.values()))
+        if self._kind is PreemptionKind.IDLE:
+            return dict.fromkeys(idle, False)
+        found = dict.fromkeys((*idle, *self._stoppable()), False)
         if found and self._policy.consolidation.enabled:
             for job in self._movable():
                 found.setdefault(job, True)

@@ -38,6 +38,8 @@ class LegalOrder:
             return None
         if victim.moves:
             return EvictionRule.CONSOLIDATE
+        if victim.job.spec.unprotected:
+            return EvictionRule.IDLE
         if self._most < QuotaProtection.FULL and self._rules.protection(victim.job.path) > self._most:
             return None
         return self._rules.rule_for(victim.job)

@@ -20,6 +20,8 @@ from weir.model.workloads import WorkloadType
 
 REPLICAS_AT_ONCE_MOST = 64
 """Replicas of one service for which capacity is freed in one cycle."""
+_NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
+"""Kinds whose failures say nothing of a reclaim."""
 
 
 class Preemptor:
@@ -171,7 +173,7 @@ class Preemptor:
         self, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
     ) -> float | None:
         """Return the time until which a kept failure holds; None if a search is needed."""
-        if kind in (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE) or self._any_leaves:
+        if kind in _NEVER_KEPT or self._any_leaves:
             return None
         failure = self._failed.reclaim(rules, self._context.now_s)
         if failure is None:

@@ -64,6 +64,8 @@ class PreemptionEligibility:
         return [(of, at) for of, at in first if at < len(of.members) and feasibility.could_run(of)]
 
     def _eligibility(self, project: int, classes: Collection[EquivalenceClass], served: bool) -> Eligibility:
+        if self._cluster.unprotected:  # any requester may evict those
+            return self._new_eligibility(project, classes)
         kept = self._cache.eligibility.get(project)
         if (
             kept is not None
@@ -88,7 +90,7 @@ class PreemptionEligibility:
             if not job.can_preempt:
                 continue
             owner = self._checks.is_owner(of, at)
-            if owner or lowest < job.priority or self._has_claim(of, job):
+            if owner or lowest < job.priority or self._cluster.unprotected or self._has_claim(of, job):
                 preemptors.append((of, at))
                 continue
             since_s = min(since_s, job.waits_since_s)

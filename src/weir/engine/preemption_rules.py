@@ -20,6 +20,7 @@ class PreemptionKind(IntEnum):
     RECLAIM = 1
     PREEMPT = 2
     OVERRIDE = 3  # reclaim what only disruption budgets protect
+    IDLE = 4  # take what idle workloads hold that have lost their protection
 
 
 class QuotaProtection(IntEnum):
@@ -144,6 +145,8 @@ class PreemptionRules:
 
     def rule_for(self, victim: Job) -> EvictionRule | None:
         """Return the rule by which pods of a running preemptible workload may be evicted now, if any."""
+        if victim.spec.unprotected:
+            return EvictionRule.IDLE
         level = divergence_level(self.path, victim.path)
         if level == len(self.path):
             own = effective_priority(self.job, self._policy, self._now_s)
@@ -262,4 +265,5 @@ def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
 def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
     """Return True if a running workload has had its minimum run time."""
     least = policy.min_runtime.of(job.type)
-    return not least or job.spec.overrun or job.started_s is None or now_s - job.started_s >= least
+    exempt = job.spec.overrun or job.spec.unprotected
+    return not least or exempt or job.started_s is None or now_s - job.started_s >= least

@@ -28,12 +28,15 @@ class PreemptionWays:
     ) -> Iterator[tuple[PreemptionKind, QuotaProtection]]:
         """Yield the ways to free capacity for a workload, in the order in which they are tried.
 
-        Work over quota goes before work within a quota: that of other projects by reclaim, and that of
-        its own project, if it is over its quota, by preemption.
+        Idle workloads without protection go first. Work over quota goes before work within a quota: that of
+        other projects by reclaim, and that of its own project, if it is over its quota, by preemption.
         """
         candidate, eligibility = rules.candidate, self._eligibility
         of, at = candidate.of, candidate.at
         owner = self._checks.is_owner(of, at)
+        idle = self._cluster.unprotected
+        if idle:
+            yield PreemptionKind.IDLE, QuotaProtection.NONE
         if (
             under_limits
             and eligibility.may_consolidate(of, owner, context.placer.capacity.totals.free_gpu_milli)
@@ -45,7 +48,7 @@ class PreemptionWays:
         ):
             yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
         protections: list[QuotaProtection] = []
-        if rules.any_reclaim and self._bounds.could_reclaim(rules, candidate.lacks, context):
+        if rules.any_reclaim and (idle or self._bounds.could_reclaim(rules, candidate.lacks, context)):
             protections = rules.protections()
             yield PreemptionKind.RECLAIM, QuotaProtection.NONE
         preempts = eligibility.has_lower(of)

@@ -43,6 +43,7 @@ class DeviceActivity:
     temperature_c: int | None = None
     power_w: float | None = None
     errors: int | None = None  # of memory, that could not be corrected, since the driver was loaded
+    mean: float | None = None  # part of the time since the look before in which anything computed, by GPM
 
 
 class Nvml:

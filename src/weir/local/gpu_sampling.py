@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.control.clock import Clock
-from weir.local import pod_files
+from weir.local import pod_counters, pod_files
 from weir.local.devices import DeviceActivity
 from weir.local.foreign_usage import ForeignProcess, foreign_processes
 from weir.local.machine import Machine
+from weir.local.pod_counters import PodCounters, PodRates
 from weir.local.running_pods import RunningPod
 
-_PARENT_AT, _TIMES_AT, _RSS_AT = 1, slice(11, 15), 21
+_STATE_AT, _PARENT_AT, _TIMES_AT, _RSS_AT = 0, 1, slice(11, 15), 21
+_BLOCKED = b"D"
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 BY_NVML, BY_CPU = "nvml", "cpu"
+_NO_RATES = PodRates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class PodReading:
     """Reading of one start of a pod.
 
     `use` is of the devices it holds, 0 to 1; None before it can be known, and of a pod without
-    devices. `by` is the source: "nvml", or "cpu" as a stand-in.
+    devices. `by` is the source: "nvml", or "cpu" as a stand-in. `peaks` are the highest uses of its devices
+    since the reading before, in the order of its place. `blocked` processes wait for a device or a server.
     """
 
     pod: RunningPod
@@ -49,6 +53,9 @@ class PodReading:
     cores: float | None
     memory: int
     processes: int
+    peaks: tuple[float | None, ...] = ()
+    rates: PodRates = _NO_RATES
+    blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,17 @@ class _Tree:
 
     cpu_s: float = 0.0
     memory: int = 0
+    blocked: int = 0
     pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """The last look at a pod: when, its processor seconds and its counters until then."""
+
+    at_s: float
+    cpu_s: float
+    counters: PodCounters
 
 
 class UtilizationSampler:
@@ -84,9 +101,7 @@ class UtilizationSampler:
         self._machine = machine
         self._running = running
         self._clock = clock or Clock()
-        self._last: dict[
-            str, tuple[float, float]
-        ] = {}  # by directory: when, and processor seconds until then
+        self._last: dict[str, _Earlier] = {}  # by directory
 
     def sample(self) -> MachineReading:
         """Look now; from one thread at a time."""
@@ -94,8 +109,17 @@ class UtilizationSampler:
         doing = self._machine.nvml.doing() if self._machine.nvml is not None else []
         trees = _trees(running)
         now = time.monotonic()
-        used = tuple(self._use(pod, trees[pod.directory], doing, now) for pod in running)
-        self._last = {pod.directory: (now, trees[pod.directory].cpu_s) for pod in running}
+        host = pod_counters.interfaces()
+        looks = {
+            pod.directory: _Earlier(
+                now,
+                trees[pod.directory].cpu_s,
+                pod_counters.read_counters(pod.groups, trees[pod.directory].pids, host),
+            )
+            for pod in running
+        }
+        used = tuple(self._use(pod, trees[pod.directory], doing, looks[pod.directory]) for pod in running)
+        self._last = looks
         devices = tuple(
             DeviceReading(
                 activity.index,
@@ -114,35 +138,56 @@ class UtilizationSampler:
         faults = self._machine.nvml.faults() if self._machine.nvml is not None else {}
         return MachineReading(self._clock(), devices, used, self._machine.virtual, foreign, faults)
 
-    def _use(self, pod: RunningPod, tree: _Tree, doing: list[DeviceActivity], now: float) -> PodReading:
-        last = self._last.get(pod.directory)
-        cores = (
-            max(0.0, tree.cpu_s - last[1]) / (now - last[0]) if last is not None and now > last[0] else None
-        )
+    def _use(self, pod: RunningPod, tree: _Tree, doing: list[DeviceActivity], look: _Earlier) -> PodReading:
+        last, cores, rates = self._last.get(pod.directory), None, _NO_RATES
+        if last is not None and look.at_s > last.at_s:
+            passed_s = look.at_s - last.at_s
+            cores = max(0.0, tree.cpu_s - last.cpu_s) / passed_s
+            rates = pod_counters.rates(last.counters, look.counters, passed_s)
         use, memory, by = None, None, BY_CPU
+        peaks: tuple[float | None, ...] = ()
         devices = pod.place.devices
         if devices and self._machine.nvml is not None:
-            use, memory = _on_devices(
-                [activity for activity in doing if activity.index in devices], tree.pids
-            )
-            by = BY_NVML
+            held = [activity for activity in doing if activity.index in devices]
+            use, memory = _on_devices(held, tree.pids)
+            by, peaks = BY_NVML, tuple(_peak(activity, tree.pids) for activity in held)
         elif devices and cores is not None:
             use = min(1.0, cores)
-        return PodReading(pod, use, by, memory, cores, tree.memory, len(tree.pids))
+            peaks = (use,) * len(devices)
+        return PodReading(
+            pod, use, by, memory, cores, tree.memory, len(tree.pids), peaks, rates, tree.blocked
+        )
 
 
 def _on_devices(activities: list[DeviceActivity], pids: tuple[int, ...]) -> tuple[float | None, int]:
     """Return the utilization of a pod's devices, and the memory that the pod uses on them."""
     memory = sum(activity.memory_of.get(pid, 0) for activity in activities for pid in pids)
-    uses = []
-    for activity in activities:
-        others = [pid for pid in activity.memory_of if pid not in pids]
-        if activity.use is None or not others:
-            uses.append(activity.use)  # no other process uses it
-        else:
-            uses.append(min(1.0, sum(activity.use_of.get(pid, 0.0) for pid in pids)))
+    uses = [
+        activity.use if _is_alone(activity, pids) else _of_processes(activity, pids)
+        for activity in activities
+    ]
     known = [use for use in uses if use is not None]
     return (sum(known) / len(known) if known else None), memory
+
+
+def _is_alone(activity: DeviceActivity, pids: tuple[int, ...]) -> bool:
+    """Return True if no other process uses the device."""
+    return all(pid in pids for pid in activity.memory_of)
+
+
+def _of_processes(activity: DeviceActivity, pids: tuple[int, ...]) -> float | None:
+    """Return the part of a shared device that processes use; None if the driver doesn't tell them apart."""
+    if activity.use is None or (activity.use and not activity.use_of):
+        return None
+    return min(1.0, sum(activity.use_of.get(pid, 0.0) for pid in pids))
+
+
+def _peak(activity: DeviceActivity, pids: tuple[int, ...]) -> float | None:
+    """Return the highest use of a device by a pod since the look before; None if it can't be measured."""
+    if not _is_alone(activity, pids):
+        return _of_processes(activity, pids)
+    known = [each for each in (activity.use, activity.mean, *activity.use_of.values()) if each is not None]
+    return min(1.0, max(known)) if known else None
 
 
 def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceReading:
@@ -176,5 +221,6 @@ def _trees(running: Sequence[RunningPod]) -> dict[str, _Tree]:
         tree.cpu_s += sum(map(int, of_the_job)) / _TICKS_A_SECOND
         if pid not in supervisors:
             tree.memory += int(fields[_RSS_AT]) * _PAGE
+            tree.blocked += fields[_STATE_AT] == _BLOCKED
             tree.pids += (pid,)
     return trees

@@ -76,7 +76,7 @@ class FractionByType(PolicySection):
 
 
 class LifecyclePolicy(PolicySection):
-    """Retries, run time limits, idle limits and grace periods of workloads.
+    """Retries, run time limits, idle rules and grace periods of workloads.
 
     A time of 0 means that there is no such rule. Projects may say otherwise, workloads may ask for less.
     """
@@ -87,9 +87,14 @@ class LifecyclePolicy(PolicySection):
     stop_grace: Seconds = 30.0
     stop_grace_most: Seconds = 600.0
     max_runtime: DurationByType = DurationByType()
+    idle_window: Annotated[float, BeforeValidator(seconds), Field(ge=1)] = 300.0  # without a sign of life
+    idle_notice: DurationByType = DurationByType()
+    idle_unprotect: DurationByType = DurationByType()
+    idle_suspend: DurationByType = DurationByType()
     idle_limit: DurationByType = DurationByType()
     idle_warning: DurationByType = DurationByType(build=900.0, train=900.0, inference=900.0)
     idle_below: FractionByType = FractionByType(build=0.05, train=0.05, inference=0.05)
+    idle_extend_most: Seconds = 86400.0  # ahead of the present, by one extension
     lifetime: Seconds = 0.0  # of build sessions
     lifetime_warning: Seconds = 900.0
 

@@ -14,6 +14,9 @@ class QueueTimeLimits:
     idle_limit_s: float | None = None
     lifetime_s: float | None = None  # of build sessions
     stop_grace_s: float | None = None  # 0 = stopped without notice
+    idle_notice_s: float | None = None
+    idle_unprotect_s: float | None = None
+    idle_suspend_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

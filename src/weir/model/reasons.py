@@ -37,6 +37,7 @@ class EvictionRule(StrEnum):
     REPACK = "repack"
     GANG_BROKEN = "gang_broken"
     OVERCOMMITTED = "overcommitted"
+    IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)

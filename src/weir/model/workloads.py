@@ -165,6 +165,7 @@ class Workload:
     overrun: bool = False  # it started itself past its project's quota: it is reclaimed before all others
     protected: bool = False  # it counts as non-preemptible because of its disruption budgets
     lapsed: bool = False  # its budgets protect what it holds over quota no more
+    unprotected: bool = False  # it is idle: it gives before all others, to any requester
 
     @property
     def pods(self) -> int:

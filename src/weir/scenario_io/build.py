@@ -170,7 +170,15 @@ def _person_limits(written: PersonLimitsEntry) -> PersonLimits:
 
 
 def _times(written: TimesEntry) -> QueueTimeLimits:
-    return QueueTimeLimits(written.max_runtime, written.idle_limit, written.lifetime, written.stop_grace)
+    return QueueTimeLimits(
+        max_runtime_s=written.max_runtime,
+        idle_limit_s=written.idle_limit,
+        lifetime_s=written.lifetime,
+        stop_grace_s=written.stop_grace,
+        idle_notice_s=written.idle_notice,
+        idle_unprotect_s=written.idle_unprotect,
+        idle_suspend_s=written.idle_suspend,
+    )
 
 
 def _bounds(written: Mapping[str, Written]) -> dict[str, int]:
@@ -260,6 +268,7 @@ def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
         priority=priority,
         preemptible=priority < PREEMPTIBLE_BELOW if written.preemptible is None else written.preemptible,
         can_preempt=written.can_preempt,
+        unprotected=written.unprotected,
         max_runtime_s=written.max_runtime,
         idle_limit_s=written.idle_limit,
         grace_s=written.grace,

@@ -127,6 +127,9 @@ class TimesEntry(Entry):
     idle_limit: Term | None = None
     lifetime: Term | None = None
     stop_grace: Term | None = None
+    idle_notice: Term | None = None
+    idle_unprotect: Term | None = None
+    idle_suspend: Term | None = None
 
 
 class PersonLimitsEntry(Entry):
@@ -277,6 +280,7 @@ class WorkloadEntry(Entry):
     priority: WorkloadPriority | None = None
     preemptible: bool | None = None
     can_preempt: bool = True
+    unprotected: bool = False
     submitted: Past | None = None
     started: Past | None = None
     min_pods: Count | None = None

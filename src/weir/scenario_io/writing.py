@@ -279,6 +279,7 @@ def _workload(
             "priority": _unless(DEFAULT_PRIORITY[workload.type], workload.priority),
             "preemptible": _unless(workload.priority < PREEMPTIBLE_BELOW, workload.preemptible),
             "can_preempt": _unless(True, workload.can_preempt),
+            "unprotected": _unless(False, workload.unprotected),
             "submitted": _time(workload.submitted_s),
             "started": None if started is None or started == workload.submitted_s else _time(started),
             "min_pods": _unless(sum(group.min for group in workload.groups), workload.min_pods),

@@ -42,6 +42,9 @@ def _times(queue: Queue) -> dict[str, float]:
     times = queue.times
     stated = {
         "max_runtime": times.max_runtime_s,
+        "idle_notice": times.idle_notice_s,
+        "idle_unprotect": times.idle_unprotect_s,
+        "idle_suspend": times.idle_suspend_s,
         "idle_limit": times.idle_limit_s,
         "lifetime": times.lifetime_s,
         "stop_grace": times.stop_grace_s,

@@ -47,6 +47,7 @@ class Cluster:
         self.by_memory: dict[
             str, Job
         ] = {}  # those that ask for device memory: what they count with hangs on nodes
+        self.unprotected: dict[str, Job] = {}  # idle ones that any requester may evict
         self.pods_on: list[dict[Pod, None]] = []
         self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
         self.running_pods = RunningColumns()

@@ -180,7 +180,9 @@ class Job:
         """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
         self.spec = spec
         self.name, self.type, self.submitted_s = spec.name, spec.type, spec.submitted_s
-        self.priority, self.preemptible, self.can_preempt = spec.priority, spec.preemptible, spec.can_preempt
+        self.priority = spec.priority
+        self.preemptible = spec.preemptible or spec.unprotected
+        self.can_preempt = spec.can_preempt and not spec.unprotected
         self.topology, self.restart_s, self.max_runtime_s = spec.topology, spec.restart_s, spec.max_runtime_s
         self.shapes = shapes
         self.requests = requests  # what a pending pod of each group counts with

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter
 
 from weir.control.journal import StartConditions
+from weir.control.port import IdleProgress
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
 from weir.state.events import Nominated
@@ -22,6 +23,12 @@ START_CONDITIONS: Final = TypeAdapter(StartConditions)
 def packed(adapter: TypeAdapter[Noun], noun: Noun) -> str:
     """Return an object as JSON, without fields at their default."""
     return adapter.dump_json(noun, exclude_defaults=True).decode()
+
+
+def idle_progress(text: str) -> IdleProgress:
+    """Parse the position of a workload on the idle ladder."""
+    known = {key: value for key, value in mapping_of(text).items() if key in IdleProgress._fields}
+    return IdleProgress(**known)
 
 
 def as_json(value: object) -> str:

@@ -17,11 +17,20 @@ from weir.control.port import (
     ReleaseNomination,
     ReserveNomination,
     SaveProgress,
+    SuspendWorkload,
     WorkloadProgress,
 )
 from weir.model.queues import Queue
 from weir.model.resources import span
-from weir.store.codec import NOMINATED, START_CONDITIONS, WORKLOAD, mapping_of, packed
+from weir.store.codec import (
+    NOMINATED,
+    START_CONDITIONS,
+    WORKLOAD,
+    as_json,
+    idle_progress,
+    mapping_of,
+    packed,
+)
 from weir.store.database import Database
 from weir.store.event_history import EventHistory
 from weir.store.queues import queues_of
@@ -50,10 +59,11 @@ _SET_STATUS = _LIVE_OF_NAME.values(
         name: bindparam(name)
         for name in (
             *("starts", "settled", "failures", "ran_s", "retry_at_s", "restarts"),
-            *("wall_s", "first_started_s"),
+            *("wall_s", "first_started_s", "idle"),
         )
     }
 )
+_SET_HELD = _LIVE_OF_NAME.values(held=bindparam("held"))
 _SET_NOMINATION = _LIVE_OF_NAME.values(nomination=bindparam("nomination"))
 _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
 
@@ -73,6 +83,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
             row.restarts,
             row.wall_s,
             row.first_started_s,
+            idle_progress(row.idle),
         ),
         nomination=None if row.nomination is None else NOMINATED.validate_json(row.nomination),
         saved_s=row.saved_s,
@@ -130,6 +141,7 @@ class StoreJournal:
     def _write(self, connection: Connection, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
         statuses: dict[str, WorkloadProgress] = {}
         nominations: dict[str, str | None] = {}
+        suspensions: dict[str, str] = {}
         ends: dict[str, EndWorkload] = {}
         for effect in effects:
             if isinstance(effect, SaveProgress):
@@ -138,6 +150,8 @@ class StoreJournal:
                 nominations[effect.nomination.workload] = packed(NOMINATED, effect.nomination)
             elif isinstance(effect, ReleaseNomination):
                 nominations[effect.workload] = None
+            elif isinstance(effect, SuspendWorkload):
+                suspensions[effect.workload] = effect.reason
             else:
                 ends.setdefault(effect.workload, effect)
         if saved:
@@ -147,6 +161,9 @@ class StoreJournal:
             connection.execute(
                 _SET_STATUS, [_columns(status) | _of(name) for name, status in statuses.items()]
             )
+        if suspensions:
+            rows = [{"held": reason} | _of(name) for name, reason in suspensions.items()]
+            connection.execute(_SET_HELD, rows)
         if nominations:
             connection.execute(
                 _SET_NOMINATION, [{"nomination": text} | _of(name) for name, text in nominations.items()]
@@ -222,4 +239,5 @@ def _columns(status: WorkloadProgress) -> dict[str, Any]:
         "restarts": status.restarts,
         "wall_s": status.wall_s,
         "first_started_s": status.first_started_s,
+        "idle": as_json(status.idle._asdict()),
     }

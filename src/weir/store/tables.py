@@ -84,6 +84,7 @@ workloads = Table(
     Column("nomination", Text),
     Column("saved_s", Double),
     Column("held", Text),
+    Column("idle", Text, nullable=False, server_default="{}"),
     Column("withdrawn_s", Double),
     sqlite_autoincrement=True,  # a number is never given twice, whatever was deleted
 )

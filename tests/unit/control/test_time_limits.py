@@ -14,11 +14,10 @@ from weir.control.port import (
     PodExited,
     StartPod,
     StopPod,
-    UtilizationSampled,
 )
-from weir.control.time_limits import UNMEASURED_S_MOST, LimitTracker, check_limits, limits_of, next_check_s
+from weir.control.time_limits import LimitTracker, check_limits, limits_of, next_check_s
 from weir.engine.plan import Plan
-from weir.model.policy import DurationByType, FractionByType, LifecyclePolicy, Policy
+from weir.model.policy import DurationByType, LifecyclePolicy, Policy
 from weir.model.queues import Queue, QueueTimeLimits
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.state.cluster import Cluster
@@ -27,98 +26,10 @@ from weir.state.reduce import reduce
 
 from .harness import GROUND, Scene, gang
 
-IDLE = LifecyclePolicy(
-    idle_limit=DurationByType(train=600.0),
-    idle_warning=DurationByType(train=120.0),
-    idle_below=FractionByType(train=0.05),
-)
-
-
-def measured(scene: Scene, until_s: float, fraction: float = 0.0, every_s: float = 60.0) -> list[StopPod]:
-    """The workload is measured again and again; the stops that came of it."""
-    stops = []
-    while scene.now_s < until_s:
-        now_s = scene.now_s + every_s
-        effects = scene.step(UtilizationSampled("job", fraction, now_s), at_s=now_s)
-        stops += [effect for effect in effects if isinstance(effect, StopPod)]
-    return stops
-
 
 def kinds(scene: Scene) -> list[str]:
     """What people were told, in order."""
     return [note.kind for note in scene.notes]
-
-
-def test_idle_workload_is_warned_and_then_ended() -> None:
-    """Idle since the first measurement that says so; the warning comes with the time that is left."""
-    scene = Scene(gang(pods=2), rules=IDLE)
-    starts = scene.starts("job", 2)
-    assert measured(scene, 480.0) == []
-    assert kinds(scene) == []
-    assert measured(scene, 540.0) == []
-    (warning,) = scene.notes
-    assert (warning.kind, warning.at_s) == ("idle_warning", 540.0)
-    assert "stopped in 2m" in warning.sentence
-    assert warning.numbers["left_s"] == 120.0
-    stops = measured(scene, 660.0)
-    assert len(stops) == 2
-    cause = stops[0].cause
-    assert isinstance(cause, LifecycleCause)
-    assert cause.rule is LifecycleRule.IDLE
-    assert cause.numbers["idle_s"] == 600.0
-    assert kinds(scene) == ["idle_warning", "idle"]
-    (end,) = scene.step(*scene.exits(starts, PodExit.STOPPED))
-    assert isinstance(end, EndWorkload)
-    assert end.cause == cause
-    assert "10m" in end.sentence
-
-
-def test_use_begins_idle_time_anew_and_takes_the_warning_back() -> None:
-    """One busy minute is enough."""
-    scene = Scene(gang(pods=1), rules=IDLE)
-    scene.starts("job")
-    measured(scene, 600.0)
-    assert kinds(scene) == ["idle_warning"]
-    measured(scene, 660.0, fraction=0.5)
-    assert measured(scene, 1200.0) == []
-    assert kinds(scene) == ["idle_warning", "idle_warning"]
-    assert len(measured(scene, 1320.0)) == 1
-
-
-def test_nothing_is_concluded_from_what_wasnt_measured() -> None:
-    """A gap between two measurements, and one that comes twice or late."""
-    scene = Scene(gang(pods=1), rules=IDLE)
-    scene.starts("job")
-    measured(scene, 420.0)
-    gap_s = scene.now_s + UNMEASURED_S_MOST + 400.0
-    assert scene.step(UtilizationSampled("job", 0.0, gap_s), at_s=gap_s) == []
-    assert kinds(scene) == []
-    assert (
-        scene.step(
-            UtilizationSampled("job", 0.0, 100.0),
-            UtilizationSampled("job", 0.0, gap_s),
-            UtilizationSampled("no", 0.0, 1.0),
-        )
-        == []
-    )
-
-
-def test_earlier_run_of_a_workload_isnt_held_against_it() -> None:
-    """Idle time is of the run it is in."""
-    scene = Scene(gang(pods=1), rules=IDLE)
-    starts = scene.starts("job")
-    measured(scene, 600.0)
-    scene.step(*scene.exits(starts, PodExit.LOST))
-    scene.starts("job")
-    assert measured(scene, 1200.0) == []
-    assert len(measured(scene, 1260.0)) == 1
-
-
-def test_workload_without_devices_is_never_idle() -> None:
-    """There is nothing it keeps from others."""
-    scene = Scene(gang(pods=1, devices=0), rules=IDLE)
-    scene.starts("job")
-    assert measured(scene, 2000.0) == []
 
 
 def test_build_session_is_warned_and_ended_with_its_lifetime() -> None:
@@ -253,8 +164,8 @@ def test_who_says_what(
     own: float | None, project: float | None, policy: float, expected: float | None
 ) -> None:
     """The project before the policy; a workload may ask for less."""
-    spec = replace(BASE, max_runtime_s=own, idle_limit_s=own)
-    rules = LifecyclePolicy(max_runtime=DurationByType(train=policy), idle_limit=DurationByType(train=policy))
-    limits = limits_of(spec, QueueTimeLimits(max_runtime_s=project, idle_limit_s=project), rules)
-    assert (limits.max_runtime_s, limits.idle_limit_s) == (expected, expected)
+    spec = replace(BASE, max_runtime_s=own)
+    rules = LifecyclePolicy(max_runtime=DurationByType(train=policy))
+    limits = limits_of(spec, QueueTimeLimits(max_runtime_s=project), rules)
+    assert limits.max_runtime_s == expected
     assert limits.lifetime_s is None

@@ -297,6 +297,7 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
             before.execute(f"DROP TABLE {table}")
         for column in ("container", "conditions"):
             before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")
+        before.execute("ALTER TABLE workloads DROP COLUMN idle")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")
         before.execute("UPDATE alembic_version SET version_num = '0003'")

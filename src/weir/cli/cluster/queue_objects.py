@@ -13,6 +13,7 @@ from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import NotFound
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION, camel
+from weir.scenario_io.specs import TimesEntry
 
 _KINDS = {"projects": "Project", "departments": "Department"}
 
@@ -69,7 +70,7 @@ def _spec(words: Mapping[str, Any]) -> dict[str, Any]:
 
 def _amounts(written: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        camel(name) if name in ("max_runtime", "idle_limit", "stop_grace") else name: (
+        camel(name) if name in TimesEntry.model_fields else name: (
             f"{value:g}" if isinstance(value, float) else value
         )
         for name, value in written.items()

@@ -5,10 +5,12 @@ from typing import Any
 
 from weir.api.answers import QueueRow
 from weir.cli.cluster.objects import ListedQueue
+from weir.kubernetes.crd.schemas import camel
 from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
 from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.specs import TimesEntry
 
-_TIMES = {"maxRuntime": "max_runtime", "idleLimit": "idle_limit", "stopGrace": "stop_grace"}
+_TIMES = {camel(name): name for name in TimesEntry.model_fields}
 
 
 def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:

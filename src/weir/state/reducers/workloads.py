@@ -26,6 +26,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
     job.ran_s = event.ran_s
     cluster.ledger.add_sharing(job.path, job.sharing)
     cluster.jobs[spec.name] = job
+    _note_protection(cluster, job)
     for shape, request, group in zip(job.shapes, job.requests, spec.groups, strict=True):
         if shape.gpu_memory:
             cluster.by_memory[spec.name] = job
@@ -45,6 +46,14 @@ def _terms(cluster: Cluster, spec: Workload) -> Terms:
     devices_milli = sum([milli * need for milli, need in gangs])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
     return shapes, requests, path, runtime_key(spec, devices_milli), devices_milli
+
+
+def _note_protection(cluster: Cluster, job: Job) -> None:
+    """Keep account of the workloads that have lost their protection."""
+    if job.spec.unprotected:
+        cluster.unprotected[job.name] = job
+    else:
+        cluster.unprotected.pop(job.name, None)
 
 
 def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:
@@ -70,6 +79,7 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
         if spec.groups[at].count > had:
             cluster.mix.asked(shape.plain or shape, spec.groups[at].count - had, cluster.free_capacity)
     job.take_on(spec, *terms)
+    _note_protection(cluster, job)
     _put_in(cluster, job)
     set_absent(cluster, job, _named(job, event.absent))
     if job.started_s is None and job.is_below():
@@ -156,6 +166,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.incomplete.pop(event.workload, None)
     cluster.withdrawn.pop(event.workload, None)
     del cluster.jobs[event.workload]
+    cluster.unprotected.pop(event.workload, None)
     cluster.admission.note(job)
     cluster.by_memory.pop(event.workload, None)
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)

@@ -1,0 +1,173 @@
+"""Classification of activity: samples of one run come in, a state comes out.
+
+A workload works if any of its devices was used within the window. Signs of life besides its devices are means
+over the window, so that a stray moment counts for little. It is idle once a whole window without a gap shows
+neither. To leave an idle state takes a clear sign, or two weak ones: a value near the threshold doesn't
+alternate between two states.
+"""
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from weir.model.activity import IDLE, Activity, ActivitySample, Signal
+
+CORES_MIN: Final = 0.05
+"""Cores from which processors count as busy: an idle kernel or editor needs less."""
+DISK_MIN: Final = 65_536.0
+"""Bytes per second from which disks count as busy."""
+NETWORK_MIN: Final = 16_384.0
+"""Bytes per second from which the network counts as busy."""
+GAP_S_MAX: Final = 60.0
+"""Time between two samples from which nothing is known of the time between them."""
+CLEAR: Final = 2.0
+"""Multiple of a threshold that ends an idle state at once."""
+
+
+class ActivityReading(NamedTuple):
+    """State of a workload after a sample.
+
+    `state` is None until a window is over. `quiet_s` is the measured time without a sign of life.
+    `quiet_devices` are devices without use while others of the workload work.
+    """
+
+    state: Activity | None
+    signals: tuple[Signal, ...] = ()
+    quiet_s: float = 0.0
+    quiet_devices: tuple[str, ...] = ()
+
+
+class _Flow:
+    """Mean of a rate over the window."""
+
+    __slots__ = ("_parts", "_sum", "_time_s")
+
+    def __init__(self) -> None:
+        self._parts: deque[tuple[float, float, float]] = deque()  # end, length, amount
+        self._sum = 0.0
+        self._time_s = 0.0
+
+    def add(self, at_s: float, length_s: float, rate: float | None, window_s: float) -> None:
+        """Add the rate of the time before `at_s`; forget what lies before the window."""
+        if rate is not None and length_s > 0:
+            amount = rate * length_s
+            self._parts.append((at_s, length_s, amount))
+            self._sum += amount
+            self._time_s += length_s
+        while self._parts and self._parts[0][0] <= at_s - window_s:
+            _, length, amount = self._parts.popleft()
+            self._sum -= amount
+            self._time_s -= length
+
+    def mean(self) -> float:
+        """Return the mean of the window; 0 without any measurement."""
+        return max(0.0, self._sum) / self._time_s if self._time_s > 0 else 0.0
+
+
+class ActivityWindow:
+    """Samples of one run of a workload, as far as its state depends on them."""
+
+    __slots__ = (
+        "_begun_s",
+        "_blocked_s",
+        "_cores",
+        "_disk",
+        "_last_s",
+        "_network",
+        "_state",
+        "_used_s",
+        "_weak_s",
+    )
+
+    def __init__(self) -> None:
+        self._restart()
+        self._state: Activity | None = None
+
+    def _restart(self) -> None:
+        """Forget all evidence: nothing is known of the time before."""
+        self._cores, self._disk, self._network = _Flow(), _Flow(), _Flow()
+        self._used_s: dict[str, float] = {}  # by device: when it was last used
+        self._weak_s: dict[str, float] = {}  # by device: the last weak use in an idle state
+        self._blocked_s: float | None = None
+        self._begun_s: float | None = None
+        self._last_s: float | None = None
+
+    def add(
+        self, sample: ActivitySample, *, window_s: float, below: float, interactive: bool
+    ) -> ActivityReading:
+        """Take a sample in and return the state.
+
+        `below` is the use under which a device counts as quiet; `interactive` workloads may be left.
+        """
+        at_s, last_s = sample.at_s, self._last_s
+        if last_s is not None and at_s <= last_s:
+            return ActivityReading(self._state)
+        if last_s is None or at_s - last_s > max(GAP_S_MAX, window_s / 4):
+            self._restart()
+        self._last_s = at_s
+        if self._begun_s is None:
+            self._begun_s = at_s
+        length_s = 0.0 if last_s is None else at_s - last_s
+        self._note_devices(sample, below, window_s)
+        for flow, rate in (
+            (self._cores, sample.cores),
+            (self._disk, sample.disk),
+            (self._network, sample.network),
+        ):
+            flow.add(at_s, length_s if at_s > self._begun_s else 0.0, rate, window_s)
+        if sample.blocked:
+            self._blocked_s = at_s
+        reading = self._reading(sample, window_s, interactive)
+        if reading.state is not None:
+            self._state = reading.state
+        return reading
+
+    def _note_devices(self, sample: ActivitySample, below: float, window_s: float) -> None:
+        """Note which devices are used; from an idle state a weak use counts the second time."""
+        idle = self._state in IDLE
+        for device in sample.devices:
+            if device.use is None or device.use < below:
+                continue
+            weak_s = self._weak_s.get(device.name)
+            if not idle or device.use >= CLEAR * below or (weak_s and sample.at_s - weak_s <= window_s):
+                self._used_s[device.name] = sample.at_s
+                self._weak_s.pop(device.name, None)
+            else:
+                self._weak_s[device.name] = sample.at_s
+
+    def _reading(self, sample: ActivitySample, window_s: float, interactive: bool) -> ActivityReading:
+        at_s, begun_s = sample.at_s, self._begun_s
+        assert begun_s is not None
+        since_s = at_s - window_s
+        covered = begun_s <= since_s
+        if any(used_s > since_s for used_s in self._used_s.values()):
+            quiet = [each.name for each in sample.devices if self._used_s.get(each.name, begun_s) <= since_s]
+            return ActivityReading(Activity.WORKING, quiet_devices=tuple(quiet) if covered else ())
+        if not sample.devices or any(device.use is None for device in sample.devices):
+            self._begun_s = at_s  # what isn't measured is no evidence
+            return ActivityReading(Activity.UNKNOWN)
+        signals = self._signals(sample, since_s)
+        if signals:
+            return ActivityReading(Activity.STARVED, signals)
+        if not covered:
+            return ActivityReading(self._state if self._state in IDLE else None)
+        seen = sample.interaction
+        gone = interactive and seen is not None and not seen.open
+        return ActivityReading(Activity.LEFT if gone else Activity.PARKED, quiet_s=window_s)
+
+    def _signals(self, sample: ActivitySample, since_s: float) -> tuple[Signal, ...]:
+        times = CLEAR if self._state in IDLE else 1.0
+        found = [
+            signal
+            for signal, flow, least in (
+                (Signal.CPU, self._cores, CORES_MIN),
+                (Signal.DISK, self._disk, DISK_MIN),
+                (Signal.NETWORK, self._network, NETWORK_MIN),
+            )
+            if flow.mean() >= least * times
+        ]
+        if self._blocked_s is not None and self._blocked_s > since_s:
+            found.append(Signal.BLOCKED)
+        seen = sample.interaction
+        if seen is not None and seen.last_s is not None and seen.last_s > since_s:
+            found.append(Signal.USER)
+        return tuple(found)

@@ -1,0 +1,159 @@
+"""The idle ladder: how long a workload has been idle, and the step that is due.
+
+A workload climbs by measured idle time: notice, loss of protection, last notice, suspension or stop. Each
+rung has its own delay. Two notices come before any suspension or stop, and the last one is followed by the
+time that it names. Work, hunger for data, an extension and another run lead back to the ground. Time that
+wasn't measured doesn't count: neither a gap, nor a jump of the clock, nor the time while control was down.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from weir.control.port import IdleProgress
+from weir.model.activity import IDLE, Activity
+from weir.model.policy import LifecyclePolicy
+from weir.model.queues import QueueTimeLimits
+from weir.model.run_limits import least_limit, rule_of
+from weir.model.workloads import Workload
+
+UNMEASURED_S_MOST: Final = 300.0
+"""Two measurements that lie further apart say nothing about the time between them."""
+SAVE_EVERY_S: Final = 600.0
+"""Idle time after which the position on the ladder is stored again."""
+
+
+class IdleStep(StrEnum):
+    """Steps of the ladder, in the order in which they are taken."""
+
+    NOTICE = "notice"
+    UNPROTECT = "unprotect"
+    LAST_NOTICE = "last_notice"
+    SUSPEND = "suspend"
+    STOP = "stop"
+
+
+class IdleRules(NamedTuple):
+    """Delays of one workload's rungs in seconds of idle time; None where there is no such rung.
+
+    `warning_s` lies between the last notice and what it warns of, `below` is the use under which a device
+    counts as quiet.
+    """
+
+    notice_s: float | None
+    unprotect_s: float | None
+    suspend_s: float | None
+    stop_s: float | None
+    warning_s: float
+    below: float
+
+    @property
+    def end_s(self) -> float | None:
+        """Return the delay of suspension or stop, the earlier one; None without both."""
+        return least_limit(self.suspend_s, self.stop_s)
+
+    @property
+    def lead_s(self) -> float:
+        """Return the time between the last notice and the end: at most a quarter of a short delay."""
+        return min(self.warning_s, (self.end_s or 0.0) / 4)
+
+    @property
+    def first_notice_s(self) -> float | None:
+        """Return the delay of the first notice: at the latest halfway to the first rung after it."""
+        rungs = [each for each in (self.unprotect_s, self.end_s) if each is not None]
+        halfway = min(rungs) / 2 if rungs else None
+        return least_limit(self.notice_s, halfway)
+
+
+def idle_rules(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> IdleRules:
+    """Return the rungs for a workload: its project's delays, else the policy's for its type."""
+    type_ = spec.type
+    return IdleRules(
+        rule_of(project.idle_notice_s, rules.idle_notice.of(type_)),
+        rule_of(project.idle_unprotect_s, rules.idle_unprotect.of(type_)),
+        rule_of(project.idle_suspend_s, rules.idle_suspend.of(type_)),
+        least_limit(spec.idle_limit_s, rule_of(project.idle_limit_s, rules.idle_limit.of(type_))),
+        rules.idle_warning.of(type_),
+        rules.idle_below.of(type_),
+    )
+
+
+class IdleTracker:
+    """Position of one workload on the ladder. `progress` is what a backend stores of it."""
+
+    __slots__ = ("progress", "saved", "seen_s")
+
+    def __init__(self) -> None:
+        self.progress = IdleProgress()
+        self.saved = IdleProgress()  # as it was last stored
+        self.seen_s: float | None = None
+
+    def restore(self, progress: IdleProgress) -> None:
+        """Continue from what a backend stored."""
+        self.progress = self.saved = progress
+        self.seen_s = None
+
+    def begin_run(self, run: int) -> None:
+        """Begin on the ground in another run. An extension stays."""
+        if self.progress.run != run:
+            self.progress = IdleProgress(run=run, excused_until_s=self.progress.excused_until_s)
+            self.seen_s = None
+
+    def excuse(self, until_s: float | None) -> None:
+        """Go back to the ground, and count no idle time until then."""
+        self.progress = IdleProgress(run=self.progress.run, excused_until_s=until_s)
+
+    def measure(self, activity: Activity | None, quiet_s: float, at_s: float) -> None:
+        """Count the time up to a measurement; an outdated one changes nothing.
+
+        `quiet_s` is idle time measured before the state was certain; it counts when the idle time begins.
+        """
+        last_s, found = self.seen_s, self.progress
+        if last_s is not None and at_s <= last_s:
+            return
+        self.seen_s = at_s
+        until_s = found.excused_until_s
+        if activity is Activity.WORKING or activity is Activity.STARVED:
+            self.progress = IdleProgress(run=found.run, excused_until_s=until_s)
+        elif activity in IDLE and (until_s is None or at_s >= until_s):
+            measured = last_s is not None and at_s - last_s <= UNMEASURED_S_MOST
+            passed_s = at_s - last_s if measured and last_s is not None else 0.0
+            counted_s = found.idle_s + passed_s if found.is_idle else found.idle_s + quiet_s
+            self.progress = found._replace(idle_s=counted_s, is_idle=True, excused_until_s=None)
+
+    def step(self, rules: IdleRules) -> IdleStep | None:
+        """Take the step that is due, at most one at a time."""
+        found = self.progress
+        due = _due(rules, found) if found.is_idle else None
+        if due in (IdleStep.NOTICE, IdleStep.LAST_NOTICE):
+            self.progress = found._replace(notices=found.notices + 1, noticed_s=found.idle_s)
+        elif due is IdleStep.UNPROTECT:
+            self.progress = found._replace(unprotected=True)
+        return due
+
+    @property
+    def must_save(self) -> bool:
+        """Return True if the position differs enough from the stored one."""
+        found, saved = self.progress, self.saved
+        places = [(each.notices, each.unprotected, each.excused_until_s) for each in (found, saved)]
+        return places[0] != places[1] or abs(found.idle_s - saved.idle_s) >= SAVE_EVERY_S
+
+
+def _due(rules: IdleRules, found: IdleProgress) -> IdleStep | None:
+    first_s, unprotect_s = rules.first_notice_s, rules.unprotect_s
+    if first_s is None or found.idle_s < first_s:
+        return None
+    if not found.notices:
+        return IdleStep.NOTICE
+    if unprotect_s is not None and not found.unprotected and found.idle_s >= unprotect_s:
+        return IdleStep.UNPROTECT
+    return None if rules.end_s is None else _end(rules, found, rules.end_s)
+
+
+def _end(rules: IdleRules, found: IdleProgress, end_s: float) -> IdleStep | None:
+    """Return the last notice or the end, whichever is due."""
+    idle_s = found.idle_s
+    if found.notices < 2 and idle_s >= end_s - rules.lead_s and idle_s > found.noticed_s:
+        return IdleStep.LAST_NOTICE
+    if found.notices >= 2 and idle_s >= max(end_s, found.noticed_s + rules.lead_s):
+        return IdleStep.SUSPEND if rules.suspend_s == end_s else IdleStep.STOP
+    return None
