@@ -8,9 +8,9 @@ from weir.control.outbox import Outbox
 from weir.control.port import (
     ActivitySampled,
     IdleExcused,
+    KeepSuspension,
     LifecycleCause,
     LifecycleRule,
-    SuspendWorkload,
     UtilizationSampled,
 )
 from weir.control.transitions import LifecycleTransitions
@@ -126,7 +126,7 @@ class IdleLifecycle:
     def _suspend(self, job: Job, life: LifecycleState, reason: str, sentence: str, at_s: float) -> None:
         numbers: dict[str, object] = {"idle_s": life.idle.progress.idle_s}
         self._transitions.hold(job, life, SuspendReason.SUSPENDED, reason)
-        self._out.order(SuspendWorkload(job.name, reason))
+        self._out.order(KeepSuspension(job.name, reason))
         self._transitions.note(job, IDLE_SUSPENDED, sentence, numbers, at_s)
 
     def _protect(self, job: Job, tracker: IdleTracker, at_s: float) -> None:

@@ -11,17 +11,17 @@ from typing import Protocol
 
 from weir.control.port import (
     EndWorkload,
+    KeepSuspension,
     ReleaseNomination,
     ReserveNomination,
     SaveProgress,
-    SuspendWorkload,
     WorkloadProgress,
 )
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
 from weir.state.events import Nominated
 
-Keepable = ReserveNomination | ReleaseNomination | SaveProgress | SuspendWorkload | EndWorkload
+Keepable = ReserveNomination | ReleaseNomination | SaveProgress | KeepSuspension | EndWorkload
 """The effects that are remembered; the others start and stop processes."""
 
 

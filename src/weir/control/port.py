@@ -323,7 +323,7 @@ class SaveProgress:
 
 
 @record()
-class SuspendWorkload:
+class KeepSuspension:
     """Store that a workload is suspended for this reason, until a person resumes it."""
 
     workload: str
@@ -351,7 +351,7 @@ class EndWorkload:
 
 
 Effect = (
-    StartPod | StopPod | ReserveNomination | ReleaseNomination | SaveProgress | SuspendWorkload | EndWorkload
+    StartPod | StopPod | ReserveNomination | ReleaseNomination | SaveProgress | KeepSuspension | EndWorkload
 )
 
 

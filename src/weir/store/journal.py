@@ -13,11 +13,11 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 from weir.control.journal import ContainerLaunch, Keepable, LaunchSpec, WorkloadRecord
 from weir.control.port import (
     EndWorkload,
+    KeepSuspension,
     LifecycleRule,
     ReleaseNomination,
     ReserveNomination,
     SaveProgress,
-    SuspendWorkload,
     WorkloadProgress,
 )
 from weir.model.queues import Queue
@@ -150,7 +150,7 @@ class StoreJournal:
                 nominations[effect.nomination.workload] = packed(NOMINATED, effect.nomination)
             elif isinstance(effect, ReleaseNomination):
                 nominations[effect.workload] = None
-            elif isinstance(effect, SuspendWorkload):
+            elif isinstance(effect, KeepSuspension):
                 suspensions[effect.workload] = effect.reason
             else:
                 ends.setdefault(effect.workload, effect)

@@ -10,6 +10,7 @@ from weir.control.port import (
     EndWorkload,
     IdleExcused,
     IdleProgress,
+    KeepSuspension,
     LifecycleCause,
     LifecycleRule,
     PodExit,
@@ -17,7 +18,6 @@ from weir.control.port import (
     SaveProgress,
     StatusRecovered,
     StopPod,
-    SuspendWorkload,
     UtilizationSampled,
 )
 from weir.engine.plan import Eviction, Plan
@@ -114,7 +114,7 @@ def test_ladder_takes_its_rungs_in_order_and_suspends() -> None:
     stops = goes_on(scene, 1260.0)
     assert kinds(scene) == ["idle_warning", "protection_lost", "idle_warning", "idle_suspended"]
     assert len(stops) == 1
-    assert SuspendWorkload("job", "it was idle for 20m") in scene.effects
+    assert KeepSuspension("job", "it was idle for 20m") in scene.effects
     assert scene.job_holds("job") == "it was idle for 20m"
     scene.step(*scene.exits(starts, PodExit.STOPPED))
     assert not job.spec.unprotected
@@ -234,7 +234,7 @@ def test_workload_that_gave_way_as_idle_is_suspended_at_once() -> None:
     cause = EvictionCause(EvictionRule.IDLE, "other", "stopped for other (idle)")
     effects = scene.step(plan=Plan(evictions=[Eviction(PodKey("job", 0, 0), cause)]))
     assert any(isinstance(effect, StopPod) for effect in effects)
-    assert SuspendWorkload("job", "it was idle, and its GPUs went to other") in effects
+    assert KeepSuspension("job", "it was idle, and its GPUs went to other") in effects
     scene.step(*scene.exits(starts, PodExit.STOPPED))
     assert scene.job_holds("job") == "it was idle, and its GPUs went to other"
 

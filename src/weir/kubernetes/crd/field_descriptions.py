@@ -11,7 +11,7 @@ DESCRIPTIONS = {
     "times": "Time limits of the workloads, in place of the policy's; 0 for none.",
     "max_runtime": "Run time after which a workload is ended.",
     "idle_limit": "Time after which a workload with idle GPUs is ended, where utilization is measured.",
-    "idle_notice": "Idle time after which the owner of a workload is told, where utilization is measured.",
+    "idle_notice": "Idle time after which the user gets a notice, where utilization is measured.",
     "idle_unprotect": "Idle time after which any request may take the GPUs, where utilization is measured.",
     "idle_suspend": "Idle time after which a workload is suspended, where utilization is measured.",
     "lifetime": "Time after which a build session is ended.",

@@ -116,7 +116,7 @@ async def test_a_warning_is_a_line_of_the_jobs_output(stands: Standing) -> None:
         for at in range(13):
             stands.pool.backend.tell(UtilizationSampled(name, 0.0, now_s + 25 * at))
     async with asyncio.timeout(120):
-        while "weir: idle used less than" not in (await output(stands, "idle")):  # noqa: ASYNC110
+        while "weir: idle has been idle" not in (await output(stands, "idle")):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert other.read_text() == "mine\n"
 
