@@ -116,6 +116,7 @@ TOPICS = (
             Command("whoami", "weir.cli.login:whoami", "Show who you are in the pool, and your roles."),
             Command("token", "weir.cli.tokens:app", "Create, list, rotate and revoke tokens."),
             Command("secret", "weir.cli.secrets:app", "Set, list and delete secrets of a project."),
+            Command("notify", "weir.cli.notify:app", "Choose notifications by mail, webhook or desktop."),
             Command("audit", "weir.cli.audit:audit", "Show requests that changed or were refused something."),
         ),
     ),

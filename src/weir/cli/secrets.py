@@ -9,6 +9,7 @@ from cyclopts import App
 from weir.cli.columns import Column
 from weir.cli.formatting import moment
 from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.secret_input import read_secret
 
 if TYPE_CHECKING:
     from weir.api.answers import SecretRow
@@ -42,7 +43,7 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
 
     try:
         chosen = _project(project)
-        value = _value(name, file)
+        value = read_secret(f"value of {name}", file)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
@@ -107,30 +108,3 @@ def _project(project: str | None) -> str:
     if not found:
         raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
     return found
-
-
-def _value(name: str, file: Path | None) -> str:
-    """Return the value from a file or the input; other users could see the command line.
-
-    Raises:
-        ValueError: the value is empty, or can't be read.
-    """
-    try:
-        if file is not None:
-            value = file.read_text("utf-8")
-        elif sys.stdin.isatty():
-            from getpass import getpass
-
-            value = getpass(f"Value of {name}: ")
-        else:
-            value = sys.stdin.read()
-    except OSError as error:
-        raise ValueError(f"--file: {file} can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ValueError(
-            f"the value of {name} isn't text; write it as base64, and decode it in the job"
-        ) from None
-    value = value.removesuffix("\n").removesuffix("\r")
-    if not value:
-        raise ValueError(f"the value of {name} is empty; write it to the input, or name a file with --file")
-    return value

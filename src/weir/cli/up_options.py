@@ -67,6 +67,8 @@ class StateOptions:
     """Number of virtual GPUs to use instead of real ones, for trying Weir out."""
     limits: Path | None = None
     """File with limits of the server, such as requests for each person."""
+    notifications: Path | None = None
+    """File with the mail server, the allowed hosts of webhooks, and limits of notifications."""
     database: str | None = None
     """Database URL instead of the file in the home; $WEIR_DATABASE_URL by default."""
     database_file: Path | None = None
@@ -178,6 +180,7 @@ def server_settings(
         port=DEFAULT_PORT if port is None else port,
         virtual_gpus=state.virtual_gpus,
         limits_file=state.limits,
+        notifications_file=state.notifications,
         database=database_url(state.database, state.database_file),
         begin_again=state.begin_again,
         log_most=log_most,

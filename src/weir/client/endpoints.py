@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from weir.client.access_endpoints import AccessEndpoints
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
 from weir.client.node_endpoints import NodeEndpoints
+from weir.client.notification_endpoints import NotificationEndpoints
 from weir.client.path_parts import path_part
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class EventFilterFields(TypedDict, total=False):
     kind: str | None
 
 
-class Endpoints(NodeEndpoints, AccessEndpoints):
+class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints):
     """Calls of both clients."""
 
     address: Address

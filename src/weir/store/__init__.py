@@ -18,6 +18,8 @@ from weir.store.errors import (
 from weir.store.history_report import Prices
 from weir.store.metering import UsageMeter
 from weir.store.model_reports import history_by_model, usage_by_model
+from weir.store.notification_outbox import Notification, NotificationOutbox, OutboxMessage
+from weir.store.notification_rules import NotificationRule
 from weir.store.records import (
     DeviceUsageSample,
     HistoryEvent,
@@ -43,6 +45,10 @@ __all__ = [
     "NoSuchToken",
     "NoSuchWorkload",
     "NotSuspended",
+    "Notification",
+    "NotificationOutbox",
+    "NotificationRule",
+    "OutboxMessage",
     "Prices",
     "QueueInUse",
     "QueueUnsound",

@@ -54,3 +54,11 @@ class QueueUnsound(StoreRefusal):
 
 class NoSuchToken(StoreRefusal):
     """No token with this number is in the store."""
+
+
+class NoSuchRule(StoreRefusal):
+    """No rule of notifications with this number is in the store."""
+
+
+class TooManyRules(StoreRefusal):
+    """The pool or the person has as many rules of notifications as allowed."""

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, not_,
 
 from weir.store.codec import as_json, mapping_of
 from weir.store.database import Database, WriteListener
+from weir.store.notification_outbox import NotificationOutbox
 from weir.store.records import HistoryEvent, RecordPage
 from weir.store.tables import events, workloads
 from weir.store.workload_sums import add_events
@@ -29,8 +30,9 @@ Hear = Callable[[Sequence[HistoryEvent]], None]
 class EventHistory(WriteListener):
     """Events of a database. The writer assigns their numbers, so they follow the order of commits."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, outbox: NotificationOutbox) -> None:
         self._database = database
+        self._outbox = outbox
         newest = database.read(lambda connection: connection.execute(select(func.max(events.c.id))).scalar())
         self._committed = newest or 0
         self._written: list[HistoryEvent] = []
@@ -58,7 +60,7 @@ class EventHistory(WriteListener):
                     _LOG.exception("a listener failed")
 
     def write(self, connection: Connection, happenings: Sequence[HistoryEvent]) -> None:
-        """Write events in a transaction of the writer's."""
+        """Write events and their notifications in a transaction of the writer's."""
         if not happenings:
             return
         first = self._committed + len(self._written) + 1
@@ -68,6 +70,7 @@ class EventHistory(WriteListener):
         ]
         connection.execute(_INSERT, [_row(row) for row in rows])
         add_events(connection, rows)
+        self._outbox.enqueue(connection, rows)
         self._written += rows
 
     # Everyone's

@@ -10,6 +10,7 @@ from weir.store.database import Database
 from weir.store.dialects import put
 from weir.store.errors import NoSuchQueue, QueueInUse, QueueUnsound
 from weir.store.memberships import add_membership, without_scope
+from weir.store.notification_rules import delete_rules_of_project
 from weir.store.records import MembershipRecord
 from weir.store.tables import LIVE, queues, workloads
 from weir.store.tokens import without_project
@@ -73,6 +74,7 @@ class QueueTable:
             connection.execute(delete(queues).where(queues.c.name == name))
             without_project(connection, name)
             without_scope(connection, name)
+            delete_rules_of_project(connection, name)
             return queues_of(connection)
 
         return self._database.write(work).result()

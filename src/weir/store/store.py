@@ -18,6 +18,7 @@ from weir.store.event_history import EventHistory, filters
 from weir.store.history_report import HistoryReports, Prices
 from weir.store.journal import StoreJournal
 from weir.store.memberships import MembershipTable
+from weir.store.notification_outbox import NotificationOutbox
 from weir.store.queues import QueueTable
 from weir.store.records import (
     HistoryEvent,
@@ -55,6 +56,8 @@ class Store:
 
     journal: Journal
     """Journal of the local backend; see `weir.control.journal`."""
+    outbox: NotificationOutbox
+    """Rules of notifications, and what is to be sent."""
 
     def __init__(
         self,
@@ -71,7 +74,8 @@ class Store:
         """
         self._database = Database(url, home, begin_again=begin_again)
         retention = retention or Retention()
-        self._history = EventHistory(self._database)
+        self.outbox = NotificationOutbox(self._database)
+        self._history = EventHistory(self._database, self.outbox)
         self.journal = StoreJournal(self._database, self._history)
         self._workloads = WorkloadTable(self._database)
         self._queues = QueueTable(self._database)
@@ -224,6 +228,7 @@ class Store:
             tree = self._queues.delete(name)
             self._tokens.project_deleted(name)
             self._memberships.queue_deleted(name)
+            self.outbox.rules.read()
         return tree
 
     # Access
@@ -377,7 +382,7 @@ class Store:
 
     def tidy(self, now_s: float) -> int:
         """Delete what is older than the retention period, in small steps; return the number of rows."""
-        return self._uses.tidy(now_s)
+        return self._uses.tidy(now_s) + self.outbox.tidy(now_s)
 
 
 def _released(record: WorkloadRecord) -> dict[str, None]:

@@ -35,6 +35,7 @@ from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.event_stream import EventStream
 from weir.local.server.listening import WAITING_MAX, PortUnavailable, address_refused, listen, reason
 from weir.local.server.machine_socket import SocketNotAvailable
+from weir.local.server.notifications.notification_settings import read_notification_settings
 from weir.local.server.pool import PoolService
 from weir.local.server.remote_access import RemoteAccessRefused
 from weir.local.server.retention import RetentionTask
@@ -72,6 +73,9 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
     """
     try:
         limits = ServerLimits() if settings.limits_file is None else read_limits(settings.limits_file)
+        if settings.notifications_file is not None:
+            notifications = read_notification_settings(settings.notifications_file)
+            settings = replace(settings, notifications=notifications)
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
     logging_setup.set_up(settings.log_level, repeats_max=limits.log_repeats_max, form=settings.log_format)
@@ -208,6 +212,7 @@ def _open_pool(
     pool.ignores_foreign = settings.ignores_foreign
     pool.priority_classes = settings.priority_classes
     pool.prices = settings.prices
+    pool.notifications.settings = settings.notifications
     backend = LocalBackend(
         store.journal,
         home,

@@ -34,6 +34,7 @@ from weir.local.server.health import Health, Probe, Trouble
 from weir.local.server.job_reports import JobReports
 from weir.local.server.memberships import Memberships
 from weir.local.server.node_changes import NodeChanges
+from weir.local.server.notifications.notification_service import Notifications
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_state import PoolState
@@ -112,6 +113,7 @@ class PoolService(PoolState):
         self.memberships = Memberships(self)
         self.queue_changes = QueueChanges(self)
         self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)
+        self.notifications = Notifications(self)
         self._stop_listening = store.listen(self._on_stored_events)
 
     def start(self, backend: PoolBackend) -> None:
@@ -120,13 +122,17 @@ class PoolService(PoolState):
         self.node_changes.begin()
         self.cancellations.reserve.restore()
         self.checks["maintenance"] = lambda: self.node_changes.maintenance.trouble
+        self.checks["notifications"] = lambda: self.notifications.trouble
         self.checks["watch"] = lambda: backend.trouble
+        self.notifications.start()
         self.control_thread.start()
 
     def close(self) -> None:
         """Stop deciding; jobs run on."""
         self.closing = True
         self.health.close()
+        self.deadline.waits_for = "weir-notify"
+        self.notifications.close()
         self.deadline.waits_for = "weir-control"
         self.control_thread.close()
         self.deadline.waits_for = "weir-store"

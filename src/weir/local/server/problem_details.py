@@ -27,6 +27,7 @@ from weir.scenario_io.source_map import Mistakes, Step
 from weir.store.errors import (
     NameTaken,
     NoSuchQueue,
+    NoSuchRule,
     NoSuchToken,
     NoSuchWorkload,
     NotSuspended,
@@ -34,6 +35,7 @@ from weir.store.errors import (
     QueueUnsound,
     StoreFailed,
     StoreRefusal,
+    TooManyRules,
     WorkloadOver,
 )
 
@@ -47,11 +49,13 @@ _LOG = get_logger(__name__)
 _STATUS_OF: dict[type[StoreRefusal], int] = {
     NameTaken: 409,
     NoSuchQueue: 404,
+    NoSuchRule: 404,
     NoSuchToken: 404,
     NoSuchWorkload: 404,
     NotSuspended: 409,
     QueueInUse: 409,
     QueueUnsound: 422,
+    TooManyRules: 409,
     WorkloadOver: 409,
 }
 

@@ -9,6 +9,7 @@ from weir.local.backend import LOG_MOST
 from weir.local.machine import PIDS_MOST
 from weir.local.server.account_mode import ADMIN_GROUP
 from weir.local.server.gpu_prices import GpuPrices
+from weir.local.server.notifications.notification_settings import NotificationSettings
 from weir.local.server.remote_access import RemoteAccess
 from weir.local.server.retention import RetentionSettings
 from weir.model.workloads import PRIORITY_CLASSES
@@ -28,6 +29,8 @@ class ServerSettings:
         virtual_gpus: number of virtual GPUs to use instead of real ones, for trying Weir out.
         policy_file: the policy; the preset `balanced` if None.
         limits_file: limits of the server, such as requests for each person; the defaults if None.
+        notifications_file: file with the mail server, allowed webhooks and limits of notifications.
+        notifications: the settings of that file; without mail and webhooks by default.
         database: an SQLAlchemy URL in place of the file in the home.
         begin_again: make one pool of a home and a database that don't belong together.
         log_most: bytes of output that are kept of each start of a pod; 0 for all.
@@ -53,6 +56,8 @@ class ServerSettings:
     virtual_gpus: int | None = None
     policy_file: Path | None = None
     limits_file: Path | None = None
+    notifications_file: Path | None = None
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
     database: str | None = None
     begin_again: bool = False
     log_most: int = LOG_MOST

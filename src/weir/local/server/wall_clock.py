@@ -27,6 +27,13 @@ from weir.api.answers import (
     WorkloadRow,
 )
 from weir.api.history import HistoryPoint, HistoryReport
+from weir.api.notifications import (
+    DeliveryPage,
+    DeliveryRow,
+    NotificationMade,
+    NotificationPage,
+    NotificationRow,
+)
 
 Shown = TypeVar("Shown", bound=Answer)
 _OF_WORKLOAD = ("submitted_s", "first_started_s", "started_s", "ended_s")
@@ -45,6 +52,9 @@ _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     DashboardLink: ("expires_s",),
     TokenRow: ("created_s", "expires_s", "used_s"),
     SecretRow: ("set_s",),
+    NotificationRow: ("created_s",),
+    NotificationMade: ("created_s",),
+    DeliveryRow: ("made_s", "due_s", "done_s"),
 }
 """Fields that are times rather than durations."""
 _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
@@ -55,6 +65,8 @@ _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
     WhyAnswer: ("suggestions",),
     TokenPage: ("items",),
     SecretPage: ("items",),
+    NotificationPage: ("items",),
+    DeliveryPage: ("items",),
 }
 """Fields that are lists of such answers."""
 _EVICTED = (WorkloadRow, WhyAnswer)

@@ -18,6 +18,7 @@ from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.app import create_app
 from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.event_stream import EventStream
+from weir.local.server.notifications.notification_settings import NotificationSettings
 from weir.local.server.peers import PEER, PeerCredentials
 from weir.local.server.pool import PoolService
 from weir.local.server.server_limits import ServerLimits
@@ -116,6 +117,7 @@ async def standing(
     end_jobs: bool = True,
     clock: Clock | None = None,
     accounts: PoolAccounts | None = None,
+    notifications: NotificationSettings | None = None,
 ) -> AsyncIterator[Standing]:
     """A pool that stands until the block ends. Its jobs end with it, unless told otherwise."""
     clock = clock or Clock()
@@ -145,6 +147,7 @@ async def standing(
         noted=pool.job_reports.noted,
         refused=pool.job_reports.refused,
     )
+    pool.notifications.settings = notifications or pool.notifications.settings
     pool.start(backend)
     app = create_app(
         pool, Authenticator(token, store, pool.clock, accounts=pool.accounts, roles=pool.memberships.roles_of)

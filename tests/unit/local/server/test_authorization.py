@@ -19,6 +19,7 @@ TABLE = {
     Action.CONTROL: ("viewer", "lead"),
     Action.USE_SECRETS: ("member", "member"),
     Action.CHANGE_SECRET: ("member", "lead"),
+    Action.NOTIFY: ("lead", "lead"),
     Action.SET_QUOTAS: ("lead", "lead"),
     Action.MANAGE_MEMBERS: ("lead", "lead"),
     Action.EXCEED_LIMITS: ("admin", "admin"),

@@ -1,0 +1,108 @@
+"""Bodies and answers about notifications: rules, deliveries and tests."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from weir.api.workload_list import Answer, Page
+from weir.scenario_io.scalars import Span
+from weir.scenario_io.specs import Entry
+
+Topic = Literal["start", "end", "failure", "eviction", "idle", "warning", "quota", "maintenance"]
+Channel = Literal["mail", "slack", "webhook", "desktop"]
+DeliveryState = Literal["pending", "delivered", "failed"]
+TARGET_LENGTH_MAX = 2000
+
+
+class NotificationAsked(Entry):
+    """A new rule. `target` is the mail address, or the URL of a webhook; `project` makes it the project's.
+
+    `quiet` is a time of the day without messages, such as 22:00-07:00; `digest` collects notifications for a
+    duration, such as 1h, into one message.
+    """
+
+    channel: Channel
+    target: Annotated[str, Field(max_length=TARGET_LENGTH_MAX)] = ""
+    on: Annotated[list[Topic], Field(min_length=1, max_length=20)]
+    project: Annotated[str, Field(max_length=253)] | None = None
+    quiet: Annotated[str, Field(max_length=20)] = ""
+    digest: Span = 0.0
+
+
+class NotificationRow(Answer):
+    """A rule. `target` leaves out the secret part of a URL; `user` created it.
+
+    `pending`: notifications that aren't delivered yet. `dropped`: those that exceeded the limit of pending
+    ones. `trouble`: why the last attempt failed; None if it didn't.
+    """
+
+    id: int
+    channel: Channel
+    target: str
+    on: list[Topic]
+    project: str | None = None
+    user: str
+    quiet: str = ""
+    digest_s: float = 0.0
+    created_s: float
+    pending: int = 0
+    dropped: int = 0
+    trouble: str | None = None
+
+
+class NotificationMade(NotificationRow):
+    """A new rule; only this answer shows the secret that signs its requests."""
+
+    secret: str | None = None
+
+
+class NotificationPage(Page):
+    """Rules that a person may see."""
+
+    items: list[NotificationRow]
+
+
+class NotificationTested(Answer):
+    """Outcome of a test: if the receiver confirmed it, and what happened in a sentence."""
+
+    delivered: bool
+    sentence: str
+
+
+class DeliveryRow(Answer):
+    """A message of one or more notifications. Every attempt carries the same `key`, so that doubles show."""
+
+    id: int
+    key: str
+    rule: int
+    channel: Channel
+    target: str
+    state: DeliveryState
+    attempts: int
+    made_s: float
+    due_s: float | None = None
+    done_s: float | None = None
+    size: int
+    about: str
+    error: str = ""
+
+
+class DesktopNotification(Answer):
+    """A message for the desktop of a person. It comes again until its `id` is confirmed."""
+
+    id: int
+    key: str
+    subject: str
+    text: str
+
+
+class DesktopPage(Page):
+    """Messages for the desktop of a person that aren't confirmed."""
+
+    items: list[DesktopNotification]
+
+
+class DeliveryPage(Page):
+    """Messages of a person's rules, newest first."""
+
+    items: list[DeliveryRow]

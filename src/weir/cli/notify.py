@@ -1,0 +1,241 @@
+"""`weir notify`: notifications of a person or a project, and where they go."""
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from weir.cli.columns import Column
+from weir.cli.formatting import counted, lasting, moment, sentence
+from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.secret_input import read_secret
+
+if TYPE_CHECKING:
+    from weir.api.notifications import DeliveryRow, DesktopNotification, NotificationRow
+    from weir.client import Pool
+
+app = App(name="notify", help="Choose notifications by mail, a webhook or on the desktop.")
+
+TopicWord = Literal["start", "end", "failure", "eviction", "idle", "warning", "quota", "maintenance"]
+LOOK_S = 5.0
+"""Pause between two looks for messages of the desktop."""
+SHOW_S_MAX = 10.0
+
+
+def _trouble(row: "NotificationRow") -> str:
+    dropped = f"{counted(row.dropped, 'notification')} dropped: too many were pending." if row.dropped else ""
+    return " ".join(filter(None, (sentence(row.trouble or ""), dropped)))
+
+
+def _about(row: "DeliveryRow") -> str:
+    return row.about if row.size == 1 else f"{row.about} and {row.size - 1} more"
+
+
+RULES: "tuple[Column[NotificationRow], ...]" = (
+    Column("ID", lambda row: str(row.id), right=True),
+    Column("OF", lambda row: f"project {row.project}" if row.project else row.user, least=8),
+    Column("CHANNEL", lambda row: row.channel),
+    Column("TO", lambda row: row.target, least=12),
+    Column("ON", lambda row: ",".join(row.on), least=8),
+    Column("QUIET", lambda row: row.quiet or "-", drop=3),
+    Column("DIGEST", lambda row: lasting(row.digest_s) if row.digest_s else "-", drop=4),
+    Column("PENDING", lambda row: str(row.pending), right=True, drop=2),
+    Column("TROUBLE", _trouble, sentence=True, drop=1),
+)
+DELIVERIES: "tuple[Column[DeliveryRow], ...]" = (
+    Column("MADE", lambda row: moment(row.made_s), drop=2),
+    Column("ID", lambda row: str(row.rule), right=True),
+    Column("TO", lambda row: row.target, least=12),
+    Column("STATE", lambda row: row.state),
+    Column("ATTEMPTS", lambda row: str(row.attempts), right=True, drop=4),
+    Column("ABOUT", _about, sentence=True),
+    Column("ERROR", lambda row: sentence(row.error), sentence=True, drop=1),
+)
+
+
+@app.command
+def add(
+    channel: Literal["mail", "slack", "webhook", "desktop"],
+    address: str = "",
+    /,
+    *,
+    on: Annotated[Sequence[TopicWord], Parameter(consume_multiple=False, negative=())] = (),
+    project: ProjectOption = None,
+    quiet: str = "",
+    digest: str | None = None,
+    file: Path | None = None,
+) -> int:
+    """Tell me about my work, or with --project about all work of a project.
+
+    The address of a webhook is a secret: it is typed without echo, or read from the input or a file.
+
+    Parameters
+    ----------
+    channel
+        mail, slack (Slack, Mattermost and their like), webhook (signed JSON) or desktop.
+    address
+        The mail address. Leave it out for the others.
+    on
+        A topic: start, end, failure, eviction, idle, warning, quota (GPUs of the quota are returned) or
+        maintenance. Repeat it for others; by default end, eviction and warning.
+    project
+        The project, for all of its work; its leads may do this.
+    quiet
+        Time of the day without messages, such as 22:00-07:00; they come when it ends.
+    digest
+        Collect notifications for this time into one message, such as 1h.
+    file
+        File with the address of a webhook.
+    """
+    from weir.cli.connect import connect
+
+    if channel in ("slack", "webhook"):
+        if address:
+            print(
+                "weir: other users can read addresses in the command line; write it to the input.",
+                file=sys.stderr,
+            )
+            return 2
+        try:
+            address = read_secret("address of the webhook", file).strip()
+        except ValueError as error:
+            print(f"weir: {error}.", file=sys.stderr)
+            return 2
+    topics = list(on) or ["end", "eviction", "warning"]
+    with connect() as pool:
+        made = pool.add_notification(channel, address, on=topics, project=project, quiet=quiet, digest=digest)
+    print(f"Notification {made.id}: {', '.join(made.on)} to {made.target}.")
+    if made.secret:
+        print(f"Requests are signed with {made.secret}")
+        print("It isn't shown again.")
+    hint = "shows them" if channel == "desktop" else "sends a test"
+    print(f"  weir notify {'watch' if channel == 'desktop' else f'test {made.id}'}  {hint}")
+    return 0
+
+
+@app.command(name="list")
+def list_(*, output: OutputOption = "table") -> int:
+    """List your notifications, and those of projects that you lead.
+
+    Parameters
+    ----------
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        rows = pool.notifications()
+    show(rows, RULES, output, none="You have no notifications: `weir notify add mail ADDRESS` adds one.")
+    return 0
+
+
+@app.command
+def remove(number: int, /) -> int:
+    """Remove a notification, with everything that it would still send.
+
+    Parameters
+    ----------
+    number
+        Its ID in `weir notify list`.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        pool.remove_notification(number)
+    print(f"Notification {number} is removed.")
+    return 0
+
+
+@app.command
+def test(number: int, /) -> int:
+    """Send a test message now, and say what came of it.
+
+    Parameters
+    ----------
+    number
+        Its ID in `weir notify list`.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        outcome = pool.test_notification(number)
+    print(f"{'Delivered' if outcome.delivered else 'Not delivered'}: {outcome.sentence}.")
+    return 0 if outcome.delivered else 1
+
+
+@app.command
+def deliveries(
+    *,
+    failed: Annotated[bool, Parameter(negative=())] = False,
+    limit: int = 50,
+    output: OutputOption = "table",
+) -> int:
+    """List messages, newest first: pending, delivered, or failed for good.
+
+    Parameters
+    ----------
+    failed
+        Only messages that aren't tried again.
+    limit
+        Maximum number of messages.
+    output
+        table, wide, json or yaml.
+    """
+    from itertools import islice
+
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        rows = list(islice(pool.deliveries(states=["failed"] if failed else []), max(0, limit)))
+    show(rows, DELIVERIES, output, none="No message failed." if failed else "There are no messages yet.")
+    return 0
+
+
+@app.command
+def watch() -> int:
+    """Show messages on this desktop with notify-send, until interrupted.
+
+    Without notify-send, messages are printed. `weir notify add desktop` chooses what to show.
+    """
+    from weir.cli.connect import connect
+    from weir.client.errors import Unreachable
+
+    program = shutil.which("notify-send")
+    if program is None:
+        print("weir: there is no notify-send on this machine: messages are printed.", file=sys.stderr)
+    with connect() as pool:
+        if not any(row.channel == "desktop" for row in pool.notifications()):
+            print("weir: you have no notification for the desktop: weir notify add desktop", file=sys.stderr)
+            return 2
+        while True:
+            try:
+                _show_all(pool, program)
+            except Unreachable as error:
+                print(f"weir: {error}", file=sys.stderr)
+            time.sleep(LOOK_S)
+
+
+def _show_all(pool: "Pool", program: str | None) -> None:
+    for message in pool.desktop_notifications():
+        _show(message, program)
+        pool.confirm_notification(message.id)
+
+
+def _show(message: "DesktopNotification", program: str | None) -> None:
+    """Show a message, or print it if the desktop can't."""
+    if program is not None:
+        text = message.text.replace("&", "&amp;").replace("<", "&lt;")
+        command = [program, "--app-name=weir", "--", message.subject, text]
+        try:
+            subprocess.run(command, check=True, timeout=SHOW_S_MAX, stderr=subprocess.DEVNULL)  # noqa: S603
+        except (OSError, subprocess.SubprocessError):
+            pass
+        else:
+            return
+    print(message.text, flush=True)

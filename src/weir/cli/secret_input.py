@@ -1,0 +1,29 @@
+"""Secrets that people write: from a file, the terminal without echo, or the input."""
+
+import sys
+from pathlib import Path
+
+
+def read_secret(what: str, file: Path | None) -> str:
+    """Return a secret, such as "value of TOKEN"; other users could see it in the command line.
+
+    Raises:
+        ValueError: the secret is empty, or can't be read.
+    """
+    try:
+        if file is not None:
+            value = file.read_text("utf-8")
+        elif sys.stdin.isatty():
+            from getpass import getpass
+
+            value = getpass(f"{what[0].upper()}{what[1:]}: ")
+        else:
+            value = sys.stdin.read()
+    except OSError as error:
+        raise ValueError(f"--file: {file} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"the {what} isn't text; write it as base64, and decode it in the job") from None
+    value = value.removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise ValueError(f"the {what} is empty; write it to the input, or name a file with --file")
+    return value

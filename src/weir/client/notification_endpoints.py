@@ -1,0 +1,80 @@
+"""Calls about notifications, of both clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
+
+if TYPE_CHECKING:
+    from weir.api import notifications as model
+    from weir.client.submissions import Amount
+
+_ROWS_A_PAGE = "100"
+
+
+class NotificationEndpoints:
+    """Calls about notifications."""
+
+    @row_list
+    def notifications(self) -> Call[RowPage[model.NotificationRow]]:
+        """Return the notifications of this person, and of the projects that they lead."""
+        from weir.api.notifications import NotificationPage
+
+        return Call("GET", "/notifications", form(NotificationPage))
+
+    @endpoint
+    def add_notification(
+        self,
+        channel: model.Channel,
+        target: str = "",
+        *,
+        on: Sequence[model.Topic],
+        project: str | None = None,
+        quiet: str = "",
+        digest: Amount | None = None,
+    ) -> Call[model.NotificationMade]:
+        """Tell of these topics by mail, a webhook or the desktop; `project` tells of all its work.
+
+        `quiet` is a time of the day without messages, such as "22:00-07:00". `digest` collects notifications
+        for a duration, such as "1h".
+        """
+        from weir.api.notifications import NotificationMade
+
+        body: dict[str, Any] = {"channel": channel, "target": target, "on": [*on], "quiet": quiet}
+        body |= {} if project is None else {"project": project}
+        body |= {} if digest is None else {"digest": digest}
+        return Call("POST", "/notifications", form(NotificationMade), body=body)
+
+    @endpoint
+    def remove_notification(self, number: int) -> Call[None]:
+        """Remove a notification, with everything that it would still send."""
+        return Call("DELETE", f"/notifications/{number}", nothing)
+
+    @endpoint
+    def test_notification(self, number: int) -> Call[model.NotificationTested]:
+        """Send a test message now, and return its outcome."""
+        from weir.api.notifications import NotificationTested
+
+        return Call("POST", f"/notifications/{number}/test", form(NotificationTested))
+
+    @row_list
+    def desktop_notifications(self) -> Call[RowPage[model.DesktopNotification]]:
+        """Return the messages for the desktop of this person that aren't confirmed."""
+        from weir.api.notifications import DesktopPage
+
+        return Call("GET", "/notifications/desktop", form(DesktopPage))
+
+    @endpoint
+    def confirm_notification(self, number: int) -> Call[None]:
+        """Confirm a message that the desktop has shown."""
+        return Call("POST", f"/notifications/desktop/{number}/confirm", nothing)
+
+    @row_iterator
+    def deliveries(self, *, states: Sequence[model.DeliveryState] = ()) -> Call[RowPage[model.DeliveryRow]]:
+        """Iterate over messages with their attempts, newest first."""
+        from weir.api.notifications import DeliveryPage
+
+        params = {"limit": _ROWS_A_PAGE} | ({"state": ",".join(states)} if states else {})
+        return Call("GET", "/notifications/deliveries", form(DeliveryPage), params)

@@ -1,0 +1,214 @@
+"""Attempts to deliver a message over each channel, each with an outcome in a sentence.
+
+No attempt takes longer than twice the timeout, follows a redirect,
+or reads more than the status of an answer.
+"""
+
+import asyncio
+import smtplib
+import ssl
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from weir.control.clock import Clock
+from weir.local.server.notifications.blocking_calls import BlockingCalls
+from weir.local.server.notifications.message_texts import mail_of, signature_headers, slack_body, webhook_body
+from weir.local.server.notifications.notification_settings import (
+    MailSettings,
+    NotificationSettings,
+    read_password,
+)
+from weir.local.server.notifications.receiver_addresses import ReceiverAddress
+from weir.local.server.notifications.webhook_targets import (
+    Address,
+    TargetRefused,
+    WebhookTarget,
+    checked_target,
+    resolve,
+)
+from weir.store import NotificationRule, OutboxMessage
+from weir.version import __version__
+
+BLOCKING_CALLS_MAX = 100
+CONNECTS_MAX = 3
+"""Addresses of one name to try."""
+RETRY_AFTER_S_MAX = 86400.0
+_TEXT_LENGTH_MAX = 200
+
+
+class DeliveryProblem(Enum):
+    """Kinds of failure: the receiver can't be reached, it refuses this message, or it wants no more."""
+
+    RECEIVER = auto()
+    MESSAGE = auto()
+    GONE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Outcome of an attempt. `problem` is None if the receiver has confirmed the message."""
+
+    sentence: str
+    problem: DeliveryProblem | None = None
+    retry_after_s: float = 0.0
+
+
+class Channels:
+    """Connections to receivers, in one event loop."""
+
+    def __init__(self, settings: NotificationSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._calls = BlockingCalls(BLOCKING_CALLS_MAX)
+        ca_file = settings.webhooks.ca_file
+        self._http = httpx.AsyncClient(
+            verify=ssl.create_default_context(cafile=ca_file),
+            timeout=settings.limits.timeout,
+            trust_env=False,  # a proxy would resolve the name again
+            follow_redirects=False,
+            # A connection is checked for the name of one receiver, and another may have the same address.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            headers={"User-Agent": f"weir/{__version__}", "Content-Type": "application/json"},
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def deliver(
+        self, rule: NotificationRule, address: ReceiverAddress | None, message: OutboxMessage
+    ) -> Attempt:
+        """Try to deliver a message once."""
+        try:
+            async with asyncio.timeout(2 * self._settings.limits.timeout):
+                if rule.channel == "mail":
+                    return await self._mail(rule, message)
+                return await self._post(rule, address, message)
+        except TimeoutError:
+            return Attempt("the receiver doesn't answer in time", DeliveryProblem.RECEIVER)
+        except TargetRefused as refused:
+            return Attempt(str(refused), DeliveryProblem.RECEIVER)
+
+    async def _post(
+        self, rule: NotificationRule, address: ReceiverAddress | None, message: OutboxMessage
+    ) -> Attempt:
+        if address is None:
+            lost = (
+                "its address isn't stored on this machine any more: remove this notification and add it again"
+            )
+            return Attempt(lost, DeliveryProblem.RECEIVER)
+        target = checked_target(address.url, self._settings.webhooks.hosts)
+        headers: dict[str, str] = {}
+        if rule.channel == "slack":
+            body = slack_body(message, self._clock.on_wall)
+        else:
+            body = webhook_body(message, self._clock.on_wall)
+            now_s = self._clock.on_wall(self._clock())
+            headers = signature_headers(message.key, address.secret, body, now_s)
+        return await self._send(target, await resolve(target, self._calls), body, headers)
+
+    async def _send(
+        self, target: WebhookTarget, addresses: list[Address], body: bytes, headers: dict[str, str]
+    ) -> Attempt:
+        for at in addresses[:CONNECTS_MAX]:
+            request = self._http.build_request(
+                "POST",
+                target.url_at(at),
+                content=body,
+                headers={**headers, "Host": target.netloc},
+                extensions={"sni_hostname": target.host},
+            )
+            try:
+                answer = await self._http.send(request, stream=True)
+            except httpx.ConnectError as error:
+                failure = Attempt(
+                    f"{target.host} can't be reached: {_words(error)}", DeliveryProblem.RECEIVER
+                )
+                continue
+            except httpx.HTTPError as error:
+                return Attempt(f"{target.host} gave no answer: {_words(error)}", DeliveryProblem.RECEIVER)
+            await answer.aclose()
+            return _outcome(answer)
+        return failure
+
+    async def _mail(self, rule: NotificationRule, message: OutboxMessage) -> Attempt:
+        mail = self._settings.mail
+        if mail is None:
+            return Attempt("the administrator has not set up mail", DeliveryProblem.RECEIVER)
+        if not mail.allows(rule.target):
+            return Attempt(f"the administrator doesn't allow mail to {rule.target}", DeliveryProblem.RECEIVER)
+        now_s = self._clock.on_wall(self._clock())
+        made = mail_of(message, mail.sender, rule.target, self._clock.on_wall, now_s)
+        send = partial(_send_mail, mail, made, self._settings.limits.timeout)
+        try:
+            await self._calls.run(send)
+        except smtplib.SMTPRecipientsRefused as error:
+            refusals = [_answered(*answer) for answer in error.recipients.values()]
+            return Attempt(f"the mail server refuses {rule.target}: {refusals[0]}", DeliveryProblem.MESSAGE)
+        except (smtplib.SMTPDataError, smtplib.SMTPSenderRefused) as error:
+            said = _answered(error.smtp_code, error.smtp_error)
+            return Attempt(f"the mail server refuses the mail: {said}", DeliveryProblem.MESSAGE)
+        except (smtplib.SMTPException, OSError, ValueError) as error:
+            return Attempt(f"the mail server can't be used: {_words(error)}", DeliveryProblem.RECEIVER)
+        return Attempt(f"the mail server took the mail to {rule.target}")
+
+
+def _send_mail(settings: MailSettings, mail: EmailMessage, timeout_s: float) -> None:
+    """Hand a mail to the server. It may hang for some timeouts, so it runs in a thread of its own."""
+    password = None if settings.password_file is None else read_password(Path(settings.password_file))
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    server: smtplib.SMTP
+    if settings.security == "tls":
+        server = smtplib.SMTP_SSL(settings.host, settings.port, timeout=timeout_s, context=context)
+    else:
+        server = smtplib.SMTP(settings.host, settings.port, timeout=timeout_s)
+    with server:
+        if settings.security == "starttls":
+            server.starttls(context=context)
+        if settings.user is not None and password is not None:
+            server.login(settings.user, password)
+        server.send_message(mail)
+
+
+def _outcome(answer: httpx.Response) -> Attempt:
+    status = answer.status_code
+    if answer.is_success:
+        return Attempt(f"the receiver answered {status}")
+    if status == httpx.codes.GONE:
+        return Attempt("the receiver answered 410: it wants no more", DeliveryProblem.GONE)
+    if answer.is_redirect:
+        return Attempt(f"the receiver answered {status}: redirects aren't followed", DeliveryProblem.RECEIVER)
+    if answer.is_client_error and status not in (401, 403, 404, 408, 425, 429):
+        return Attempt(f"the receiver answered {status}: it refuses this message", DeliveryProblem.MESSAGE)
+    retry_after_s = _retry_after_s(answer)
+    return Attempt(f"the receiver answered {status}", DeliveryProblem.RECEIVER, retry_after_s)
+
+
+def _retry_after_s(answer: httpx.Response) -> float:
+    """Return the pause that a receiver wishes, in seconds or as a date."""
+    written = answer.headers.get("Retry-After", "").strip()
+    if written.isascii() and written.isdigit():
+        return min(float(written[:9]), RETRY_AFTER_S_MAX)
+    try:
+        until = parsedate_to_datetime(written)
+        sent = parsedate_to_datetime(answer.headers.get("Date", ""))
+        return min(max(0.0, (until - sent).total_seconds()), RETRY_AFTER_S_MAX)
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _answered(code: int, text: bytes | str) -> str:
+    said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return f"{code} {' '.join(said.split())[:_TEXT_LENGTH_MAX]}"
+
+
+def _words(error: Exception) -> str:
+    """Return an error in words, without the address, which may be a secret."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())[:_TEXT_LENGTH_MAX]

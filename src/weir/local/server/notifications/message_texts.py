@@ -1,0 +1,107 @@
+"""Texts of messages. Sentences hold words of jobs, so each channel escapes what has a meaning to it."""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+
+from weir.local.pod_records import printable
+from weir.store import Notification, OutboxMessage
+
+LINES_MAX = 50
+"""Sentences in a text for people; webhooks get all."""
+SENTENCE_LENGTH_MAX = 500
+SECRET_PREFIX = "whsec_"  # noqa: S105 - of the format, not a secret
+_SUBJECT_LENGTH_MAX = 120
+WallTime = Callable[[float], float]
+"""Converts a time of the timeline to the wall clock."""
+
+
+def text_lines(message: OutboxMessage, on_wall: WallTime) -> list[str]:
+    """Return one line for each notification, with its time."""
+    told = message.notifications[:LINES_MAX]
+    lines = [f"{_moment(on_wall(each.at_s))}  {_sentence(each)}" for each in told]
+    more = len(message.notifications) - len(told)
+    return [*lines, f"… and {more} more: see `weir events`"] if more > 0 else lines
+
+
+def subject(message: OutboxMessage) -> str:
+    """Return the subject of a message."""
+    first = message.notifications[0]
+    if len(message.notifications) == 1:
+        return f"[weir] {_sentence(first)}"[:_SUBJECT_LENGTH_MAX]
+    names = list(dict.fromkeys(each.workload for each in message.notifications if each.workload))
+    about = f": {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" if names else ""
+    return f"[weir] {len(message.notifications)} notifications{about}"[:_SUBJECT_LENGTH_MAX]
+
+
+def mail_of(
+    message: OutboxMessage, sender: str, address: str, on_wall: WallTime, now_s: float
+) -> EmailMessage:
+    """Return the mail. Its Message-ID is the same for each attempt."""
+    mail = EmailMessage(policy=SMTP)
+    mail["From"], mail["To"], mail["Subject"] = sender, address, subject(message)
+    mail["Date"] = format_datetime(datetime.fromtimestamp(now_s, UTC))
+    mail["Message-ID"] = f"<{message.key}@{sender.rpartition('@')[2]}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    names = [each.workload for each in message.notifications if each.workload]
+    hint = f"`weir describe {names[0]}` shows more. " if names else ""
+    end = f"{hint}`weir notify list` shows your notifications, `weir notify remove` removes one."
+    mail.set_content("\n".join([*text_lines(message, on_wall), "", end, ""]))
+    return mail
+
+
+def slack_body(message: OutboxMessage, on_wall: WallTime) -> bytes:
+    """Return the body for Slack and its like. Mentions and links in words of jobs stay plain text."""
+    text = "\n".join(text_lines(message, on_wall))
+    for character, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(character, escaped)
+    return json.dumps({"text": text.replace("@", "@\u200b")}).encode()
+
+
+def webhook_body(message: OutboxMessage, on_wall: WallTime) -> bytes:
+    """Return the body of a signed webhook, the same for each attempt."""
+    told = [
+        {
+            "at": _iso(on_wall(each.at_s)),
+            "topic": each.topic,
+            "kind": each.kind,
+            "uid": each.uid,
+            "workload": each.workload,
+            "project": each.project,
+            "sentence": each.sentence,
+        }
+        for each in message.notifications
+    ]
+    body = {
+        "type": "weir.notifications",
+        "timestamp": _iso(on_wall(message.made_s)),
+        "data": {"notifications": told},
+    }
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def signature_headers(key: str, secret: str, body: bytes, now_s: float) -> dict[str, str]:
+    """Return the headers of Standard Webhooks: HMAC-SHA256 over id, time and body."""
+    timestamp = str(int(now_s))
+    signed = b".".join((key.encode(), timestamp.encode(), body))
+    digest = hmac.digest(base64.b64decode(secret.removeprefix(SECRET_PREFIX)), signed, hashlib.sha256)
+    signature = f"v1,{base64.b64encode(digest).decode()}"
+    return {"webhook-id": key, "webhook-timestamp": timestamp, "webhook-signature": signature}
+
+
+def _sentence(told: Notification) -> str:
+    return printable(told.sentence, SENTENCE_LENGTH_MAX)
+
+
+def _moment(wall_s: float) -> str:
+    return f"{datetime.fromtimestamp(wall_s).astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def _iso(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).isoformat().replace("+00:00", "Z")

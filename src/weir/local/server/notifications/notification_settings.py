@@ -1,0 +1,160 @@
+"""Settings of notifications in a file of the administrator: mail server, allowed webhooks and limits."""
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from weir.local.server.oidc.settings import is_loopback
+from weir.model.resources import seconds
+from weir.scenario_io.document import read_document, text_of
+from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.source_map import Mistakes
+
+HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
+ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
+"""Mail addresses, as browsers check them."""
+PASSWORD_LENGTH_MAX = 4096
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+
+
+class MailSettings(BaseModel):
+    """The mail server, and the domains of addresses that people may name.
+
+    `security`: `starttls` or `tls`; `none` only for a server on this machine.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    host: Annotated[str, Field(min_length=1, max_length=253)]
+    port: Annotated[int, Field(ge=1, le=65535)] = 587
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    ca_file: str | None = None
+    user: str | None = None
+    password_file: str | None = None
+    sender: Annotated[str, Field(alias="from", max_length=320, pattern=rf"^{ADDRESS.pattern}$")]
+    domains: Annotated[list[str], Field(min_length=1, max_length=1000)]
+
+    @model_validator(mode="after")
+    def _check(self) -> "MailSettings":
+        if self.security == "none" and not is_loopback(self.host):
+            raise ValueError("security: none is only for a server on this machine; write starttls or tls")
+        if (self.user is None) != (self.password_file is None):
+            raise ValueError("user and password_file go together; write both, or none")
+        return self
+
+    def allows(self, address: str) -> bool:
+        """Return True if people may name this address."""
+        domain = address.rpartition("@")[2].lower()
+        return any(domain == each.lower() for each in self.domains)
+
+
+class WebhookSettings(BaseModel):
+    """Hosts that webhooks may be on.
+
+    An entry is a name, such as hooks.slack.com or *.example.com, for HTTPS on its usual port; or an origin,
+    such as https://chat.example.com:8443. Only an entry with an IP address may be on this machine, or use
+    HTTP.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    hosts: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=1000)] = []
+    ca_file: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "WebhookSettings":
+        for entry in self.hosts:
+            if not _is_entry(entry):
+                raise ValueError(
+                    f"hosts: {entry[:80]!r} can't be allowed; write a name such as hooks.slack.com, "
+                    "or an origin such as https://chat.example.com:8443"
+                )
+        return self
+
+
+class DeliveryLimits(BaseModel):
+    """Limits of deliveries. Messages that a receiver may not get yet are put together into one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    rules_per_person: Annotated[int, Field(ge=1, le=1000)] = 20
+    messages_per_minute: Annotated[float, Field(gt=0, le=100_000, strict=False)] = 30.0
+    messages_burst: Annotated[int, Field(ge=1, le=100_000)] = 10
+    mails_per_hour: Annotated[float, Field(gt=0, le=100_000, strict=False)] = 60.0
+    mails_burst: Annotated[int, Field(ge=1, le=100_000)] = 10
+    timeout: Annotated[Duration, Field(gt=0, le=300)] = 10.0
+    retry_first: Annotated[Duration, Field(gt=0, le=86400)] = 5.0
+    retry_most: Annotated[Duration, Field(gt=0, le=7 * 86400)] = 3600.0
+    give_up_after: Annotated[Duration, Field(gt=0, le=30 * 86400)] = 3 * 86400.0
+
+
+class NotificationSettings(BaseModel):
+    """Settings of notifications. Without `mail` or `webhooks`, people can't choose them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    mail: MailSettings | None = None
+    webhooks: WebhookSettings = WebhookSettings()
+    limits: DeliveryLimits = DeliveryLimits()
+
+
+def _is_entry(entry: str) -> bool:
+    if "://" not in entry:
+        return HOST.fullmatch(entry) is not None and not _is_ip(entry)
+    try:
+        parts = urlsplit(entry)
+        _ = parts.port
+    except ValueError:
+        return False
+    host = parts.hostname or ""
+    is_bare = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None)
+    allowed = parts.scheme == "https" or (parts.scheme == "http" and _is_ip(host))
+    return is_bare and allowed and (_is_ip(host) or HOST.fullmatch(host) is not None)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def read_notification_settings(path: Path) -> NotificationSettings:
+    """Return the settings of a file.
+
+    Raises:
+        InvalidFile: with everything that is wrong with the file, or that it can't be opened.
+    """
+    mistakes = Mistakes(str(path))
+    raw: Any = read_document(text_of(path, mistakes), mistakes)
+    settings = NotificationSettings()
+    try:
+        settings = NotificationSettings.model_validate({} if raw is None else raw)
+    except ValidationError as error:
+        add_errors(error, NotificationSettings, (), mistakes)
+    mistakes.refuse_if_any()
+    return settings
+
+
+def read_password(path: Path) -> str:
+    """Return the password of the mail server; the file must not be open to everyone.
+
+    Raises:
+        ValueError: the file can't be used.
+    """
+    try:
+        if path.stat().st_mode & 0o007:
+            raise ValueError(f"{path} is open to everyone: run chmod 640 {path}")
+        text = path.read_text("utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it isn't text"
+        raise ValueError(f"{path} can't be read: {reason}") from None
+    if not text or len(text) > PASSWORD_LENGTH_MAX or "\n" in text:
+        raise ValueError(f"{path} doesn't hold one password; write it on one line")
+    return text

@@ -1,0 +1,77 @@
+"""Addresses of webhooks and the secrets that sign them: in a file of the home, as the secrets of projects.
+
+The database and the log never hold them. The key of an address is random, and stands in the rule.
+"""
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.local import secret_files
+
+FILE = "notifications/receivers.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverAddress:
+    """A URL, and the secret that signs requests to it."""
+
+    url: str
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        """Return no secret."""
+        return "ReceiverAddress(...)"
+
+
+class ReceiverAddresses:
+    """The addresses of a home."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = str(home / FILE)
+        self._changing = threading.Lock()
+
+    def get(self, key: str) -> ReceiverAddress | None:
+        """Return an address; None if it is gone.
+
+        Raises:
+            OSError: the file can't be read.
+        """
+        found = secret_files.read(self._path).get(key)
+        if found is None:
+            return None
+        return ReceiverAddress(str(found.get("url", "")), str(found.get("secret", "")))
+
+    def put(self, key: str, address: ReceiverAddress) -> None:
+        """Store an address durably.
+
+        Raises:
+            OSError: it can't be stored.
+        """
+        with self._changing:
+            found = secret_files.read(self._path)
+            secret_files.write(self._path, {**found, key: {"url": address.url, "secret": address.secret}})
+
+    def delete(self, key: str) -> None:
+        """Delete an address.
+
+        Raises:
+            OSError: it can't be deleted.
+        """
+        with self._changing:
+            found = secret_files.read(self._path)
+            if found.pop(key, None) is not None:
+                secret_files.write(self._path, found)
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """Delete all other addresses.
+
+        Raises:
+            OSError: they can't be deleted.
+        """
+        with self._changing:
+            found = secret_files.read(self._path)
+            kept = {key: value for key, value in found.items() if key in keys}
+            if kept != found:
+                secret_files.write(self._path, kept)

@@ -1,0 +1,260 @@
+"""Sender of notifications: its own thread and event loop, away from control and from requests.
+
+Each rule has at most one message on its way. A receiver that fails gets pauses that double, with jitter; its
+messages stay in the outbox. Receivers that failed last share a small number of places, so that the others
+never wait for them.
+"""
+
+import asyncio
+import random
+import threading
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from time import monotonic
+
+from structlog import get_logger
+
+from weir.control.clock import Clock
+from weir.local.server.notifications.channels import Attempt, Channels, DeliveryProblem
+from weir.local.server.notifications.notification_settings import NotificationSettings
+from weir.local.server.notifications.quiet_hours import quiet_for_s
+from weir.local.server.notifications.receiver_addresses import ReceiverAddress, ReceiverAddresses
+from weir.local.server.request_limiter import TokenBucket
+from weir.model.resources import span
+from weir.store import NotificationOutbox, NotificationRule, OutboxMessage, StoreFailed
+
+SENT_TOGETHER_MAX = 64
+"""Messages on their way to receivers that didn't fail last."""
+FAILING_TOGETHER_MAX = 16
+"""Messages on their way to receivers that failed last."""
+LOOK_S = 60.0
+"""Maximum pause before all times are computed again: the wall clock may have been set."""
+STORE_RETRY_S = 5.0
+BUCKETS_MAX = 10_000
+CLOSE_S = 2.0
+MINUTE_S, HOUR_S = 60.0, 3600.0
+_LOG = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """State of a rule: when to look for a message, and the failures of its receiver in a row.
+
+    New notifications bring the next look forward, but not before `blocked_s`.
+    """
+
+    due_s: float | None = None
+    blocked_s: float = 0.0
+    failures: int = 0
+    is_busy: bool = False
+    is_woken: bool = False
+
+
+class NotificationSender:
+    """Sends what is in an outbox."""
+
+    def __init__(
+        self,
+        outbox: NotificationOutbox,
+        settings: NotificationSettings,
+        addresses: ReceiverAddresses,
+        clock: Clock,
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._addresses = addresses
+        self._clock = clock
+        self._random = random.Random()  # noqa: S311 - spreads attempts
+        self._lanes: dict[int, _Lane] = defaultdict(_Lane)
+        self._buckets: dict[str, TokenBucket] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="weir-notify", daemon=True)
+
+    # Any thread
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+        self._outbox.on_queued = self.wake
+
+    def wake(self, rules: Collection[int]) -> None:
+        """Look for messages of these rules soon."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._woken, tuple(rules))
+
+    def close(self) -> None:
+        """Send no more; messages on their way are sent again by the next server, with the same keys."""
+        self._outbox.on_queued = lambda _: None
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop)
+            self._thread.join(CLOSE_S)
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why nothing is sent; None if it is."""
+        return None if self._thread.is_alive() else "The thread that sends notifications has ended."
+
+    async def test(self, rule: NotificationRule, message: OutboxMessage) -> Attempt:
+        """Deliver a message that isn't in the outbox, once, and return the outcome. From another loop."""
+        tested = asyncio.run_coroutine_threadsafe(self._test(rule, message), self._loop)
+        return await asyncio.wrap_future(tested)
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._main())
+        except asyncio.CancelledError:
+            pass
+        finally:
+            self._loop.close()
+
+    def _stop(self) -> None:
+        self._main_task.cancel()
+
+    def _woken(self, rules: Collection[int]) -> None:
+        for rule in rules:
+            lane = self._lanes[rule]
+            lane.is_woken = True
+            lane.due_s = lane.blocked_s if lane.due_s is None else min(lane.due_s, lane.blocked_s)
+        self._news.set()
+
+    async def _main(self) -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        self._main_task = current
+        self._news = asyncio.Event()
+        self._healthy = asyncio.Semaphore(SENT_TOGETHER_MAX)
+        self._failing = asyncio.Semaphore(FAILING_TOGETHER_MAX)
+        self._channels = Channels(self._settings, self._clock)
+        try:
+            self._woken(await asyncio.to_thread(self._outbox.waiting))
+            while True:
+                await self._turn()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._channels.close()
+
+    async def _turn(self) -> None:
+        """Begin all messages that are due, and wait for the next time or for news."""
+        self._news.clear()
+        now_s = self._clock()
+        times = [now_s + LOOK_S]
+        for rule, lane in list(self._lanes.items()):
+            if lane.is_busy or lane.due_s is None:
+                continue
+            if lane.due_s <= now_s:
+                self._begin(rule, lane)
+            else:
+                times.append(lane.due_s)
+        try:
+            async with asyncio.timeout(max(0.0, min(times) - now_s)):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def _begin(self, rule: int, lane: _Lane) -> None:
+        lane.is_busy, lane.is_woken = True, False
+        task = self._loop.create_task(self._look(rule, lane))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look(self, id_: int, lane: _Lane) -> None:
+        """Send one message of a rule if one is due, and set the time of the next look."""
+        rule = self._outbox.rules.index.rules.get(id_)
+        try:
+            lane.due_s = None if rule is None else await self._send_one(rule, lane)
+        except (StoreFailed, OSError) as error:
+            _LOG.warning("notifications_wait", rule=id_, why=str(error))
+            lane.due_s = self._clock() + STORE_RETRY_S
+        except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent
+            _LOG.exception("notification_failed", rule=id_)
+            lane.due_s = self._clock() + LOOK_S
+        lane.is_busy = False
+        if lane.is_woken and rule is not None:
+            self._woken([id_])
+        elif lane.due_s is None:
+            del self._lanes[id_]
+        self._news.set()
+
+    async def _send_one(self, rule: NotificationRule, lane: _Lane) -> float | None:
+        """Return the time of the next look; None if nothing is pending."""
+        now_s = self._clock()
+        quiet_s = quiet_for_s(rule.quiet, self._clock.on_wall(now_s))
+        if quiet_s:
+            lane.blocked_s = now_s + min(quiet_s, LOOK_S)
+            return lane.blocked_s
+        if rule.channel == "desktop":
+            return None  # its person's session fetches it
+        async with self._failing if lane.failures else self._healthy:
+            address = await asyncio.to_thread(self._address, rule)
+            wait_s = self._take(rule, address)
+            if wait_s:
+                lane.blocked_s = self._clock() + wait_s
+                return lane.blocked_s
+            claim = await asyncio.wrap_future(self._outbox.claim(rule, self._clock()))
+            if claim.message is None:
+                self._take(rule, address, -1.0)
+                if claim.next_s is not None and rule.digest_s:
+                    lane.blocked_s = min(claim.next_s, self._clock() + rule.digest_s)
+                return claim.next_s
+            attempt = await self._channels.deliver(rule, address, claim.message)
+        return await self._conclude(rule, claim.message, attempt, lane)
+
+    async def _conclude(
+        self, rule: NotificationRule, message: OutboxMessage, attempt: Attempt, lane: _Lane
+    ) -> float:
+        """Store the outcome of an attempt; return the time of the next look."""
+        now_s, outbox = self._clock(), self._outbox
+        if attempt.problem is None:
+            lane.failures = 0
+            await asyncio.wrap_future(outbox.delivered(message, now_s))
+            return now_s
+        due_s = message.notifications[0].at_s + rule.digest_s if message.notifications else 0.0
+        is_receivers = attempt.problem is DeliveryProblem.RECEIVER
+        lane.failures = lane.failures + 1 if is_receivers else 0
+        pause_s = self._pause_s(lane.failures if is_receivers else message.attempts + 1)
+        pause_s = max(pause_s, attempt.retry_after_s)
+        if attempt.problem is DeliveryProblem.GONE or now_s - due_s >= self._settings.limits.give_up_after:
+            await asyncio.wrap_future(outbox.give_up(message, now_s, attempt.sentence))
+        else:
+            await asyncio.wrap_future(outbox.retry(message, now_s + pause_s, attempt.sentence))
+        _LOG.info("notification_not_delivered", rule=message.rule, message=message.key, why=attempt.sentence)
+        if not is_receivers:
+            return now_s
+        lane.blocked_s = now_s + pause_s
+        return lane.blocked_s
+
+    async def _test(self, rule: NotificationRule, message: OutboxMessage) -> Attempt:
+        address = await asyncio.to_thread(self._address, rule)
+        wait_s = self._take(rule, address)
+        if wait_s:
+            sentence = f"this receiver has got enough messages for now; try again in {span(wait_s)}"
+            return Attempt(sentence, DeliveryProblem.RECEIVER)
+        return await self._channels.deliver(rule, address, message)
+
+    def _pause_s(self, failures: int) -> float:
+        """Return a pause that doubles with each failure, with jitter."""
+        limits = self._settings.limits
+        longest_s = min(limits.retry_most, limits.retry_first * 2.0 ** min(failures - 1, 40))
+        return longest_s * self._random.uniform(0.5, 1.0)
+
+    def _address(self, rule: NotificationRule) -> ReceiverAddress | None:
+        return self._addresses.get(rule.address_key) if rule.address_key else None
+
+    def _take(self, rule: NotificationRule, address: ReceiverAddress | None, units: float = 1.0) -> float:
+        """Take a message from what a receiver may get, whichever rules name it; return the time to wait."""
+        limits, now_s = self._settings.limits, monotonic()
+        if rule.channel == "mail":
+            receiver, per_s, burst = rule.target.lower(), limits.mails_per_hour / HOUR_S, limits.mails_burst
+        else:
+            receiver = "" if address is None else address.url
+            per_s, burst = limits.messages_per_minute / MINUTE_S, limits.messages_burst
+        if receiver not in self._buckets and len(self._buckets) >= BUCKETS_MAX:
+            self._buckets.clear()
+        bucket = self._buckets.setdefault(receiver, TokenBucket(burst, now_s))
+        return bucket.take(units, per_s, burst, now_s)

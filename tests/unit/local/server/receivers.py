@@ -1,0 +1,130 @@
+"""Receivers of notifications: HTTP servers that answer, wait, fail or hang, and a mail server with TLS."""
+
+import json
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.oidc.pool import Authority
+
+from weir.local.server.notifications.notification_settings import NotificationSettings
+
+FAST = {
+    "messages_per_minute": 100_000, "messages_burst": 100_000, "mails_per_hour": 100_000, "mails_burst": 1000,
+    "retry_first": 0.05, "retry_most": 0.2, "timeout": "5s",
+}  # fmt: skip
+"""Limits under which nothing waits for long."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request that was confirmed."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def key(self) -> str:
+        return self.headers["webhook-id"]
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        return json.loads(self.body)["data"]["notifications"]
+
+
+class Receivers(ThreadingHTTPServer):
+    """One server. The path chooses what becomes of a request: /ok, /slow, /failing, /hanging or a status."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.confirmed: list[Received] = []
+        self.attempts: Counter[str] = Counter()
+        self.released = threading.Event()
+        self.changed = threading.Condition()
+        self.scheme = "http"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}"
+
+    def of(self, path: str) -> list[Received]:
+        return [each for each in self.confirmed if each.path == path]
+
+    def until(self, count: int, path: str = "/ok", within_s: float = 120.0) -> list[Received]:
+        """Wait until a path has confirmed so many requests."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.of(path)) >= count, within_s), self.attempts
+        return self.of(path)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a sender that is killed breaks its connection."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receivers
+
+    def do_POST(self) -> None:
+        server, body = self.server, self.rfile.read(int(self.headers["content-length"]))
+        with server.changed:
+            server.attempts[self.path] += 1
+            attempt = server.attempts[self.path]
+        status = 204
+        if self.path == "/slow":
+            threading.Event().wait(0.02)
+        elif self.path == "/hanging" and not server.released.is_set():
+            server.released.wait()
+            return
+        elif self.path == "/failing" and attempt % 3:
+            status = 503
+        elif self.path[1:].isdigit():
+            status = int(self.path[1:])
+        if status < 300:
+            with server.changed:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                server.confirmed.append(Received(self.path, headers, body))
+                server.changed.notify_all()
+        self.send_response(status)
+        if 300 <= status < 400:
+            self.send_header("Location", f"{server.origin}/ok")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def receivers(authority: Authority | None = None, folder: Path | None = None) -> Iterator[Receivers]:
+    """Serve receivers for the length of a block, over HTTPS with an authority."""
+    server = Receivers()
+    if authority is not None and folder is not None:
+        authority.certify(folder / "receiver.pem", folder / "receiver.key")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "receiver.pem", folder / "receiver.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        server.scheme = "https"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def settings(*origins: str, mail: dict[str, Any] | None = None, **limits: Any) -> NotificationSettings:
+    """Return settings that allow these origins."""
+    written: dict[str, Any] = {"webhooks": {"hosts": list(origins)}, "limits": {**FAST, **limits}}
+    return NotificationSettings.model_validate(written | ({} if mail is None else {"mail": mail}))
