@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0009"
-down_revision = "0008"
+revision = "0010"
+down_revision = "0009"
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _QUEUED = sa.text("message IS NULL")
 _PENDING = sa.text("state = 'pending'")
