@@ -71,7 +71,8 @@ _IDLE_WARNING: frozenset[Topic] = frozenset(("idle", "warning"))
 _TOPICS: Mapping[str, frozenset[Topic]] = {
     "started": frozenset(("start",)),
     "drained": _EVICTION,
-    "idle": frozenset(("idle",)),
+    "protection_lost": _IDLE_WARNING,
+    "idle_suspended": frozenset(("idle",)),
     "quota_met": frozenset(("quota",)),
     "node": frozenset(("maintenance",)),
 }

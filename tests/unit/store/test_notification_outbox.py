@@ -49,6 +49,8 @@ def claimed(store: Store, id_: int, now_s: float = NOW_S + 1000) -> OutboxMessag
         ("stopping", {"rule": "reclaim_quota"}, {"eviction"}),
         ("stopping", {"rule": "gang_failed"}, set()),
         ("idle_warning", {}, {"idle", "warning"}),
+        ("protection_lost", {}, {"idle", "warning"}),
+        ("idle_suspended", {}, {"idle"}),
         ("lifetime_warning", {}, {"warning"}),
         ("quota_met", {}, {"quota"}),
         ("node", {}, {"maintenance"}),

@@ -40,7 +40,7 @@ class Received:
 
 
 class Receivers(ThreadingHTTPServer):
-    """One server. The path chooses what becomes of a request: /ok, /slow, /failing, /hanging or a status."""
+    """One server. The path, without its query, chooses what becomes of a request: /ok, /slow, /failing, /hanging or a status."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -79,15 +79,16 @@ class _Handler(BaseHTTPRequestHandler):
             server.attempts[self.path] += 1
             attempt = server.attempts[self.path]
         status = 204
-        if self.path == "/slow":
+        path = self.path.partition("?")[0]
+        if path == "/slow":
             threading.Event().wait(0.02)
-        elif self.path == "/hanging" and not server.released.is_set():
+        elif path == "/hanging" and not server.released.is_set():
             server.released.wait()
             return
-        elif self.path == "/failing" and attempt % 3:
+        elif path == "/failing" and attempt % 3:
             status = 503
-        elif self.path[1:].isdigit():
-            status = int(self.path[1:])
+        elif path[1:].isdigit():
+            status = int(path[1:])
         if status < 300:
             with server.changed:
                 headers = {name.lower(): value for name, value in self.headers.items()}
