@@ -63,10 +63,14 @@ class OutboxMessage:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A message to send now, or the time at which there may be one; neither if nothing is pending."""
+    """A message to send now, or the time at which there may be one; neither if nothing is pending.
+
+    `is_queued`: notifications are due that aren't in a message yet.
+    """
 
     message: OutboxMessage | None = None
     next_s: float | None = None
+    is_queued: bool = False
 
 
 class NotificationOutbox(WriteListener):
@@ -119,34 +123,20 @@ class NotificationOutbox(WriteListener):
 
         return sorted(self._database.read(read))
 
-    def claim(self, rule: NotificationRule, now_s: float) -> "Future[Claim]":
+    def claim(self, rule: NotificationRule, now_s: float) -> Claim:
         """Return the message of a rule that is due, a new one if there is none and a digest is due."""
+        found = self._database.read(lambda connection: _look(connection, rule, now_s))
+        if not found.is_queued:
+            return found
+        return self._database.write(lambda connection: self._claim(connection, rule, now_s)).result()
 
-        def work(connection: Connection) -> Claim:
-            table = notification_messages
-            of_rule = select(table).where(table.c.rule == rule.id, table.c.state == PENDING)
-            row = connection.execute(of_rule.order_by(table.c.due_s, table.c.id).limit(1)).first()
-            if row is not None and row.due_s <= now_s:
-                return Claim(_message(row, _notifications_of(connection, row.id)))
-            times = [] if row is None else [row.due_s]
-            if (
-                row is not None
-                and len(connection.execute(_SOME_PENDING, {"of_rule": rule.id}).all()) == TRIED_MAX
-            ):
-                return Claim(next_s=row.due_s)
-            queued = connection.execute(_QUEUED, {"of_rule": rule.id}).all()
-            if queued:
-                due_s = queued[0].at_s + rule.digest_s
-                if due_s <= now_s or not rule.digest_s:
-                    return Claim(self._make(connection, rule, now_s, queued))
-                times.append(due_s)
-            return Claim(next_s=min(times, default=None))
+    def _claim(self, connection: Connection, rule: NotificationRule, now_s: float) -> Claim:
+        """Make a message of what is queued, unless another caller just has."""
+        found = _look(connection, rule, now_s)
+        return Claim(self._make(connection, rule, now_s)) if found.is_queued else found
 
-        return self._database.write(work)
-
-    def _make(
-        self, connection: Connection, rule: NotificationRule, now_s: float, queued: Sequence[Row[Any]]
-    ) -> OutboxMessage:
+    def _make(self, connection: Connection, rule: NotificationRule, now_s: float) -> OutboxMessage:
+        queued = connection.execute(_QUEUED, {"of_rule": rule.id}).all()
         message = OutboxMessage(
             id=0,
             key=f"msg_{secrets.token_hex(12)}",
@@ -254,6 +244,26 @@ class NotificationOutbox(WriteListener):
         while (count := self._database.write(work, durable=False).result()) > 0:
             gone += count
         return gone
+
+
+def _look(connection: Connection, rule: NotificationRule, now_s: float) -> Claim:
+    """Return the message of a rule that is due, or what else there is."""
+    table = notification_messages
+    of_rule = select(table).where(table.c.rule == rule.id, table.c.state == PENDING)
+    row = connection.execute(of_rule.order_by(table.c.due_s, table.c.id).limit(1)).first()
+    if row is not None and row.due_s <= now_s:
+        return Claim(_message(row, _notifications_of(connection, row.id)))
+    times = [] if row is None else [row.due_s]
+    named = {"of_rule": rule.id}
+    if row is not None and len(connection.execute(_SOME_PENDING, named).all()) == TRIED_MAX:
+        return Claim(next_s=row.due_s)
+    queued = connection.execute(_QUEUED.limit(1), named).first()
+    if queued is not None:
+        due_s = queued.at_s + rule.digest_s
+        if due_s <= now_s or not rule.digest_s:
+            return Claim(is_queued=True)
+        times.append(due_s)
+    return Claim(next_s=min(times, default=None))
 
 
 _QUEUED = (

@@ -206,7 +206,7 @@ class Notifications:
             now_s = self._pool.clock()
             if quiet_for_s(rule.quiet, self._pool.clock.on_wall(now_s)):
                 continue
-            claim = await asyncio.wrap_future(self._outbox.claim(rule, now_s))
+            claim = await asyncio.to_thread(self._outbox.claim, rule, now_s)
             if (message := claim.message) is not None:
                 text = "\n".join(text_lines(message, self._pool.clock.on_wall))
                 row = DesktopNotification(id=message.id, key=message.key, subject=subject(message), text=text)

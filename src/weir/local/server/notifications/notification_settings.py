@@ -83,6 +83,7 @@ class DeliveryLimits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     rules_per_person: Annotated[int, Field(ge=1, le=1000)] = 20
+    messages_per_second: Annotated[float, Field(gt=0, le=100_000, strict=False)] = 20.0
     messages_per_minute: Annotated[float, Field(gt=0, le=100_000, strict=False)] = 30.0
     messages_burst: Annotated[int, Field(ge=1, le=100_000)] = 10
     mails_per_hour: Annotated[float, Field(gt=0, le=100_000, strict=False)] = 60.0

@@ -68,6 +68,7 @@ class NotificationSender:
         self._random = random.Random()  # noqa: S311 - spreads attempts
         self._lanes: dict[int, _Lane] = defaultdict(_Lane)
         self._buckets: dict[str, TokenBucket] = {}
+        self._all = TokenBucket(max(1.0, settings.limits.messages_per_second), monotonic())
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="weir-notify", daemon=True)
@@ -196,12 +197,13 @@ class NotificationSender:
             if wait_s:
                 lane.blocked_s = self._clock() + wait_s
                 return lane.blocked_s
-            claim = await asyncio.wrap_future(self._outbox.claim(rule, self._clock()))
+            claim = await asyncio.to_thread(self._outbox.claim, rule, self._clock())
             if claim.message is None:
                 self._take(rule, address, -1.0)
                 if claim.next_s is not None and rule.digest_s:
                     lane.blocked_s = min(claim.next_s, self._clock() + rule.digest_s)
                 return claim.next_s
+            await self._pace()
             attempt = await self._channels.deliver(rule, address, claim.message)
         return await self._conclude(rule, claim.message, attempt, lane)
 
@@ -228,6 +230,12 @@ class NotificationSender:
             return now_s
         lane.blocked_s = now_s + pause_s
         return lane.blocked_s
+
+    async def _pace(self) -> None:
+        """Wait for the turn of a message: control has the processor, whatever number of them is due."""
+        per_s = self._settings.limits.messages_per_second
+        while (wait_s := self._all.take(1.0, per_s, max(1.0, per_s), monotonic())) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(wait_s)
 
     async def _test(self, rule: NotificationRule, message: OutboxMessage) -> Attempt:
         address = await asyncio.to_thread(self._address, rule)
