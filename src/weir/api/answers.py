@@ -11,6 +11,7 @@ from weir.api.pod_entry import EnteredProcess
 from weir.api.project_rules import PersonLimitsRow, WorkloadDefaultsRow
 from weir.api.workload_list import (
     Answer,
+    ArrayCounts,
     EvictionRow,
     Explanation,
     Isolation,
@@ -53,8 +54,6 @@ __all__ = [
     "ScopeRole",
     "SecretPage",
     "SecretRow",
-    "SeriesAnswer",
-    "SeriesRow",
     "Status",
     "SubmissionPreview",
     "Suggestion",
@@ -141,23 +140,6 @@ class Suggestion(Answer):
     how: str | None = None  # instructions; None: `change` says it
 
 
-class SeriesRow(Answer):
-    """A curve of a workload: points are times and values, older ones further apart."""
-
-    name: str
-    kind: Literal["reported", "measured"]
-    unit: str = ""
-    points: list[tuple[float, float]]
-
-
-class SeriesAnswer(Answer):
-    """The curves of a workload. `stands_in`: the GPUs are virtual, so use is that of processors."""
-
-    name: str
-    stands_in: bool
-    series: list[SeriesRow]
-
-
 class WhyAnswer(Answer):
     """Reason of a pending workload, its queue's numbers, and changes that would let it start now."""
 
@@ -169,6 +151,7 @@ class WhyAnswer(Answer):
     waiting: int = 0
     queues: list["QueueRow"] = []  # its project, then its ancestors
     suggestions: list[Suggestion] = []
+    array: ArrayCounts | None = None  # its indices, if it is an array
     unfinished: bool = False  # suggestions are still being tried: a later answer has them
 
 

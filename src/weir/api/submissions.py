@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from weir.api.answers import Role, ScopeRole, Type
 from weir.api.short_forms import gathered, words_of
-from weir.scenario_io.scalars import ClassPriority, Moment, Name, Span
+from weir.scenario_io.scalars import ClassPriority, Indices, Moment, Name, Span
 from weir.scenario_io.specs import Count, Entry, PodsEntry, TopologyRequestEntry
 
 Pull = Literal["missing", "always", "never"]
@@ -31,6 +31,7 @@ class Submission(Entry):
     idle_limit: Span | None = None
     grace: Span | None = None
     retries: Annotated[int, Field(ge=0, le=100)] | None = None
+    array: Indices | None = None
     begin: Moment | None = None
     after: list[Name] = Field(default=[])  # workloads that have started before it does
     after_ok: list[Name] = Field(default=[])  # that have succeeded

@@ -42,6 +42,30 @@ class EvictionRow(Answer):
     choice: str = ""  # its cost, and that of the next choice of victims
 
 
+class ArrayCounts(Answer):
+    """Indices of an array by status. `written`: its indices, such as `1-500%20`."""
+
+    written: str
+    size: int
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    stopped: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """Return the numbers that aren't 0: `20 running, 468 pending, 12 succeeded`."""
+        counts = {
+            "running": self.running,
+            "pending": self.pending,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "stopped": self.stopped,
+        }
+        return ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
+
+
 class WorkloadRow(Answer):
     """A line of a list of workloads. Times are None until they are known."""
 
@@ -68,6 +92,31 @@ class WorkloadRow(Answer):
     reason: Explanation | None = None  # why it waits, or how it ended
     evicted: EvictionRow | None = None  # the last time, since the server was started
     nodes: list[str] = []
+    array: ArrayCounts | None = None  # of an array, which one row stands for
+    array_uid: int | None = None  # of an index, its array
+    index: int | None = None
+
+
+class ArrayIndexRow(Answer):
+    """An index of an array. `uid` is None until it is queued, and may be used as a name from then on."""
+
+    index: int
+    name: str
+    status: Status
+    uid: int | None = None
+    first_started_s: float | None = None
+    ended_s: float | None = None
+    ran_s: float = 0.0
+    exit_code: int | None = None
+    restarts: int = 0
+    reason: Explanation | None = None
+
+
+class ArrayIndexPage(Page):
+    """A page of the indices of an array, in ascending order."""
+
+    array: WorkloadRow
+    items: list[ArrayIndexRow]
 
 
 class WorkloadPage(Page):

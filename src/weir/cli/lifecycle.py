@@ -2,9 +2,12 @@
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from weir.cli.selection import Selection
+from weir.model.array_indices import index_name
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadRow
@@ -15,15 +18,21 @@ _NAMED = Selection()
 """The workloads that are named, and no others."""
 
 
-def stop(*names: str, selection: Selection = _NAMED) -> int:
+def stop(
+    *names: str,
+    selection: Selection = _NAMED,
+    index: Annotated[int | None, Parameter(negative=())] = None,
+) -> int:
     """End workloads for good. They get notice and their grace period to save their state.
 
     Parameters
     ----------
     names
         The workloads, or patterns such as 'sweep-*'.
+    index
+        Stop only this index of an array.
     """
-    return _each(names, selection, lambda pool, name: pool.stop(name), _stopped)
+    return _each(with_index(names, index), selection, lambda pool, name: pool.stop(name), _stopped)
 
 
 def suspend(*names: str, selection: Selection = _NAMED) -> int:
@@ -69,17 +78,33 @@ def priority(name: str, priority: int | str, /) -> int:
     return 0
 
 
-def rerun(*names: str) -> int:
+def rerun(
+    *names: str,
+    failed: Annotated[bool, Parameter(negative=())] = False,
+    index: Annotated[int | None, Parameter(negative=())] = None,
+) -> int:
     """Submit ended workloads again, unchanged.
 
     Parameters
     ----------
     names
         The workloads.
+    failed
+        Run only the failed indices of an array again.
+    index
+        Run only this index of an array again.
     """
     return _each(
-        names, Selection(), lambda pool, name: pool.rerun(name), lambda row: f"{row.name} is queued again."
+        with_index(names, index),
+        Selection(),
+        lambda pool, name: pool.rerun(name, failed=failed),
+        lambda row: f"{row.name} is queued again.",
     )
+
+
+def with_index(names: tuple[str, ...], index: int | None) -> tuple[str, ...]:
+    """Return the names of one index of arrays."""
+    return names if index is None else tuple(index_name(name, index) for name in names)
 
 
 def _stopped(row: "WorkloadRow") -> str:

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from weir.cli.exit_codes import exit_code_of
 from weir.cli.terminal import plain, screen
+from weir.model.array_indices import index_name
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -29,6 +30,7 @@ def logs(
     pod: str | None = None,
     start: int | None = None,
     tail: Annotated[int | None, Parameter(name=("--tail", "-n"))] = None,
+    index: Annotated[int | None, Parameter(negative=())] = None,
     raw: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Print the output of a workload.
@@ -45,11 +47,15 @@ def logs(
         Number of the pod's start; the last one by default.
     tail
         Maximum number of last lines.
+    index
+        Index of an array: --index 17 is the same as NAME[17].
     raw
         Print control characters, such as colours, on a terminal.
     """
     from weir.cli.connect import connect
 
+    if index is not None:
+        name = index_name(name, index)
     with connect() as pool:
         _print(pool, name, follow=follow, pod=pod, start=start, tail=tail, raw=raw)
     return 0

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.list_filter import ListFilter
 from weir.cli.outputs import ProjectOption
+from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
     from weir.client.api import Pool
@@ -31,10 +33,8 @@ class Selection:
         Raises:
             ValueError: nothing is chosen, or a pattern matches nothing.
         """
-        from weir.cli.workloads import ListFilter
-
         chooses = self.project is not None or self.me
-        patterns = [name for name in written if _PATTERN & set(name)]
+        patterns = [name for name in written if _PATTERN & set(name) and split_name(name) is None]
         if not chooses and not patterns:
             if not written:
                 raise ValueError("no workload is named; `weir list` shows which there are")

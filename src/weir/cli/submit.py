@@ -22,6 +22,7 @@ from weir.cli.submit_options import (
     variables,
 )
 from weir.cli.terminal import plain, screen
+from weir.model.array_indices import read_indices
 from weir.model.reasons import ReasonCode
 
 if TYPE_CHECKING:
@@ -113,10 +114,12 @@ def _submit(
         words["env"] = env
     if "directory" in words and not pool.address.is_cluster:
         words["directory"] = str(Path(words["directory"]).absolute())
+    if follow and "array" in {**body, **words}:
+        raise ValueError("--follow: an array has no single output; use --wait, or weir logs NAME --index 0")
     made = pool.submit(body, **words)
     if output == "name":
         print(made.name, flush=True)
-        _say(made, _logs(pool, made.name), shown=not follow)
+        _say(made, _logs(pool, made), shown=not follow)
         _warn(pool, made.name)
     else:
         print_plain(made.model_dump(mode="json"), output)
@@ -132,10 +135,11 @@ def _submit(
     return 0
 
 
-def _logs(pool: "Pool", name: str) -> str:
+def _logs(pool: "Pool", made: "WorkloadDetail") -> str:
     """Return the command that follows a workload's output."""
+    name, array = made.name, None if made.array is None else read_indices(made.array.written)
     if not pool.address.is_cluster:
-        return f"weir logs {name} -f"
+        return f"weir logs {name} -f" if array is None else f"weir logs {name} --index {array.indices[0]} -f"
     namespace, _, job = name.partition("/")
     return f"kubectl logs -n {namespace} job/{job.removeprefix('job-')} -f"
 
@@ -143,9 +147,12 @@ def _logs(pool: "Pool", name: str) -> str:
 def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
     """Print the name of the new workload, and the next commands."""
     here = screen(sys.stderr)
-    pods = counted(made.pods, "pod")
+    array = made.array
+    pods = counted(made.pods if array is None else made.pods // array.size, "pod")
     requests = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
-    if made.pods > 1 and made.devices:
+    if array is not None:
+        requests = f"{counted(array.size, 'index', 'indices')}, each {requests}"
+    elif made.pods > 1 and made.devices:
         requests += " together"
     print(
         here.paint(f"queued in {made.project}: {requests}, priority {made.priority}", "quiet"),
@@ -203,6 +210,6 @@ def in_options(text: str) -> str:
 
     text = re.sub(r"\bpods\[0\]\.(\w+)", option, text)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
-    keys += "|image|pull|container_runtime|begin|after|after_ok|after_not_ok|after_any"
+    keys += "|image|pull|container_runtime|array|begin|after|after_ok|after_not_ok|after_any"
     keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
     return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, text)

@@ -62,6 +62,9 @@ class RuleOptions:
     """Time to stop after notice, such as 30s."""
     retries: int | None = None
     """Number of restarts after a failure."""
+    array: str | None = None
+    """Run the command once for each index: 0-499, 1-100:5 or 1,3,7; with %20 at the end 20 at the same time.
+    $WEIR_ARRAY_INDEX is the index."""
 
 
 @Parameter(name="*")

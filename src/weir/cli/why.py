@@ -74,6 +74,8 @@ def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
 def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
     """Return the reason and the numbers of the queues as lines."""
     lines = [_head(answer, here)]
+    if answer.array is not None:
+        lines += ["", f"  {answer.array.sentence}"]
     if answer.evicted is not None and answer.status == "pending":
         at = f"Evicted {since(answer.evicted.at_s)} ago: {plain(answer.evicted.sentence)}"
         shown = " ".join(part for part in (sentence(at), plain(answer.evicted.choice)) if part)

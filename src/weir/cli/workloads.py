@@ -4,13 +4,13 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from weir.cli.columns import Column, pairs, table
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
+from weir.cli.list_filter import ListFilter
 from weir.cli.list_order import Order, ordered, since_s, summary
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
 from weir.cli.start_conditions import condition_lines
@@ -31,7 +31,7 @@ TONES: dict[str, Tone] = {
     "stopped": "quiet",
 }
 LIVE = ("pending", "starting", "running", "stopping")
-_LIMIT, _PAGE, _EVENTS = 100, 500, 20
+_LIMIT, _EVENTS = 100, 20
 
 
 def tone_of(row: "WorkloadRow | PodRow") -> Tone:
@@ -49,9 +49,10 @@ def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
 
 
 def why_of(row: "WorkloadRow") -> str:
-    """Return its last eviction, and why it is pending or how it ended."""
+    """Return the numbers of an array's indices, its last eviction, and why it is pending or how it ended."""
     reason = "" if row.reason is None or row.status == "succeeded" else row.reason.sentence
-    parts = [part for part in (evicted(row), reason) if part]
+    indices = row.array.sentence if row.array is not None and row.ended_s is None else ""
+    parts = [part for part in (indices, evicted(row), reason) if part]
     return sentence("; ".join(parts), row.name) if parts else ""
 
 
@@ -84,7 +85,10 @@ COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
 
 
 def list_(
+    name: str | None = None,
+    /,
     *,
+    indices: Annotated[bool, Parameter(negative=())] = False,
     project: ProjectOption = None,
     all_: Annotated[bool, Parameter(name=("--all", "-A"), negative=())] = False,
     status: Annotated[Sequence[str], Parameter(negative=())] = (),
@@ -101,6 +105,10 @@ def list_(
 
     Parameters
     ----------
+    name
+        An array whose --indices are listed.
+    indices
+        List the indices of an array, which is one line otherwise.
     project
         Only workloads of this project.
     all_
@@ -114,8 +122,7 @@ def list_(
     search
         Only workloads with this text in their name.
     sort
-        Order: status (running first, then pending, each newest first), age (newest first), name, gpus or
-        priority (largest first).
+        Order: status (running first, each newest first), age (newest first), name, gpus or priority.
     since_
         Only workloads submitted in this last while, such as 2h or 3d.
     limit
@@ -126,6 +133,10 @@ def list_(
         table, wide (more columns), json or yaml.
     """
     words = [word for each in status for word in each.split(",") if word]
+    if indices or name is not None:
+        from weir.cli.index_list import list_indices
+
+        return list_indices(name, words, limit, output, indices=indices)
     ended = all_ or any(word not in LIVE for word in words)
     try:
         list_filter = ListFilter(project, tuple(words), type_, user, search, ended, since_s(since_))
@@ -135,7 +146,7 @@ def list_(
     return _list(list_filter, sort, limit, output, watch=watch)
 
 
-def _list(list_filter: "ListFilter", sort: Order, limit: int, output: Output, *, watch: bool) -> int:
+def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, watch: bool) -> int:
     from weir.cli.connect import connect
 
     with connect() as pool:
@@ -159,57 +170,6 @@ def _list(list_filter: "ListFilter", sort: Order, limit: int, output: Output, *,
     if trouble:
         print(f"weir: {trouble}", file=sys.stderr)
     return 0
-
-
-@dataclass(frozen=True, slots=True)
-class ListFilter:
-    """Filter of `weir list`."""
-
-    project: str | None = None
-    status: tuple[str, ...] = ()
-    type: str | None = None
-    user: str | None = None
-    search: str | None = None
-    ended: bool = False
-    since_s: float | None = None
-
-    def of(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int]":
-        """Return up to `limit` workloads (0: all), and their total number."""
-        rows, total, _ = self.all(pool, limit)
-        return rows, total
-
-    def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int, str | None]":
-        """Return up to `limit` workloads (0: all), their total number, and the pool's impairment."""
-        rows: list[WorkloadRow] = []
-        after: str | None = None
-        while True:
-            page = pool.page(
-                project=self.project,
-                status=self.status,
-                type=self.type,
-                user=self.user,
-                query=self.search,
-                ended=self.ended,
-                limit=min(_PAGE, limit - len(rows)) if limit else _PAGE,
-                after=after,
-            )
-            rows += [row for row in page.items if row.submitted_s >= (self.since_s or 0.0)]
-            if self.since_s is not None and len(rows) < len(page.items):  # they come newest first
-                return rows, len(rows), page.trouble
-            if page.next is None or not page.items or 0 < limit <= len(rows):
-                return rows, max(page.total, len(rows)), page.trouble
-            after = page.next
-
-    def holds(self, row: "WorkloadRow") -> bool:
-        """Return True if a workload matches. One that just ended matches, so that its end is printed."""
-        return (
-            self.project in (None, row.project)
-            and (not self.status or row.status in self.status)
-            and self.type in (None, row.type)
-            and self.user in (None, row.user)
-            and (self.search or "") in row.name
-            and row.submitted_s >= (self.since_s or 0.0)
-        )
 
 
 def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[WorkloadRow]":
@@ -297,6 +257,10 @@ def _standing(detail: "WorkloadDetail") -> str:
 
 def _requests(detail: "WorkloadDetail") -> str:
     """Return the requests of its pods: `4 pods, 4 GPUs together, 2 cores each`."""
+    if detail.array is not None:
+        size = max(1, detail.array.size)
+        each = resource(GPU, detail.devices / max(1, detail.array.running))
+        return f"{counted(detail.pods // size, 'pod')}, {each} for each of {size:,} indices"
     text = f"{counted(detail.pods, 'pod')}, {resource(GPU, detail.devices)}"
     if detail.pods > 1 and detail.devices:
         text += " together"
@@ -336,8 +300,10 @@ def isolation_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:
 
 
 def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
+    array = detail.array
     facts = [
         *([("Uid", str(detail.uid))] if wide else []),
+        *([("Array", f"{array.written}: {array.sentence}")] if array is not None else []),
         ("Project", f"{detail.project}, submitted by {detail.user}" if detail.user else detail.project),
         ("Asks for", _requests(detail)),
         (

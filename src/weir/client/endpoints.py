@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from weir.api import answers as model
     from weir.api.decision import DecisionAnswer
     from weir.api.history import HistoryReport
+    from weir.api.series import SeriesAnswer
     from weir.api.submissions import Submission
+    from weir.api.workload_list import ArrayIndexRow
     from weir.client.address import Address
     from weir.client.submissions import SubmissionFields
 
@@ -141,14 +143,22 @@ class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints):
         return _act(name, "resume")
 
     @endpoint
-    def rerun(self, name: str) -> Call[model.WorkloadRow]:
-        """Submit an ended workload again, unchanged."""
-        return _act(name, "rerun")
+    def rerun(self, name: str, *, failed: bool = False) -> Call[model.WorkloadRow]:
+        """Submit an ended workload again, unchanged; with `failed` only the failed indices of an array."""
+        return _act(name, "rerun", failed="true" if failed else None)
+
+    @row_iterator
+    def indices(self, name: str) -> Call[RowPage[ArrayIndexRow]]:
+        """Iterate over the indices of an array, in ascending order."""
+        from weir.api.workload_list import ArrayIndexPage
+
+        path = f"/workloads/{path_part(name)}/indices"
+        return Call("GET", path, form(ArrayIndexPage), _params(limit=_ROWS_A_PAGE))
 
     @endpoint
-    def series(self, name: str) -> Call[model.SeriesAnswer]:
+    def series(self, name: str) -> Call[SeriesAnswer]:
         """Return the curves of a workload: what it reported and used over its run time."""
-        from weir.api.answers import SeriesAnswer
+        from weir.api.series import SeriesAnswer
 
         return Call("GET", f"/workloads/{path_part(name)}/series", form(SeriesAnswer))
 
@@ -329,10 +339,11 @@ def _events(limit: int, after: str | None, filters: EventFilterFields) -> Call[m
     return Call("GET", "/events", form(EventPage), _params(**filters, limit=limit, after=after))
 
 
-def _act(name: str, action: Action) -> Call[model.WorkloadRow]:
+def _act(name: str, action: Action, **params: str | None) -> Call[model.WorkloadRow]:
     from weir.api.workload_list import WorkloadRow
 
-    return Call("POST", f"/workloads/{path_part(name)}/{action}", form(WorkloadRow))
+    path = f"/workloads/{path_part(name)}/{action}"
+    return Call("POST", path, form(WorkloadRow), _params(**params))
 
 
 def _queues(kind: Kind) -> Call[RowPage[model.QueueRow]]:

@@ -37,6 +37,12 @@ class SubmissionFields(TypedDict, total=False):
     idle_limit: Amount | None
     grace: Amount | None
     retries: int | None
+    array: str | None
+    begin: Amount | None
+    after: Sequence[str]
+    after_ok: Sequence[str]
+    after_not_ok: Sequence[str]
+    after_any: Sequence[str]
     topology: Mapping[str, str] | None
     env: Mapping[str, str]
     secrets: Mapping[str, str]

@@ -84,6 +84,22 @@ NO_CONDITIONS = StartConditions()
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayPlan:
+    """Indices of an array as written, such as `1-500%20`; `only`: those of them that run, if not all."""
+
+    written: str
+    only: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMember:
+    """Place of a workload in an array: the number of the array, and the index."""
+
+    uid: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadRecord:
     """A workload that isn't over: as it was submitted, and later as it was last written down."""
 
@@ -97,6 +113,8 @@ class WorkloadRecord:
     withdrawn_s: float | None = None
     devices: float = 0.0  # requested by all its pods
     conditions: StartConditions = NO_CONDITIONS
+    array: ArrayPlan | None = None  # of an array; its indices become workloads of their own
+    member: ArrayMember | None = None  # of such an index
 
 
 class Journal(Protocol):

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
+from weir.model.array_indices import read_indices
 from weir.model.resources import (
     CPU,
     GPU,
@@ -217,6 +218,11 @@ def _named_priority(written: Any, info: ValidationInfo) -> Any:
     return classes[written]
 
 
+def _indices(text: str) -> str:
+    read_indices(text)
+    return "".join(text.split())
+
+
 _QUANTITY = {"type": ["number", "string"], "description": "a number or a quantity such as 500m, 1.5 or 40Gi"}
 _BOUND = {"type": ["number", "string"], "description": 'a number, a quantity such as 40Gi, or "unlimited"'}
 _TIME = {"type": ["number", "string"], "description": "seconds, or a time such as 90s, -10m or 2h30m"}
@@ -225,7 +231,10 @@ _MOMENT = {
     "description": "a time such as 2026-12-01T18:00, or seconds since 1970",
 }
 
+_INDICES = {"type": "string", "description": "indices such as 0-499, 1-100:5 or 1,3,7; %20 for 20 at once"}
+
 Name = Annotated[str, AfterValidator(_name)]
+Indices = Annotated[str, AfterValidator(_indices), WithJsonSchema(_INDICES)]
 GroupName = Annotated[str, AfterValidator(_group_name)]
 Label = Annotated[str, AfterValidator(_label)]
 Resource = Annotated[str, AfterValidator(_resource)]

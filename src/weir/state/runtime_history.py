@@ -13,6 +13,7 @@ from weir.model.workloads import Workload
 
 _DIGIT = re.compile(r"[0-9]")
 _HASH = re.compile(r"(?=.*[0-9])[0-9a-f]+", re.IGNORECASE)
+_INDEX = re.compile(r"\[[0-9]+\]$")
 MIN_SAMPLES = 10
 """Ended workloads of a likeness before it is believed."""
 MAX_SAMPLES = 4000
@@ -29,9 +30,9 @@ RuntimeClass = tuple[object, ...]
 def name_prefix(name: str) -> str:
     """Return a name without trailing digits and hashes, which tell repetitions of a job apart.
 
-    Nothing is left of a name that is only a number or a hash.
+    So is the index of an array. Nothing is left of a name that is only a number or a hash.
     """
-    parts = name.replace("_", "-").split("-")
+    parts = _INDEX.sub("", name).replace("_", "-").split("-")
     while len(parts) > 1 and _DIGIT.search(parts[-1]):
         parts.pop()
     if len(parts) == 1 and _HASH.fullmatch(parts[0]):

@@ -3,6 +3,7 @@
 `Store` is the interface. The store makes no decisions, and nothing upstream imports it.
 """
 
+from weir.store.arrays import ArrayEnd
 from weir.store.errors import (
     NameTaken,
     NoSuchQueue,
@@ -21,6 +22,8 @@ from weir.store.model_reports import history_by_model, usage_by_model
 from weir.store.notification_outbox import Notification, NotificationOutbox, OutboxMessage
 from weir.store.notification_rules import NotificationRule
 from weir.store.records import (
+    ArrayIndexRecord,
+    ArrayRecord,
     DeviceUsageSample,
     HistoryEvent,
     MembershipRecord,
@@ -37,6 +40,9 @@ from weir.store.records import (
 from weir.store.store import Store
 
 __all__ = [
+    "ArrayEnd",
+    "ArrayIndexRecord",
+    "ArrayRecord",
     "DeviceUsageSample",
     "HistoryEvent",
     "MembershipRecord",

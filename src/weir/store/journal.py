@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 
-from weir.control.journal import ContainerLaunch, Keepable, LaunchSpec, WorkloadRecord
+from weir.control.journal import ArrayMember, ContainerLaunch, Keepable, LaunchSpec, WorkloadRecord
 from weir.control.port import (
     EndWorkload,
     KeepSuspension,
@@ -91,6 +91,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
         withdrawn_s=row.withdrawn_s,
         devices=row.devices,
         conditions=START_CONDITIONS.validate_json(row.conditions),
+        member=None if row.array_index is None else ArrayMember(row.array_uid, row.array_index),
     )
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, func, not_, or_, select
 
 from weir.store.codec import mapping_of
 from weir.store.histogram import bucket_of
-from weir.store.tables import COUNTED_EVENTS, LIVE, MONTH, events, workloads
+from weir.store.tables import COUNTED_EVENTS, IS_ARRAY, LIVE, MONTH, NOT_OVER, events, workloads
 from weir.store.workload_sums import (
     EVICTION_RULES,
     RULE,
@@ -107,7 +107,8 @@ def _counted(
     """Yield the number of ended workloads with a time in some parts, by key."""
     if parts:
         key = _key(kind)
-        query = select(key, func.count()).where(_in(column, parts), workloads.c.state != LIVE).group_by(key)
+        over = workloads.c.state.not_in(NOT_OVER), not_(IS_ARRAY)
+        query = select(key, func.count()).where(_in(column, parts), *over).group_by(key)
         yield from ((name, count) for name, count in connection.execute(query))
 
 

@@ -12,7 +12,7 @@ from weir.store.errors import NoSuchQueue, QueueInUse, QueueUnsound
 from weir.store.memberships import add_membership, without_scope
 from weir.store.notification_rules import delete_rules_of_project
 from weir.store.records import MembershipRecord
-from weir.store.tables import LIVE, queues, workloads
+from weir.store.tables import NOT_OVER, queues, workloads
 from weir.store.tokens import without_project
 
 
@@ -103,7 +103,8 @@ def _refuse_if_used(connection: Connection, queue: Queue, found: Mapping[str, Qu
     below = sorted(each.name for each in found.values() if each.parent == queue.name)
     if below:
         raise QueueInUse(f"{queue.name} {what}: {below[0]} is in it.")
-    live = select(workloads.c.name).where(workloads.c.project == queue.name, workloads.c.state == LIVE)
+    of_project = workloads.c.project == queue.name
+    live = select(workloads.c.name).where(of_project, workloads.c.state.in_(NOT_OVER))
     workload = connection.execute(live.limit(1)).scalar()
     if workload is not None:
         raise QueueInUse(f"{queue.name} {what}: its workload {workload} isn't over.")

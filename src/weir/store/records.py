@@ -6,6 +6,7 @@ from typing import Generic, Literal, TypeVar
 
 from weir.api.workload_list import WorkloadRow
 from weir.control.journal import WorkloadRecord
+from weir.model.array_indices import ArrayIndices
 
 Item = TypeVar("Item")
 TokenRole = Literal["admin", "lead", "member", "viewer"]
@@ -20,6 +21,37 @@ class StoredWorkload:
     row: WorkloadRow
     record: WorkloadRecord
     asked: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRecord:
+    """An array that isn't over: its plan, and the indices that run."""
+
+    record: WorkloadRecord
+    whole: ArrayIndices
+    indices: tuple[int, ...]  # those that run: all, unless some of an earlier array run once more
+    begun: bool  # an index was queued
+    skipped: int = 0  # indices that were stopped before they were queued
+
+    @property
+    def uid(self) -> int:
+        """Return the number of the array."""
+        return self.record.launch.uid
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayIndexRecord:
+    """An index of an array; one that wasn't queued yet has no number."""
+
+    index: int
+    status: str
+    uid: int | None = None
+    first_started_s: float | None = None
+    ended_s: float | None = None
+    ran_s: float = 0.0
+    exit_code: int | None = None
+    restarts: int = 0
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ from weir.store.records import Retention, UsageSamples
 from weir.store.tables import (
     DAY,
     HOUR,
-    LIVE,
     LONG_SPANS,
     MINUTE,
     MONTH,
+    NOT_OVER,
     SAMPLED,
     SPANS,
+    arrays,
     device_uses,
     events,
     marks,
@@ -122,13 +123,14 @@ class UsageTables:
     def _forget_workloads(self, before_s: float) -> int:
         old = (
             select(workloads.c.uid)
-            .where(workloads.c.ended_s < before_s, workloads.c.state != LIVE)
+            .where(workloads.c.ended_s < before_s, workloads.c.state.not_in(NOT_OVER))
             .limit(FORGOTTEN_TOGETHER)
         )
         gone = 0
         while uids := self._database.read(lambda connection: list(connection.execute(old).scalars())):
             self._delete(submissions, (submissions.c.uid.in_(uids),))
             self._delete(workload_uses, (workload_uses.c.uid.in_(uids),))
+            self._delete(arrays, (arrays.c.uid.in_(uids),))
             gone += self._delete(workloads, (workloads.c.uid.in_(uids),))
         return gone
 

@@ -12,6 +12,7 @@ from weir.api.history import HistoryReport
 from weir.api.workload_list import WorkloadRow
 from weir.control.journal import Journal, WorkloadRecord
 from weir.model.queues import Queue
+from weir.store.arrays import ArrayTable
 from weir.store.database import Database
 from weir.store.errors import NotSuspended
 from weir.store.event_history import EventHistory, filters
@@ -78,6 +79,7 @@ class Store:
         self._history = EventHistory(self._database, self.outbox)
         self.journal = StoreJournal(self._database, self._history)
         self._workloads = WorkloadTable(self._database)
+        self.arrays = ArrayTable(self._database, self._history)
         self._queues = QueueTable(self._database)
         self._tokens = TokenTable(self._database)
         self._memberships = MembershipTable(self._database)
@@ -135,6 +137,15 @@ class Store:
     ) -> "Future[WorkloadRecord]":
         """Submit without waiting, as `submit`."""
         return self._workloads.submit(record, asked)
+
+    def submit_all_soon(
+        self, records: Sequence[WorkloadRecord], asked: Sequence[Mapping[str, object]]
+    ) -> "Future[list[WorkloadRecord]]":
+        """Submit all of them or none without waiting, each as `submit`.
+
+        A dependency without a number is on a record before it.
+        """
+        return self._workloads.submit_all(records, asked)
 
     def cancel(self, name: str, at_s: float) -> WorkloadRecord:
         """Cancel a workload for good; repeating it does no harm. Raises NoSuchWorkload, WorkloadOver."""

@@ -17,11 +17,16 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    and_,
+    false,
     text,
 )
 
 LIVE = "live"
 """State of a workload that isn't over; the others are the words of `weir.state.events.End`."""
+ARRAY = "array"
+"""State of an array that isn't over. Its indices are workloads of their own."""
+NOT_OVER = (LIVE, ARRAY)
 SAMPLED = "sampled"
 """Name of the mark for the time up to which usage is stored."""
 ENDED = "ended"
@@ -86,8 +91,14 @@ workloads = Table(
     Column("held", Text),
     Column("idle", Text, nullable=False, server_default="{}"),
     Column("withdrawn_s", Double),
+    Column("array_uid", _Number),  # of an array its own number, of an index that of its array
+    Column("array_index", Integer),
+    Column("replaced", Boolean, nullable=False, server_default=false()),  # the index runs once more
     sqlite_autoincrement=True,  # a number is never given twice, whatever was deleted
 )
+IS_ARRAY = and_(workloads.c.array_uid.is_not(None), workloads.c.array_index.is_(None))
+"""Condition for arrays, which use nothing themselves."""
+IS_INDEX = workloads.c.array_index.is_not(None)
 Index(
     "workloads_live_name",
     workloads.c.name,
@@ -102,6 +113,14 @@ Index("workloads_ended", workloads.c.ended_s)
 Index("workloads_started", workloads.c.first_started_s)
 Index("workloads_submitted", workloads.c.submitted_s)
 Index("workloads_user", workloads.c.user, workloads.c.uid)
+IN_ARRAY = text("array_uid IS NOT NULL")
+"""Condition of the index below."""
+Index(
+    "workloads_array",
+    *(workloads.c.array_uid, workloads.c.replaced, workloads.c.array_index, workloads.c.state),
+    sqlite_where=IN_ARRAY,
+    postgresql_where=IN_ARRAY,
+)
 
 submissions = Table(
     "submissions",
@@ -116,6 +135,18 @@ submissions = Table(
     Column("secrets", Text, nullable=False, server_default="{}"),
     Column("container", Text, nullable=False, server_default="{}"),
     Column("conditions", Text, nullable=False, server_default="{}"),
+)
+
+arrays = Table(
+    "arrays",
+    metadata,
+    Column("uid", _Number, primary_key=True, autoincrement=False),
+    Column("written", Text, nullable=False),
+    Column("only", Text, nullable=False),  # the indices that run, if not all; JSON
+    Column("position", Integer, nullable=False),  # of the next index to be queued
+    Column("again", Text, nullable=False),  # indices to be queued once more before that; JSON
+    Column("skipped", Text, nullable=False),  # indices that were stopped before they were queued; JSON
+    Column("counts", Text, nullable=False),  # of the indices by state, once it is over; JSON
 )
 
 tokens = Table(

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, not_, select, update
 
-from weir.api.workload_list import WorkloadRow
+from weir.api.workload_list import ArrayCounts, WorkloadRow
 from weir.control.journal import NO_CONDITIONS, WorkloadRecord
 from weir.state.events import WorkloadOutcome
-from weir.store.codec import START_CONDITIONS, WORKLOAD, as_json, mapping_of, packed
+from weir.store.codec import START_CONDITIONS, WORKLOAD, mapping_of, packed
 from weir.store.database import Database
-from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, NotSuspended, WorkloadOver
+from weir.store.errors import NoSuchWorkload, NotSuspended, WorkloadOver
 from weir.store.journal import WORKLOAD_RECORDS, workload_record
+from weir.store.new_workloads import insert_together, insert_workload, new_row
 from weir.store.records import RecordPage, StoredWorkload, WorkloadFilter
-from weir.store.tables import LIVE, queues, submissions, workloads
+from weir.store.tables import IS_INDEX, LIVE, NOT_OVER, arrays, submissions, workloads
 from weir.store.workload_search import matching
 
 PAGE_MOST = 1000
@@ -36,17 +37,17 @@ _NO_DETAILS = {
 }
 _ENDS = frozenset(end.value for end in WorkloadOutcome)
 
-_INSERT = insert(workloads)
-_INSERT_SUBMISSION = insert(submissions)
 _columns = workloads.c
-_UID_OF_LIVE = select(_columns.uid).where(_columns.state == LIVE)
-_PROJECT = select(queues.c.parent, queues.c.is_project)
 _SAME_NAMES = (
     *("uid", "name", "project", "user", "type", "priority", "preemptible", "devices", "pods"),
     *("submitted_s", "first_started_s", "started_s", "ended_s", "exit_code", "restarts"),
 )
 """Columns that are fields of a row of the API as they are."""
-_LINE = select(*(_columns[name] for name in (*_SAME_NAMES, "state", "ran_s", "wall_s", "sentence", "held")))
+_LINE = select(
+    *(_columns[name] for name in (*_SAME_NAMES, "state", "ran_s", "wall_s", "sentence", "held")),
+    _columns.array_uid,
+    _columns.array_index,
+)
 
 
 class WorkloadTable:
@@ -57,8 +58,15 @@ class WorkloadTable:
 
     def submit(self, record: WorkloadRecord, asked: Mapping[str, object]) -> "Future[WorkloadRecord]":
         """Queue a workload."""
-        row, submission = _row(record), _submission_row(record, asked)
-        return self._database.write(lambda connection: _submit(connection, record, row, submission))
+        row = new_row(record, asked)
+        return self._database.write(lambda connection: insert_workload(connection, record, row))
+
+    def submit_all(
+        self, records: Sequence[WorkloadRecord], asked: Sequence[Mapping[str, object]]
+    ) -> "Future[list[WorkloadRecord]]":
+        """Queue workloads, all or none."""
+        rows = [new_row(record, raw) for record, raw in zip(records, asked, strict=True)]
+        return self._database.write(lambda connection: insert_together(connection, records, rows))
 
     def change(
         self, name: str, values: Callable[[WorkloadRecord], Mapping[str, Any]]
@@ -72,6 +80,8 @@ class WorkloadTable:
             if not changed:
                 return record
             connection.execute(update(workloads).where(_columns.uid == uid).values(changed))
+            of_array = _columns.array_uid == uid, _columns.state == LIVE  # none unless it is an array
+            connection.execute(update(workloads).where(*of_array).values(changed))
             return workload_record(connection.execute(WORKLOAD_RECORDS.where(_columns.uid == uid)).one())
 
         return self._database.write(work)
@@ -121,7 +131,8 @@ class WorkloadTable:
         )
         if row is None:
             return None
-        return StoredWorkload(_listed(row, {}), workload_record(row), mapping_of(row.asked))
+        counts = self._database.read(lambda connection: _counts(connection, [row]))
+        return StoredWorkload(_listed(row, {}, counts), workload_record(row), mapping_of(row.asked))
 
     def ended_between(self, since_s: float, until_s: float) -> list[int]:
         """Return the numbers of the workloads that ended at `since_s` or later and before `until_s`."""
@@ -169,7 +180,8 @@ class WorkloadTable:
                 total, rows = total + count, rows + found
             rows.sort(key=lambda row: -int(row.uid))
             more = len(rows) > limit
-            items = [_listed(row, live) for row in rows[:limit]]
+            counts = _counts(connection, rows[:limit])
+            items = [_listed(row, live, counts) for row in rows[:limit]]
             return RecordPage(items, total, items[-1].uid if more else None)
 
         return self._database.read(read)
@@ -184,7 +196,7 @@ def _live(
     limit: int,
 ) -> tuple[int, list[Row[Any]]]:
     """Return the number of live workloads, and one page of their lines."""
-    here = (*where, _columns.state == LIVE)
+    here = (*where, _columns.state.in_(NOT_OVER), not_(IS_INDEX))
     if statuses is None:
         total = connection.execute(select(func.count()).where(*here)).scalar_one()
         return total, list(connection.execute(_newest(_LINE.where(*here), after, limit)))
@@ -208,13 +220,15 @@ def _ended(
 
     All ended ones are counted as all less the live ones: the state of each would have to be read.
     """
-    these = (*where, _columns.state.in_(ends))
+    these = (*where, _columns.state.in_(ends), not_(IS_INDEX))
     count = select(func.count()).select_from(workloads)
     if len(ends) < len(_ENDS):
         total = connection.execute(count.where(*these)).scalar_one()
     else:
-        live = connection.execute(count.where(*where, _columns.state == LIVE)).scalar_one()
-        total = connection.execute(count.where(*where)).scalar_one() - live
+        not_over = _columns.state.in_(NOT_OVER), not_(IS_INDEX)
+        total = connection.execute(count.where(*where)).scalar_one()
+        total -= connection.execute(count.where(*where, *not_over)).scalar_one()
+        total -= connection.execute(count.where(*where, IS_INDEX)).scalar_one()
     return total, list(connection.execute(_newest(_LINE.where(*these), after, limit)))
 
 
@@ -244,70 +258,13 @@ def _filters(connection: Connection, wanted: WorkloadFilter) -> tuple[ColumnElem
     return tuple(where)
 
 
-def _row(record: WorkloadRecord) -> dict[str, Any]:
-    workload = record.workload
-    return {
-        "name": workload.name,
-        "project": workload.project,
-        "department": None,
-        "user": workload.user,
-        "type": workload.type.value,
-        "state": LIVE,
-        "priority": workload.priority,
-        "preemptible": workload.preemptible,
-        "devices": record.devices,
-        "pods": workload.pods,
-        "submitted_s": record.submitted_at_s,
-        "ran_s": 0.0,
-        "wall_s": 0.0,
-        "sentence": "",
-        "starts": 0,
-        "settled": 0,
-        "failures": 0,
-        "restarts": 0,
-    }
-
-
-def _submission_row(record: WorkloadRecord, asked: Mapping[str, object]) -> dict[str, Any]:
-    launch = record.launch
-    return {
-        "spec": packed(WORKLOAD, record.workload),
-        "command": as_json(launch.command),
-        "environment": as_json(launch.environment),
-        "directory": launch.directory,
-        "grace_s": launch.grace_s,
-        "asked": as_json(asked),
-        "secrets": as_json(dict(launch.secrets)),
-        "container": as_json({} if launch.container is None else asdict(launch.container)),
-        "conditions": packed(START_CONDITIONS, record.conditions),
-    }
-
-
-def _submit(
-    connection: Connection, record: WorkloadRecord, row: Mapping[str, Any], submission: Mapping[str, Any]
-) -> WorkloadRecord:
-    workload = record.workload
-    project = connection.execute(_PROJECT.where(queues.c.name == workload.project)).one_or_none()
-    if project is None or not project.is_project:
-        raise NoSuchQueue(f"There is no project {workload.project}: make it, or name another.")
-    if connection.execute(_UID_OF_LIVE.where(_columns.name == workload.name)).first() is not None:
-        raise NameTaken(
-            f"A workload called {workload.name} isn't over yet: take another name, or stop it first."
-        )
-    done = connection.execute(_INSERT, {**row, "department": project.parent})
-    assert done.inserted_primary_key is not None
-    uid = int(done.inserted_primary_key[0])
-    connection.execute(_INSERT_SUBMISSION, {"uid": uid, **submission})
-    return replace(record, launch=replace(record.launch, uid=uid))
-
-
 def _live_record(connection: Connection, name: str) -> WorkloadRecord:
-    """Return the record of a live workload.
+    """Return the record of a workload or an array that isn't over.
 
     Raises:
         NoSuchWorkload, WorkloadOver: there is none.
     """
-    which = WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
+    which = WORKLOAD_RECORDS.where(_columns.name == name, _columns.state.in_(NOT_OVER))
     row = connection.execute(which).one_or_none()
     if row is None:
         _refuse(connection, name)
@@ -320,8 +277,17 @@ def _refuse(connection: Connection, name: str) -> NoReturn:
     raise WorkloadOver(f"{name} is over already.")
 
 
-def _listed(row: Row[Any], live: Mapping[int, str]) -> WorkloadRow:
-    over = row.state != LIVE
+def _counts(connection: Connection, rows: Sequence[Row[Any]]) -> Mapping[int, ArrayCounts]:
+    """Return the counts of those rows that are arrays and over, by number."""
+    uids = [row.uid for row in rows if row.array_uid is not None and row.array_index is None]
+    if not uids:
+        return {}
+    found = connection.execute(select(arrays.c.uid, arrays.c.counts).where(arrays.c.uid.in_(uids)))
+    return {uid: ArrayCounts.model_validate_json(counts) for uid, counts in found if counts != "{}"}
+
+
+def _listed(row: Row[Any], live: Mapping[int, str], counts: Mapping[int, ArrayCounts]) -> WorkloadRow:
+    over = row.state not in NOT_OVER
     status = row.state if over else live.get(row.uid, PENDING)
     sentence = row.sentence if over else row.held or ""
     values = {name: getattr(row, name) for name in _SAME_NAMES}
@@ -334,5 +300,8 @@ def _listed(row: Row[Any], live: Mapping[int, str]) -> WorkloadRow:
             "ran_before_s": row.wall_s,
             "kept_s": row.ran_s,
             "reason": {"why": status, "sentence": sentence} if sentence else None,
+            "array": counts.get(row.uid),
+            "array_uid": None if row.array_index is None else row.array_uid,
+            "index": row.array_index,
         }
     )

@@ -283,7 +283,7 @@ def test_tables_can_be_made_elsewhere() -> None:
         for index in table.indexes:
             made = str(CreateIndex(index).compile(dialect=dialect))
             partial = (
-                *("workloads_live_name", "events_one_end", "events_counted"),
+                *("workloads_live_name", "workloads_array", "events_one_end", "events_counted"),
                 *("notifications_queued", "notification_messages_pending"),
             )
             assert ("WHERE" in made) == (index.name in partial)
@@ -297,13 +297,16 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "weir.db") as before:
         before.execute("ALTER TABLE workloads RENAME COLUMN nomination TO promised")
         tables = ("workload_sums", "pool_uses", "memberships", "notifications")
-        for table in (*tables, "notification_rules", "notification_messages"):
+        for table in (*tables, "notification_rules", "notification_messages", "arrays"):
             before.execute(f"DROP TABLE {table}")
         for column in ("container", "conditions"):
             before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")
         before.execute("ALTER TABLE workloads DROP COLUMN idle")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")
+        before.execute("DROP INDEX workloads_array")
+        for column in ("array_uid", "array_index", "replaced"):
+            before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")
         before.execute("UPDATE alembic_version SET version_num = '0003'")
     before.close()
     with opened(tmp_path) as store:

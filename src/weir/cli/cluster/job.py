@@ -46,6 +46,8 @@ def job_of(
         (submission.after, submission.after_ok, submission.after_not_ok, submission.after_any)
     ):
         raise wrong("begin, after: a Job starts as soon as it may; leave them out, or create it later")
+    if submission.array is not None:
+        raise wrong("array: indices of an array are queued by a pool on one machine; leave it out here")
     pods = submission.pods[0]
     name = submission.name or _made_up(submission)
     if not _NAME.fullmatch(name):

@@ -26,6 +26,7 @@ from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter
 from weir.local.server.routes import (
+    arrays,
     audit_log,
     checkpoints,
     history,
@@ -192,6 +193,7 @@ def create_schema_app() -> FastAPI:
         redirect_slashes=False,
     )
     for routes in (
+        arrays,
         workloads,
         why,
         submission_previews,

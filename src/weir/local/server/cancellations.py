@@ -78,7 +78,7 @@ class Cancellations:
         else:
             self._written[record.launch.uid] = fact
             confirmed(record.workload, record.launch.uid)
-            self._pool.backend.tell(fact)
+            self._pool.tell(fact)
             return record.launch.uid
         _LOG.warning("stop_not_written_down", workload=name, why=self._why)
         self._unwritten[name] = fact

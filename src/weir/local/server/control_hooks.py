@@ -13,6 +13,7 @@ from weir.control.loop import Control
 from weir.control.port import CancelRequested, Effect, EndWorkload, Fact
 from weir.local import persistent_clock
 from weir.local.server import submissions
+from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.job_warnings import write_warnings
 from weir.local.server.pool_state import PoolState
@@ -68,12 +69,18 @@ class PoolControlHooks:
     """Hooks of the control thread."""
 
     def __init__(
-        self, pool: PoolState, secrets: ProjectSecrets, cancellations: Cancellations, gates: StartGates
+        self,
+        pool: PoolState,
+        secrets: ProjectSecrets,
+        cancellations: Cancellations,
+        gates: StartGates,
+        arrays: ArrayFeed,
     ) -> None:
         self._pool = pool
         self._secrets = secrets
         self._cancellations = cancellations
         self._gates = gates
+        self._arrays = arrays
         self._reasons = PendingReasons(pool.view.reasons)
         self._next_minute_s = 0.0
         self._over: deque[tuple[str, int]] = (
@@ -91,7 +98,8 @@ class PoolControlHooks:
         nodes = pool.inventory.nodes
         records = pool.store.journal.workloads()
         self._secrets.begin(records)
-        self._gates.begin(records)
+        self._arrays.begin()
+        self._gates.begin([*records, *pool.view.arrays.not_begun()])
         pool.view.begin(records, lambda workload: submissions.requested_devices(workload, nodes))
         pool.backend.connect()
         pool.event_log.begin(now_s)
@@ -130,8 +138,12 @@ class PoolControlHooks:
         pool = self._pool
         rows = pool.view.publish()
         pool.counters.ended(rows)
-        self._gates.changed(rows)
-        pool.stream.send([("workload", row, None) for row in rows])
+        changed = pool.view.arrays.note(rows)
+        shown = [pool.view.with_reason(row) for row in pool.view.arrays.shown(rows)] if changed else rows
+        self._gates.changed([*rows, *shown] if changed else rows)
+        pool.stream.send([("workload", row, None) for row in shown])
+        for uid in changed:
+            self._arrays.wake(uid)
         for row in rows:
             if row.ended_s is not None:
                 self._over.append((row.name, row.uid))
@@ -148,7 +160,8 @@ class PoolControlHooks:
         changed = self._reasons.update(control, now_s)
         if pool.stream.readers:
             rows = (pool.view.row(name) for name in changed[:REASONS_SENT_MOST])
-            pool.stream.send([("workload", row, None) for row in rows if row is not None])
+            shown = pool.view.arrays.shown(row for row in rows if row is not None)
+            pool.stream.send([("workload", pool.view.with_reason(row), None) for row in shown])
             self._send_queues(cluster, now_s)
         if now_s >= self._next_minute_s:
             if self._next_minute_s:

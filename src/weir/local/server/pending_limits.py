@@ -7,7 +7,7 @@ from time import monotonic
 
 from weir.api.answers import WorkloadRow
 from weir.local.server.authorization import Action, Person, may
-from weir.local.server.person_limits import pending_sentence
+from weir.local.server.person_limits import more_sentence, pending_sentence
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits
 from weir.model.queues import PersonLimits
@@ -32,28 +32,30 @@ class PendingLimits:
         self._users: Counter[str] = Counter()
         self._projects: Counter[str] = Counter()
         self._persons: Counter[tuple[str, str]] = Counter()
-        self._reserved: list[tuple[str, str]] = []
+        self._reserved: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
-    def reserved(self, person: Person, project: str, own: PersonLimits | None = None) -> Iterator[None]:
-        """Hold a place in the queue while a workload is written down.
+    def reserved(
+        self, person: Person, project: str, own: PersonLimits | None = None, number: int = 1
+    ) -> Iterator[None]:
+        """Hold places in the queue while workloads are written down; an array takes one.
 
         Raises:
             Refused: the person or the project has as many pending workloads as one may.
         """
         if not may(person, Action.EXCEED_LIMITS):
-            self._check(person.user, project)
+            self._check(person.user, project, number)
         if own is not None and own.pending:
-            self._check_own(person.user, project, own)
+            self._check_own(person.user, project, own, number)
         place = (person.user, project)
-        self._reserved.append(place)
+        self._reserved[place] += number
         try:
             yield
-            self._users[person.user] += 1
-            self._projects[project] += 1
-            self._persons[place] += 1
+            self._users[person.user] += number
+            self._projects[project] += number
+            self._persons[place] += number
         finally:
-            self._reserved.remove(place)
+            self._reserved[place] -= number
 
     def _count(self) -> None:
         now_s = self._clock()
@@ -65,34 +67,35 @@ class PendingLimits:
         self._projects = Counter(row.project for row in waiting)
         self._persons = Counter((row.user, row.project) for row in waiting)
 
-    def _check_own(self, user: str, project: str, own: PersonLimits) -> None:
+    def _check_own(self, user: str, project: str, own: PersonLimits, number: int) -> None:
         """Refuse a person who has as many pending workloads as the project lets one have."""
         self._count()
-        if self._own_sentence(user, project, own) is None:
+        if self._own_sentence(user, project, own, number) is None:
             return
         self._counted_s = -RECOUNT_S
         self._count()  # some may have started since
-        if (sentence := self._own_sentence(user, project, own)) is not None:
+        if (sentence := self._own_sentence(user, project, own, number)) is not None:
             raise RequestRefused(429, sentence)
 
-    def _own_sentence(self, user: str, project: str, own: PersonLimits) -> str | None:
-        mine = self._persons[user, project] + sum(place == (user, project) for place in self._reserved)
-        return pending_sentence(own, project, mine)
+    def _own_sentence(self, user: str, project: str, own: PersonLimits, number: int) -> str | None:
+        mine = self._persons[user, project] + self._reserved[user, project]
+        return pending_sentence(own, project, mine, number)
 
-    def _check(self, user: str, project: str) -> None:
+    def _check(self, user: str, project: str, number: int) -> None:
         self._count()
-        mine = self._users[user] + sum(each == user for each, _ in self._reserved)
-        projects = self._projects[project] + sum(each == project for _, each in self._reserved)
-        limits = self._limits
-        if mine >= limits.pending_per_person_max:
+        reserved = list(self._reserved.items())
+        mine = self._users[user] + sum(held for (each, _), held in reserved if each == user)
+        projects = self._projects[project] + sum(held for (_, each), held in reserved if each == project)
+        limits, more = self._limits, more_sentence(number)
+        if mine + number > limits.pending_per_person_max:
             sentence = (
                 f"You have {mine:,} pending workloads, and one person may have "
-                f"{limits.pending_per_person_max:,}: stop some, or wait until some have started."
+                f"{limits.pending_per_person_max:,}{more}: stop some, or wait until some have started."
             )
             raise RequestRefused(429, sentence)
-        if projects >= limits.pending_per_project_max:
+        if projects + number > limits.pending_per_project_max:
             sentence = (
                 f"Project {project} has {projects:,} pending workloads, and one project may have "
-                f"{limits.pending_per_project_max:,}: stop some, or wait until some have started."
+                f"{limits.pending_per_project_max:,}{more}: stop some, or wait until some have started."
             )
             raise RequestRefused(429, sentence)

@@ -54,12 +54,17 @@ def _check_whole_size(workload: Workload, project: Queue, nodes: Sequence[Node],
         )
 
 
-def pending_sentence(limits: PersonLimits, project: str, pending: int) -> str | None:
-    """Return why a person may not submit another workload; None if they may."""
+def pending_sentence(limits: PersonLimits, project: str, pending: int, number: int) -> str | None:
+    """Return why a person may not submit this number of workloads; None if they may."""
     most = limits.pending
-    if not most or pending < most:
+    if not most or pending + number <= most:
         return None
     return (
-        f"You have {pending:,} pending workloads in project {project}, and one person may have {most:,}: "
-        "stop some, or wait until some have started."
+        f"You have {pending:,} pending workloads in project {project}, and one person may have {most:,}"
+        f"{more_sentence(number)}: stop some, or wait until some have started."
     )
+
+
+def more_sentence(number: int) -> str:
+    """Return the number of workloads of a request as the end of a clause; nothing for one."""
+    return f"; these are {number:,} more" if number > 1 else ""

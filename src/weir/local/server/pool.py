@@ -5,10 +5,7 @@ recovery finds it. Reads use immutable rows, or query the control thread.
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,12 +14,13 @@ from structlog import get_logger
 from weir.api.answers import Answer, QueueRow, WorkloadRow
 from weir.api.submissions import Submission
 from weir.control.clock import Clock
-from weir.control.journal import StartConditions, WorkloadRecord
-from weir.control.port import CancelRequested, Fact
+from weir.control.journal import WorkloadRecord
+from weir.control.port import CancelRequested
 from weir.local import persistent_clock
 from weir.local.gpu_memory_limits import GpuMemoryLimits
-from weir.local.server import submissions
 from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.array_feed import ArrayFeed
+from weir.local.server.array_view import ArrayFact
 from weir.local.server.authorization import Action, Person, require
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.container_checks import ContainerChecks
@@ -39,16 +37,17 @@ from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_state import PoolState
 from weir.local.server.priority_changes import change_priority, check_new_priority
-from weir.local.server.problem_details import RequestRefused, read_as
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
 from weir.local.server.request_limiter import SuggestionQueue
-from weir.local.server.rerun_rights import check_rerun
+from weir.local.server.reruns import Reruns, stop_index
 from weir.local.server.server_limits import ServerLimits
-from weir.local.server.start_conditions import StartGates, start_conditions
+from weir.local.server.start_conditions import StartGates
+from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
 from weir.local.server.wall_clock import on_wall_clock
 from weir.local.server.worker_threads import Workers
-from weir.local.server.workload_lookup import find_workload, live_name, unknown_workload
+from weir.local.server.workload_lookup import unknown_workload, workload_to_change
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
@@ -59,12 +58,11 @@ from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadSuspended
-from weir.store import HistoryEvent, MembershipRecord, NameTaken, NotSuspended, Store
+from weir.store import HistoryEvent, MembershipRecord, NotSuspended, Store
 
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
 _LOG = get_logger(__name__)
-NAMES_TRIED_MOST = 5
 ASK_S_MOST = 10.0
 DEFAULT_PROJECT = "default"
 
@@ -102,14 +100,21 @@ class PoolService(PoolState):
         self.secrets = ProjectSecrets(self)
         self.cancellations = Cancellations(self)
         self.gates = StartGates(self)
-        hooks = PoolControlHooks(self, self.secrets, self.cancellations, self.gates)
+        self.array_feed = ArrayFeed(self, self._array_ended)
+        self.wake_array = self.array_feed.wake
+        hooks = PoolControlHooks(self, self.secrets, self.cancellations, self.gates, self.array_feed)
         self.control_thread = ControlThread(hooks, self.clock)
         self.job_reports = JobReports(self, self.control_thread.wake)
         self.checks: dict[str, Callable[[], Trouble]] = {"control": lambda: self.control_thread.trouble}
         self.health = Health(self.checks, Probe(home, store.probe))
         self.deadline = ShutdownDeadline()
         self.suggesting = SuggestionQueue()
-        self.pending_limits = PendingLimits(self.limits, lambda: list(self.view.rows.values()))
+        self.pending_limits = PendingLimits(self.limits, self.view.listed)
+        services = SubmissionServices(
+            self.accounts, self.secrets, self.pending_limits, self.containers, self.workers
+        )
+        self.submitter = Submitter(self, services, self.gates, self.control_thread.wake)
+        self.reruns = Reruns(self, self.submitter, self.workers)
         self.memberships = Memberships(self)
         self.queue_changes = QueueChanges(self)
         self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)
@@ -125,6 +130,8 @@ class PoolService(PoolState):
         self.checks["notifications"] = lambda: self.notifications.trouble
         self.checks["watch"] = lambda: backend.trouble
         self.notifications.start()
+        self.checks["arrays"] = lambda: self.array_feed.trouble
+        self.array_feed.start()
         self.control_thread.start()
 
     def close(self) -> None:
@@ -133,6 +140,8 @@ class PoolService(PoolState):
         self.health.close()
         self.deadline.waits_for = "weir-notify"
         self.notifications.close()
+        self.deadline.waits_for = "weir-arrays"
+        self.array_feed.close()
         self.deadline.waits_for = "weir-control"
         self.control_thread.close()
         self.deadline.waits_for = "weir-store"
@@ -197,155 +206,63 @@ class PoolService(PoolState):
             Refused: the request is invalid, or not allowed for this person.
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
-        if submission.project in self.inventory.of:
-            require(person, Action.SUBMIT, submission.project)
-            await self.secrets.check(submission)
-        if submission.name in self.view.workloads:  # over in the store perhaps, and not yet in control
-            raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
-        account = await self.accounts.job_account(person.user)
-        exists = await submissions.directory_exists(submission, self.workers, account)
-        home = None if account is None else account.home
-        queue = self.inventory.of.get(submission.project)
-        own = None if queue is None else queue.limits_of(person.user)
-        conditions = await start_conditions(submission, self)
-        with self.pending_limits.reserved(person, submission.project, own):
-            record, row = await self._enqueue(submission, conditions, raw, size, person, exists, home)
-        self.stream.send([("workload", row, None)])  # before control can send that it has started
-        self.backend.submitted(record)
-        self.gates.add(record)
-        self.control_thread.wake()
-        return record, row
-
-    async def _enqueue(
-        self,
-        submission: Submission,
-        conditions: StartConditions,
-        raw: Mapping[str, object],
-        size: int,
-        person: Person,
-        directory_exists: bool | None,
-        home: str | None,
-    ) -> tuple[WorkloadRecord, WorkloadRow]:
-        """Check a submission and write it down, under another name if a made one is taken."""
-        for tries_left in reversed(range(NAMES_TRIED_MOST)):
-            check = partial(
-                submissions.check_submission,
-                submission,
-                person=person,
-                now_s=self.clock(),
-                inventory=self.inventory,
-                rules=self.policy.life,
-                directory_exists=directory_exists,
-                home=home,
-                containers=self.containers,
-            )
-            made = replace(await self.workers.parse(size, check), conditions=conditions)
-            try:
-                record = await asyncio.wrap_future(self.store.submit_soon(made, raw))
-            except NameTaken:
-                if submission.name is not None or not tries_left:
-                    raise
-                continue
-            break
-        workload = record.workload
-        row = self.view.add(record)
-        sentence = f"{person.user} submitted {workload.name} to project {workload.project}."
-        self._add_event(
-            workload,
-            record.launch.uid,
-            "submitted",
-            sentence,
-            person,
-            at_s=record.submitted_at_s,
-            devices=record.devices,
-        )
-        return record, row
+        return await self.submitter.submit(ReadSubmission(submission, raw, size), person)
 
     async def stop(self, name: str, person: Person) -> WorkloadRow:
         """End a workload for good."""
-        name = await self._workload_to_change(name, person)
+        if (index := await stop_index(self, name, person)) is not None:
+            return index
+        name = await workload_to_change(self, name, person)
         at_s = self.clock()
 
         def confirmed(workload: Workload, uid: int) -> None:
-            self._add_event(workload, uid, "withdrawn", f"{person.user} stops {name}.", person, at_s=at_s)
+            self.add_event(workload, uid, "withdrawn", f"{person.user} stops {name}.", person, at_s=at_s)
 
         uid = await self.cancellations.withdraw(CancelRequested(name, at_s, person.user), confirmed)
         return await self._row_after_step(name, uid)
 
     async def suspend(self, name: str, person: Person) -> WorkloadRow:
         """Suspend a workload: it releases its devices and waits until it is resumed."""
-        name = await self._workload_to_change(name, person)
+        name = await workload_to_change(self, name, person)
         why, at_s = f"suspended by {person.user}", self.clock()
         record = await asyncio.wrap_future(self.store.suspend_soon(name, why))
         sentence = f"{person.user} suspends {name}."
-        self._add_event(record.workload, record.launch.uid, "suspended", sentence, person, at_s=at_s)
-        self.backend.tell(WorkloadSuspended(name, True, why))
+        self.add_event(record.workload, record.launch.uid, "suspended", sentence, person, at_s=at_s)
+        self.tell(WorkloadSuspended(name, True, why))
         return await self._row_after_step(name, record.launch.uid)
 
     async def set_priority(self, name: str, priority: int, person: Person) -> WorkloadRow:
         """Change the priority of a workload that isn't over."""
-        name = await self._workload_to_change(name, person)
-        line = self.view.workloads.get(name)
-        if line is None:
+        name = await workload_to_change(self, name, person)
+        spec = self.view.spec_of(name)
+        if spec is None:
             raise RequestRefused(409, f"{name} is over already.")
-        check_new_priority(line.spec, priority, self.inventory, person)
-        record = await change_priority(self.store, self.backend, name, priority, self.clock())
+        check_new_priority(spec, priority, self.inventory, person)
+        record = await change_priority(self.store, name, priority)
+        self.change(record)
         sentence = f"{person.user} sets the priority of {name} to {priority}."
-        self._add_event(record.workload, record.launch.uid, "priority", sentence, person, priority=priority)
+        self.add_event(record.workload, record.launch.uid, "priority", sentence, person, priority=priority)
         return await self._row_after_step(name, record.launch.uid)
 
     async def resume(self, name: str, person: Person) -> WorkloadRow:
         """Let a suspended workload go on; one that isn't suspended starts without its conditions."""
-        name = await self._workload_to_change(name, person)
-        line = self.view.workloads.get(name)
-        if line is not None:
-            require(person, Action.SUBMIT, line.spec.project)
+        name = await workload_to_change(self, name, person)
+        spec = self.view.spec_of(name)
+        if spec is not None:
+            require(person, Action.SUBMIT, spec.project)
         await self.secrets.check_resumed(name)
         try:
             record = await asyncio.wrap_future(self.store.resume_soon(name))
             sentence = f"{person.user} resumes {name}."
-            facts: list[Fact] = [WorkloadSuspended(name, False)]
+            facts: list[ArrayFact] = [WorkloadSuspended(name, False)]
         except NotSuspended:
             record = await asyncio.wrap_future(self.store.drop_conditions_soon(name))
             sentence = f"{person.user} lets {name} start without its conditions."
-            facts = self.gates.release(record)
-        self._add_event(record.workload, record.launch.uid, "resumed", sentence, person)
+            facts = [*self.gates.release(record)]
+        self.add_event(record.workload, record.launch.uid, "resumed", sentence, person)
         for fact in facts:
-            self.backend.tell(fact)
+            self.tell(fact)
         return await self._row_after_step(name, record.launch.uid)
-
-    async def rerun(self, name: str, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
-        """Submit an ended workload again."""
-        if live_name(self.view, name) in self.view.workloads:
-            name = await self._workload_to_change(name, person)
-            sentence = f"{name} isn't over yet: stop it first, or submit it under another name."
-            raise RequestRefused(409, sentence)
-        found = await asyncio.to_thread(find_workload, self.store, name)
-        if found is None:
-            raise unknown_workload(name)
-        self.require_visible(person, found.row.project, found.row.submitted_s)
-        check_rerun(found, person)
-        name = found.row.name
-        raw = {**found.asked, "name": name}
-        text = json.dumps(raw)
-        read = partial(read_as, Submission, text, f"The submission of {name}", self.priority_classes)
-        submission = await self.workers.parse(len(text), read)
-        return await self.submit(submission, raw, len(text), person)
-
-    async def _workload_to_change(self, word: str, person: Person) -> str:
-        """Return the name of the workload that a name or uid means, if this person may act on it."""
-        name = live_name(self.view, word)
-        line = self.view.workloads.get(name)
-        if line is not None:
-            require(person, Action.CONTROL, line.spec.project, owner=line.spec.user)
-            return name
-        found = await asyncio.to_thread(find_workload, self.store, word)
-        if found is None:
-            raise unknown_workload(word)
-        require(person, Action.CONTROL, found.row.project, owner=found.row.user)
-        if found.row.name != word and found.row.ended_s is not None:
-            raise RequestRefused(409, f"Workload {word}, {found.row.name}, is over already.")
-        return found.row.name
 
     async def _row_after_step(self, name: str, uid: int) -> WorkloadRow:
         """Return a workload's row after control has taken in all facts."""
@@ -358,28 +275,9 @@ class PoolService(PoolState):
             raise unknown_workload(name)
         return row
 
-    def _add_event(
-        self,
-        workload: Workload,
-        uid: int,
-        kind: str,
-        sentence: str,
-        person: Person,
-        *,
-        at_s: float | None = None,
-        **numbers: object,
-    ) -> None:
-        self.user_events.append(
-            HistoryEvent(
-                self.clock() if at_s is None else at_s,
-                kind,
-                sentence,
-                uid=uid,
-                workload=workload.name,
-                project=workload.project,
-                numbers={"user": person.user, **numbers},
-            )
-        )
+    def _array_ended(self, row: WorkloadRow) -> None:
+        """Open the gates of workloads that depend on an array; a new control does that by itself."""
+        self.control_thread.query(lambda _: self.gates.changed([row]))
 
     def _on_stored_events(self, recollected: Sequence[HistoryEvent]) -> None:
         """Publish stored events. Called from the writer's thread."""

@@ -1,11 +1,13 @@
 """State of a pool's server: the store, the backend and the readers of control. It makes no changes."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 
 from weir.control.clock import Clock
+from weir.control.journal import WorkloadRecord
+from weir.local.server.array_view import ArrayFact
 from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
@@ -20,8 +22,9 @@ from weir.local.server.reported_progress import ReportedProgress
 from weir.local.server.what_if_runs import WhatIfRuns
 from weir.model.nodes import Node
 from weir.model.policy import Policy
-from weir.model.workloads import PRIORITY_CLASSES
+from weir.model.workloads import PRIORITY_CLASSES, Workload
 from weir.service.queue_rows import DeviceUtilization
+from weir.state.events import WorkloadChanged
 from weir.store import HistoryEvent, Store, UsageMeter
 
 
@@ -62,8 +65,51 @@ class PoolState:
         self.what_if = WhatIfRuns(home)
         self.reported: dict[str, ReportedProgress] = {}
         self.backend: PoolBackend
+        self.wake_array: Callable[[int], None] = lambda _: None
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes
         self.inventory = pool_inventory([node], {}, store.queues())
+
+    def tell(self, fact: ArrayFact) -> None:
+        """Pass a fact about a workload to the backend, or one about an array to its indices."""
+        name = fact.workload.name if isinstance(fact, WorkloadChanged) else fact.workload
+        view = self.view.arrays.named(name)
+        if view is None:
+            if not isinstance(fact, WorkloadChanged):
+                self.backend.tell(fact)
+        else:
+            view.facts.append(fact)
+            self.wake_array(view.record.uid)
+
+    def change(self, record: WorkloadRecord) -> None:
+        """Pass on the new specification of a workload or an array: its priority changed."""
+        if self.view.arrays.named(record.workload.name) is None:
+            self.backend.changed(record, self.clock())
+        else:
+            self.tell(WorkloadChanged(record.workload, self.clock()))
+
+    def add_event(
+        self,
+        workload: Workload,
+        uid: int,
+        kind: str,
+        sentence: str,
+        person: Person,
+        *,
+        at_s: float | None = None,
+        **numbers: object,
+    ) -> None:
+        """Have an act of a person stored; any thread."""
+        self.user_events.append(
+            HistoryEvent(
+                self.clock() if at_s is None else at_s,
+                kind,
+                sentence,
+                uid=uid,
+                workload=workload.name,
+                project=workload.project,
+                numbers={"user": person.user, **numbers},
+            )
+        )
 
     @property
     def device_use(self) -> dict[tuple[str, int], DeviceUtilization]:

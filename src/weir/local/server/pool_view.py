@@ -9,6 +9,7 @@ thread may read them without waiting. Pending reasons are kept beside them, one 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -27,6 +28,7 @@ from weir.control.port import (
 )
 from weir.engine.plan import Plan
 from weir.local.running_pods import RunningPod
+from weir.local.server.array_view import ArrayViews
 from weir.local.server.workload_view import (
     PodView,
     WorkloadView,
@@ -61,6 +63,7 @@ class PoolView:
         self.workloads: dict[str, WorkloadView] = {}
         self.rows: dict[int, WorkloadRow] = {}  # by number: live workloads
         self.ended: dict[int, WorkloadRow] = {}  # recently ended workloads
+        self.arrays = ArrayViews()
         self.reasons: dict[str, Explanation] = {}  # reasons of pending workloads that aren't suspended
         self.starting: set[PodKey] = set()  # of which it isn't known yet that they run
         self._dirty: dict[str, None] = {}
@@ -85,19 +88,38 @@ class PoolView:
     def row(self, name: str) -> WorkloadRow | None:
         """Return the row of a workload that isn't over, with its reason."""
         line = self.workloads.get(name)
-        row = None if line is None else self.rows.get(line.uid)
+        row = self.arrays.row(name) if line is None else self.rows.get(line.uid)
         return None if row is None else self.with_reason(row)
 
     def row_of(self, uid: int) -> WorkloadRow | None:
         """Return the row of a workload by its number, also of one that ended recently."""
-        row = self.rows.get(uid)
+        row = self.rows.get(uid) or self.arrays.row_of(uid)
         if row is None:  # in this order: `publish` adds an ended row before it removes the live one
             return self.ended.get(uid)
         return self.with_reason(row)
 
+    def spec_of(self, name: str) -> Workload | None:
+        """Return the specification of a workload or an array that isn't over."""
+        line = self.workloads.get(name)
+        if line is not None:
+            return line.spec
+        array = self.arrays.named(name)
+        return None if array is None else array.record.record.workload
+
+    def is_live(self, name: str) -> bool:
+        """Return True if a workload or an array of this name isn't over."""
+        return self.spec_of(name) is not None
+
     def all(self) -> list[WorkloadRow]:
         """Return all workloads that aren't over, newest first, without their reasons."""
         rows = list(self.rows.values())
+        rows.sort(key=by_uid, reverse=True)
+        return rows
+
+    def listed(self) -> list[WorkloadRow]:
+        """Return what lists show: all workloads and arrays that aren't over, without indices of arrays."""
+        rows = [row for row in list(self.rows.values()) if row.index is None]
+        rows += self.arrays.rows()
         rows.sort(key=by_uid, reverse=True)
         return rows
 
@@ -106,7 +128,7 @@ class PoolView:
         row = with_runtime_until(row, self._clock())
         if row.reason is not None or row.status != "pending":
             return row
-        why = self.reasons.get(row.name)
+        why = self.reasons.get(row.name if row.array is None else self.arrays.waiting_index(row.name))
         return row if why is None else row.model_copy(update={"reason": why})
 
     def counts(self) -> tuple[Counter[str], Counter[str]]:
@@ -115,6 +137,7 @@ class PoolView:
         pending: Counter[str] = Counter()
         for row in list(self.rows.values()):
             (pending if row.status == "pending" else running)[row.project] += 1
+        pending.update(self.arrays.not_queued())
         return running, pending
 
     def pod_rows(self, line: WorkloadView) -> list[PodRow]:
@@ -159,6 +182,7 @@ class PoolView:
             self.rows = {line.uid: workload_row(line) for line in lines.values()}
             self._dirty.clear()
             self.starting.clear()
+        self.arrays.begin(self.rows.values())
 
     def add(self, record: WorkloadRecord) -> WorkloadRow:
         """Add a workload that is now in the store."""
@@ -234,15 +258,20 @@ class PoolView:
                 self.rows[line.uid] = row
                 row = self.with_reason(row)
             else:
-                self.ended[line.uid] = row
-                if len(self.ended) > ENDED_MOST:
-                    del self.ended[next(iter(self.ended))]
+                self.add_ended(row)
                 del self.workloads[name]  # the name is free before a reader can see the end
                 self.reasons.pop(name, None)
                 self.rows.pop(line.uid, None)
             changed.append(row)
         self._dirty.clear()
         return changed
+
+    def add_ended(self, row: WorkloadRow) -> None:
+        """Add the row of a workload or an array that is over."""
+        self.ended[row.uid] = row
+        if len(self.ended) > ENDED_MOST:
+            with suppress(KeyError):
+                del self.ended[next(iter(self.ended))]
 
     # Events
 

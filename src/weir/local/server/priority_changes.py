@@ -6,7 +6,6 @@ from dataclasses import replace
 from weir.control.journal import WorkloadRecord
 from weir.local.server.admission import check_priority
 from weir.local.server.authorization import Person
-from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import PoolInventory
 from weir.local.server.problem_details import FieldErrors
 from weir.model.workloads import Workload
@@ -28,10 +27,6 @@ def check_new_priority(
     return changed
 
 
-async def change_priority(
-    store: Store, backend: PoolBackend, name: str, priority: int, now_s: float
-) -> WorkloadRecord:
-    """Write a priority down, then tell control. Its preemptibility stays."""
-    record = await asyncio.wrap_future(store.set_priority_soon(name, priority))
-    backend.changed(record, now_s)
-    return record
+async def change_priority(store: Store, name: str, priority: int) -> WorkloadRecord:
+    """Write a priority down. Its preemptibility stays."""
+    return await asyncio.wrap_future(store.set_priority_soon(name, priority))

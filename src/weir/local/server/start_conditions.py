@@ -20,7 +20,7 @@ from weir.control.journal import (
     StartConditions,
     WorkloadRecord,
 )
-from weir.control.port import CancelRequested, Fact, Gate, GateChanged, LifecycleRule
+from weir.control.port import CancelRequested, Gate, GateChanged, LifecycleRule
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.workload_lookup import find_workload, live_name
@@ -143,7 +143,7 @@ class StartGates:
         if record.conditions != NO_CONDITIONS:
             self._new.append(record)
 
-    def release(self, record: WorkloadRecord) -> list[Fact]:
+    def release(self, record: WorkloadRecord) -> list[GateChanged]:
         """Return facts that open all gates of a workload. From any thread."""
         self._released.append(record.launch.uid)
         name = record.workload.name
@@ -162,7 +162,7 @@ class StartGates:
             begin_s = self._pool.clock.from_wall(waiting.begin_wall_s)
             if begin_s <= now_s:
                 waiting.begin_wall_s = None
-                self._pool.backend.tell(GateChanged(waiting.name, False, gate=Gate.BEGIN_TIME))
+                self._pool.tell(GateChanged(waiting.name, False, gate=Gate.BEGIN_TIME))
             else:
                 next_s = begin_s if next_s is None else min(next_s, begin_s)
         return next_s
@@ -185,7 +185,7 @@ class StartGates:
         self._waiting[uid] = waiting
         if conditions.begin_wall_s is not None:
             until_s = self._pool.clock.from_wall(conditions.begin_wall_s)
-            self._pool.backend.tell(begin_gate(waiting.name, conditions.begin_wall_s, until_s))
+            self._pool.tell(begin_gate(waiting.name, conditions.begin_wall_s, until_s))
         for dependency in conditions.dependencies:
             self._dependants.setdefault(dependency.uid, set()).add(uid)
         self._look(uid, [row for each in conditions.dependencies if (row := self._row(each.uid))])
@@ -212,13 +212,13 @@ class StartGates:
             if met:
                 del waiting.dependencies[dependency]
         if not waiting.dependencies:
-            self._pool.backend.tell(GateChanged(waiting.name, False, gate=Gate.DEPENDENCY))
+            self._pool.tell(GateChanged(waiting.name, False, gate=Gate.DEPENDENCY))
         elif len(waiting.dependencies) < before:
-            self._pool.backend.tell(dependency_gate(waiting.name, tuple(waiting.dependencies)))
+            self._pool.tell(dependency_gate(waiting.name, tuple(waiting.dependencies)))
 
     def _stop(self, name: str, dependency: Dependency, row: WorkloadRow) -> None:
         wanted = _WANTED[dependency.condition]
         sentence = f"{name} was to start only if {row.name} {wanted}, and {row.name} {_outcome(row)}."
-        self._pool.backend.tell(
+        self._pool.tell(
             CancelRequested(name, self._pool.clock(), sentence=sentence, rule=LifecycleRule.DEPENDENCY)
         )

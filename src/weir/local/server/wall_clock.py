@@ -34,11 +34,13 @@ from weir.api.notifications import (
     NotificationPage,
     NotificationRow,
 )
+from weir.api.workload_list import ArrayIndexPage, ArrayIndexRow
 
 Shown = TypeVar("Shown", bound=Answer)
 _OF_WORKLOAD = ("submitted_s", "first_started_s", "started_s", "ended_s")
 _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     WorkloadRow: _OF_WORKLOAD,
+    ArrayIndexRow: ("first_started_s", "ended_s"),
     WorkloadDetail: (*_OF_WORKLOAD, "begin_s", "checkpointed_s"),
     EvictionRow: ("at_s",),
     PodRow: ("since_s",),
@@ -60,6 +62,7 @@ _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
 _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
     WorkloadDetail: ("pod_rows", "events"),
     WorkloadPage: ("items",),
+    ArrayIndexPage: ("items",),
     EventPage: ("items",),
     HistoryReport: ("points",),
     WhyAnswer: ("suggestions",),

@@ -1,7 +1,10 @@
 """Workloads by name or by uid: a name is that of the newest, a uid reaches older ones of the same name."""
 
+import asyncio
 from typing import Final
 
+from weir.local.server.authorization import Action, Person, require
+from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import PoolView
 from weir.local.server.problem_details import RequestRefused
 from weir.store import Store, StoredWorkload
@@ -18,9 +21,9 @@ def parse_uid(word: str) -> int | None:
 def live_name(view: PoolView, word: str) -> str:
     """Return the name of the workload that isn't over which a name or uid means; else the word itself."""
     uid = parse_uid(word)
-    if uid is None or word in view.workloads:
+    if uid is None or view.is_live(word):
         return word
-    row = view.rows.get(uid)
+    row = view.rows.get(uid) or view.arrays.row_of(uid)
     return word if row is None else row.name
 
 
@@ -34,3 +37,19 @@ def find_workload(store: Store, word: str) -> StoredWorkload | None:
 def unknown_workload(name: str) -> RequestRefused:
     """Return the refusal of a name that no workload has."""
     return RequestRefused(404, f"There is no workload {name}; `weir list -A` shows which there are.")
+
+
+async def workload_to_change(pool: PoolState, word: str, person: Person) -> str:
+    """Return the name of the workload that a name or uid means, if this person may act on it."""
+    name = live_name(pool.view, word)
+    spec = pool.view.spec_of(name)
+    if spec is not None:
+        require(person, Action.CONTROL, spec.project, owner=spec.user)
+        return name
+    found = await asyncio.to_thread(find_workload, pool.store, word)
+    if found is None:
+        raise unknown_workload(word)
+    require(person, Action.CONTROL, found.row.project, owner=found.row.user)
+    if found.row.name != word and found.row.ended_s is not None:
+        raise RequestRefused(409, f"Workload {word}, {found.row.name}, is over already.")
+    return found.row.name

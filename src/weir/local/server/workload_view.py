@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.api.answers import EvictionRow, Explanation, Status, WorkloadRow
-from weir.control.journal import WorkloadRecord
+from weir.control.journal import ArrayMember, WorkloadRecord
 from weir.control.port import EndWorkload
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.model.resources import span
@@ -50,6 +50,7 @@ class WorkloadView:
     utilization: float | None = None  # of its devices, as last measured
     used_gpu_s: float = 0.0  # measured since the server started
     idle_gpu_s: float = 0.0
+    member: ArrayMember | None = None  # of an index of an array
 
     def begin(self, started_s: float) -> None:
         """Note that a run began."""
@@ -99,6 +100,7 @@ def workload_view(record: WorkloadRecord, devices: float) -> WorkloadView:
         first_started_s=record.status.first_started_s,
         restarts=record.status.restarts,
         suspended=_suspension(record.suspended),
+        member=record.member,
     )
 
 
@@ -130,6 +132,8 @@ def workload_row(line: WorkloadView) -> WorkloadRow:
         reason=_reason(line, status),
         evicted=line.evicted,
         nodes=nodes,
+        array_uid=None if line.member is None else line.member.uid,
+        index=None if line.member is None else line.member.index,
     )
 
 

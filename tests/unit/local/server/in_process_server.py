@@ -164,9 +164,9 @@ async def standing(
 
 
 async def _end_all(stands: Standing) -> None:
-    for row in stands.pool.view.all():
+    for row in stands.pool.view.listed():
         await stands.admin.post(f"/api/v1/workloads/{row.name}/stop")
     until = time.monotonic() + 120
-    while stands.pool.view.rows and time.monotonic() < until:  # noqa: ASYNC110
+    while stands.pool.view.listed() and time.monotonic() < until:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
-    assert not stands.pool.view.rows
+    assert not stands.pool.view.listed()

@@ -238,13 +238,13 @@ async def test_a_failure_says_how(stands: Standing) -> None:
 async def test_what_cant_be_written_down_is_refused_and_not_there(
     stands: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_record: WorkloadRecord, _asked: object) -> "Future[WorkloadRecord]":
+    def full(_records: object, _asked: object) -> "Future[WorkloadRecord]":
         future: Future[WorkloadRecord] = Future()
         future.set_exception(StoreFailed("The disk is full.", is_full=True))
         return future
 
     with monkeypatch.context() as patched:
-        patched.setattr(stands.pool.store, "submit_soon", full)
+        patched.setattr(stands.pool.store, "submit_all_soon", full)
         answer = await stands.admin.post(
             "/api/v1/workloads", json={"project": "default", "command": ["true"]}
         )

@@ -41,14 +41,22 @@ def workload_columns(row: WorkloadRow) -> bytes:
         row.pods_running,
         None if row.evicted is None else round(row.evicted.at_s, 1),
         "" if why is None else why.why,
-        "" if why is None else why.sentence,
+        _sentence(row),
     ]
     text = to_json(values)
     over = len(text) - ROW_BYTES_MAX
-    if over > 0 and why is not None:
-        values[-1] = shortened(why.sentence, over)
+    if over > 0 and values[-1]:
+        values[-1] = shortened(_sentence(row), over)
         text = to_json(values)
     return text
+
+
+def _sentence(row: WorkloadRow) -> str:
+    """Return the reason of a workload; of an array that isn't over, after the number of its indices."""
+    why = "" if row.reason is None else row.reason.sentence
+    if row.array is None or row.ended_s is not None:
+        return why
+    return f"{row.array.sentence}; {why}" if why else row.array.sentence
 
 
 def shortened(sentence: str, over: int) -> str:

@@ -233,9 +233,9 @@ class LiveHub:
         """Encode all workloads; the rows are immutable, so this may be another thread."""
         pool, table = self._pool, self._table
         self._rows = pool.view.rows
-        for row in reversed(pool.view.all()):
+        for row in reversed(pool.view.listed()):
             table.rows[row.uid] = workload_columns(pool.on_wall_clock(pool.view.with_reason(row)))
-        ended = list(pool.view.ended.values())[-ENDED_MAX:]
+        ended = [row for row in list(pool.view.ended.values()) if row.index is None][-ENDED_MAX:]
         for row in ended:
             table.ended[row.uid] = workload_columns(pool.on_wall_clock(row))
 

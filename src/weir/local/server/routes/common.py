@@ -12,6 +12,7 @@ from weir.local.server.authorization import Person
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import PROBLEM_JSON, RequestRefused
 from weir.local.server.workload_lookup import find_workload, unknown_workload
+from weir.model.array_indices import split_name
 from weir.store import StoredWorkload
 
 LIMIT_MOST = 1000
@@ -112,6 +113,22 @@ def takes(model: type[BaseModel], about: str) -> dict[str, Any]:
     return {"requestBody": {"description": about, "required": True, "content": {JSON: {"schema": schema}}}}
 
 
+def refuse_unqueued(pool: PoolService, name: str) -> None:
+    """Refuse an index of an array that isn't queued yet.
+
+    Raises:
+        RequestRefused: it is one (409).
+    """
+    parts = split_name(name)
+    array = None if parts is None else pool.view.arrays.named(parts[0])
+    if parts is None or array is None:
+        return
+    if parts[1] in array.record.indices:
+        text = f"{name} isn't queued yet: it follows as the indices before it start."
+        raise RequestRefused(409, text)
+    raise RequestRefused(404, f"Array {parts[0]} has no index {parts[1]}.")
+
+
 async def find_stored(pool: PoolService, name: str) -> tuple[StoredWorkload, WorkloadRow]:
     """Return the newest workload of a name, or the workload with a uid.
 
@@ -120,6 +137,7 @@ async def find_stored(pool: PoolService, name: str) -> tuple[StoredWorkload, Wor
     """
     found = await asyncio.to_thread(find_workload, pool.store, name)
     if found is None:
+        refuse_unqueued(pool, name)
         raise unknown_workload(name[:80])
     row = pool.view.row_of(found.row.uid)
     return found, found.row if row is None else row

@@ -44,6 +44,7 @@ async def why(
     if row is None:
         _, row = await find_stored(pool, name)
         return json_response(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
+    asked, name = name, pool.view.arrays.waiting_index(name) or name  # an array waits as its first index does
 
     def read(cluster: Cluster) -> tuple[WhyAnswer, ClusterFacts | None]:
         now_s = pool.clock()
@@ -51,17 +52,20 @@ async def why(
         queues = _queues(pool, cluster, row.project, now_s)
         status = row.status
         if job is None:
-            return WhyAnswer(name=name, status=status, reason=row.reason, queues=queues), None
+            return WhyAnswer(
+                name=asked, status=status, reason=row.reason, queues=queues, array=row.array
+            ), None
         found = _reason(pool, cluster, job, now_s) if status == "pending" else row.reason
         place, waiting = _place(cluster, name)
         answer = WhyAnswer(
-            name=name,
+            name=asked,
             status=status,
             reason=found,
             evicted=row.evicted,
             position=place,
             waiting=waiting,
             queues=queues,
+            array=row.array,
         )
         tries = with_suggestions and status == "pending" and may(who, Action.VIEW, row.project)
         with_usage = pool.policy.usage.k > 0

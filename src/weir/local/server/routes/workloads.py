@@ -10,14 +10,13 @@ from fastapi.responses import StreamingResponse
 from weir.api.answers import (
     DependencyRow,
     EventRow,
-    SeriesAnswer,
-    SeriesRow,
     Status,
     Type,
     WorkloadDetail,
     WorkloadPage,
     WorkloadRow,
 )
+from weir.api.series import SeriesAnswer, SeriesRow
 from weir.api.submissions import PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.audit_middleware import note
@@ -84,7 +83,9 @@ async def list_workloads(
             ended=True,
         )
         return json_response(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, at)))
-    rows = filter_rows(pool.view.all(), projects=projects, statuses=statuses, types=types, users=users, q=q)
+    rows = filter_rows(
+        pool.view.listed(), projects=projects, statuses=statuses, types=types, users=users, q=q
+    )
     total = len(rows)
     if at is not None:
         rows = [row for row in rows if row.uid < at]
@@ -98,11 +99,11 @@ async def list_workloads(
 
 
 async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at: int | None) -> WorkloadPage:
-    live = {row.uid: row.status for row in list(pool.view.rows.values()) if row.status != "pending"}
+    live = {row.uid: row.status for row in pool.view.listed() if row.status != "pending"}
     page = await asyncio.to_thread(pool.store.workloads, wanted, live=live, after=at, limit=limit)
     items = []
     for stored in page.items:
-        row = pool.view.rows.get(stored.uid)
+        row = pool.view.rows.get(stored.uid) or pool.view.arrays.row_of(stored.uid)
         items.append(stored if row is None else pool.view.with_reason(row))
     after = None if page.after is None else str(page.after)
     return WorkloadPage.model_construct(total=page.total, next=after, items=items, trouble=pool.trouble)
@@ -207,7 +208,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         gpu_memory=isolation.memory,
         gpu_memory_by=isolation.memory_by or None,
         gpu_memory_why=isolation.memory_why or None,
-        checkpoints=str(pool.home / "checkpoints" / str(row.uid)),
+        checkpoints=str(pool.home / "checkpoints" / str(row.uid)) if row.array is None else None,
         checkpointed_s=line.saved_s if line is not None else found.record.saved_s,
         step=reported.step if reported else None,
         reported=dict(reported.values or {}) if reported else {},
@@ -283,9 +284,14 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
 @routes.post(
     "/{name}/rerun", status_code=201, response_model=WorkloadDetail, responses=problems(403, 404, 409, 422)
 )
-async def rerun(name: str, pool: ThePool, who: Who) -> Response:
-    """Submit an ended workload again, under the same name."""
-    record, row = await pool.rerun(name, who)
+async def rerun(
+    name: str,
+    pool: ThePool,
+    who: Who,
+    failed: Annotated[bool, Query(description="Of an array, only the indices that failed.")] = False,
+) -> Response:
+    """Submit an ended workload again, under the same name. Indices of a live array are queued again in it."""
+    record, row = await pool.reruns.rerun(name, who, failed=failed)
     return json_response(pool.on_wall_clock(_detail_of_new(record, row, pool)), 201)
 
 
@@ -332,7 +338,9 @@ async def logs(
     name = live_name(pool.view, name)
     line = pool.view.workloads.get(name)
     if line is None:
-        found, _ = await find_stored(pool, name)
+        found, stored = await find_stored(pool, name)
+        if stored.array is not None:
+            raise RequestRefused(409, f"{name} is an array: name one of its indices, such as {name}[0].")
         uid, spec = found.row.uid, found.record.workload
     else:
         uid, spec = line.uid, line.spec

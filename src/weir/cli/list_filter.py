@@ -1,0 +1,61 @@
+"""Choice of the workloads of a list, and their pages."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.api.workload_list import WorkloadRow
+    from weir.client.api import Pool
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """Filter of `weir list`."""
+
+    project: str | None = None
+    status: tuple[str, ...] = ()
+    type: str | None = None
+    user: str | None = None
+    search: str | None = None
+    ended: bool = False
+    since_s: float | None = None
+
+    def of(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int]":
+        """Return up to `limit` workloads (0: all), and their total number."""
+        rows, total, _ = self.all(pool, limit)
+        return rows, total
+
+    def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int, str | None]":
+        """Return up to `limit` workloads (0: all), their total number, and the pool's impairment."""
+        rows: list[WorkloadRow] = []
+        after: str | None = None
+        while True:
+            page = pool.page(
+                project=self.project,
+                status=self.status,
+                type=self.type,
+                user=self.user,
+                query=self.search,
+                ended=self.ended,
+                limit=min(_PAGE, limit - len(rows)) if limit else _PAGE,
+                after=after,
+            )
+            rows += [row for row in page.items if row.submitted_s >= (self.since_s or 0.0)]
+            if self.since_s is not None and len(rows) < len(page.items):  # they come newest first
+                return rows, len(rows), page.trouble
+            if page.next is None or not page.items or 0 < limit <= len(rows):
+                return rows, max(page.total, len(rows)), page.trouble
+            after = page.next
+
+    def holds(self, row: "WorkloadRow") -> bool:
+        """Return True if a workload matches. One that just ended matches, so that its end is printed."""
+        return (
+            self.project in (None, row.project)
+            and (not self.status or row.status in self.status)
+            and self.type in (None, row.type)
+            and self.user in (None, row.user)
+            and (self.search or "") in row.name
+            and row.submitted_s >= (self.since_s or 0.0)
+        )

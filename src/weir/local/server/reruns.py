@@ -1,0 +1,139 @@
+"""Reruns of ended workloads, of arrays, and of single indices of arrays."""
+
+import asyncio
+import json
+from functools import partial
+
+from weir.api.answers import WorkloadRow
+from weir.api.submissions import Submission
+from weir.control.journal import WorkloadRecord
+from weir.local.server.array_view import ArrayView
+from weir.local.server.authorization import Person
+from weir.local.server.pool_state import PoolState
+from weir.local.server.problem_details import RequestRefused, read_as
+from weir.local.server.rerun_rights import check_rerun
+from weir.local.server.submitter import ReadSubmission, Submitter
+from weir.local.server.worker_threads import Workers
+from weir.local.server.workload_lookup import find_workload, live_name, unknown_workload, workload_to_change
+from weir.model.array_indices import split_name
+from weir.store import StoredWorkload
+
+
+class Reruns:
+    """Runs workloads again."""
+
+    def __init__(self, pool: PoolState, submitter: Submitter, workers: Workers) -> None:
+        self._pool = pool
+        self._submitter = submitter
+        self._workers = workers
+
+    async def rerun(self, word: str, person: Person, *, failed: bool) -> tuple[WorkloadRecord, WorkloadRow]:
+        """Submit an ended workload again; with `failed`, the failed indices of an array alone.
+
+        Indices of an array that isn't over are queued again in it.
+
+        Raises:
+            RequestRefused: it isn't over, or can't be run again by this person.
+        """
+        pool = self._pool
+        name = live_name(pool.view, word)
+        array = self._live_array(name, failed=failed)
+        if array is not None:
+            return await self._requeue(array, name, person)
+        if pool.view.is_live(name):
+            name = await workload_to_change(pool, name, person)
+            sentence = f"{name} isn't over yet: stop it first, or submit it under another name."
+            raise RequestRefused(409, sentence)
+        found = await asyncio.to_thread(find_workload, pool.store, word)
+        if found is None:
+            raise unknown_workload(word)
+        only: tuple[int, ...] = ()
+        if found.row.index is not None:
+            only = (found.row.index,)
+            found = await asyncio.to_thread(self._array_of, found)
+        elif failed:
+            only = await self._failed(found)
+        return await self._submit(found, only, person)
+
+    def _live_array(self, name: str, *, failed: bool) -> ArrayView | None:
+        """Return the array that isn't over of which indices are meant."""
+        arrays, parts = self._pool.view.arrays, split_name(name)
+        if parts is not None and not self._pool.view.is_live(name):
+            return arrays.named(parts[0])
+        return arrays.named(name) if failed else None
+
+    async def _requeue(
+        self, array: ArrayView, name: str, person: Person
+    ) -> tuple[WorkloadRecord, WorkloadRow]:
+        """Queue indices of an array again that isn't over."""
+        pool, uid = self._pool, array.record.uid
+        await workload_to_change(pool, array.name, person)
+        parts = split_name(name)
+        if parts is None:
+            indices = await asyncio.to_thread(pool.store.arrays.with_state, uid, "failed")
+        else:
+            indices = [parts[1]]
+        queued = await asyncio.wrap_future(pool.store.arrays.requeue(uid, indices))
+        if not queued and parts is None:
+            raise RequestRefused(409, f"No index of {name} has failed.")
+        if not queued:
+            raise unknown_workload(name)
+        these = name if parts is not None else f"{len(queued):,} failed of {name}"
+        sentence = f"{person.user} queues {these} again."
+        pool.add_event(array.record.record.workload, uid, "resumed", sentence, person)
+        pool.wake_array(uid)
+        return array.record.record, array.row()
+
+    def _array_of(self, found: StoredWorkload) -> StoredWorkload:
+        """Return the array of an index."""
+        array_uid = found.row.array_uid
+        array = None if array_uid is None else self._pool.store.workload_of(array_uid)
+        if array is None:
+            raise RequestRefused(409, f"The array of {found.row.name} is forgotten: submit it again.")
+        return array
+
+    async def _failed(self, found: StoredWorkload) -> tuple[int, ...]:
+        name, store = found.row.name, self._pool.store
+        if found.row.array is None:
+            raise RequestRefused(409, f"{name} is no array: run it again without --failed.")
+        failed = await asyncio.to_thread(store.arrays.with_state, found.row.uid, "failed")
+        if not failed:
+            raise RequestRefused(409, f"No index of {name} has failed.")
+        return tuple(failed)
+
+    async def _submit(
+        self, found: StoredWorkload, only: tuple[int, ...], person: Person
+    ) -> tuple[WorkloadRecord, WorkloadRow]:
+        pool, name = self._pool, found.row.name
+        pool.require_visible(person, found.row.project, found.row.submitted_s)
+        check_rerun(found, person)
+        if found.row.array is not None and not only:
+            array = await asyncio.to_thread(pool.store.arrays.of, found.row.uid)
+            only = () if array is None or array.record.array is None else array.record.array.only
+        raw = {**found.asked, "name": name}
+        text = json.dumps(raw)
+        read = partial(read_as, Submission, text, f"The submission of {name}", pool.priority_classes)
+        submission = await self._workers.parse(len(text), read)
+        return await self._submitter.submit(ReadSubmission(submission, raw, len(text), only), person)
+
+
+async def stop_index(pool: PoolState, name: str, person: Person) -> WorkloadRow | None:
+    """Stop an index of an array that wasn't queued yet; None if the name means something else.
+
+    Raises:
+        RequestRefused: the person may not stop it.
+    """
+    parts = split_name(name)
+    array = None if parts is None else pool.view.arrays.named(parts[0])
+    if parts is None or array is None or pool.view.is_live(name):
+        return None
+    await workload_to_change(pool, array.name, person)
+    uid, index = array.record.uid, parts[1]
+    if not await asyncio.wrap_future(pool.store.arrays.skip(uid, index)):
+        return None
+    sentence = f"{person.user} stops {name}."
+    pool.add_event(array.record.record.workload, uid, "withdrawn", sentence, person)
+    pool.wake_array(uid)
+    row = array.row()
+    changes = {"name": name, "status": "stopped", "array": None, "array_uid": uid, "index": index}
+    return row.model_copy(update={**changes, "ended_s": pool.clock(), "reason": None})

@@ -1,0 +1,173 @@
+"""Submissions of people: checked completely, written down in one transaction, and passed on then."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from weir.api.answers import WorkloadRow
+from weir.api.submissions import Submission
+from weir.control.journal import ArrayPlan, StartConditions, WorkloadRecord
+from weir.local.server import submissions
+from weir.local.server.account_mode import PoolAccounts
+from weir.local.server.array_view import new_array
+from weir.local.server.authorization import Action, Person, require
+from weir.local.server.container_checks import ContainerChecks
+from weir.local.server.pending_limits import PendingLimits
+from weir.local.server.pool_state import PoolState
+from weir.local.server.project_secrets import ProjectSecrets
+from weir.local.server.start_conditions import StartGates, start_conditions
+from weir.local.server.worker_threads import Workers
+from weir.store import NameTaken
+
+NAMES_TRIED_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSubmission:
+    """A submission, its JSON without a name, and the size of that in bytes.
+
+    `only` are the indices of an array that run, if not all.
+    """
+
+    submission: Submission
+    raw: Mapping[str, object]
+    size: int
+    only: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A submission with what depends on the state of the pool."""
+
+    asked: ReadSubmission
+    conditions: StartConditions
+    directory_exists: bool | None
+    home: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionServices:
+    """Parts of the server that check a submission with its person."""
+
+    accounts: PoolAccounts
+    secrets: ProjectSecrets
+    pending_limits: PendingLimits
+    containers: ContainerChecks
+    workers: Workers
+
+
+class Submitter:
+    """Queues workloads. Belongs to the event loop."""
+
+    def __init__(
+        self, pool: PoolState, people: SubmissionServices, gates: StartGates, wake: Callable[[], None]
+    ) -> None:
+        """Create it; `wake` lets control take in what is new."""
+        self._pool = pool
+        self._people = people
+        self._gates = gates
+        self._wake = wake
+
+    async def submit(self, asked: ReadSubmission, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
+        """Queue a workload or an array.
+
+        Raises:
+            Refused: the request is invalid, or not allowed for this person.
+            NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
+        """
+        (made,) = await self._submit([await self._prepared(asked, person)], person)
+        return made
+
+    async def _prepared(self, asked: ReadSubmission, person: Person) -> _Checked:
+        """Check what depends on the state of the pool."""
+        pool, submission = self._pool, asked.submission
+        if submission.project in pool.inventory.of:
+            require(person, Action.SUBMIT, submission.project)
+            await self._people.secrets.check(submission)
+        if submission.name is not None and pool.view.is_live(submission.name):  # perhaps over in the store
+            raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
+        account = await self._people.accounts.job_account(person.user)
+        exists = await submissions.directory_exists(submission, self._people.workers, account)
+        conditions = await start_conditions(submission, pool)
+        return _Checked(asked, conditions, exists, None if account is None else account.home)
+
+    async def _submit(
+        self, checked: Sequence[_Checked], person: Person
+    ) -> list[tuple[WorkloadRecord, WorkloadRow]]:
+        pool = self._pool
+        with self._reserved(checked, person):
+            records = await self._enqueue(checked, person)
+            made = [(record, self._add(record, person)) for record in records]
+        pool.stream.send(
+            [("workload", row, None) for _, row in made]
+        )  # before control sends that they started
+        for record in records:
+            if record.array is None:
+                pool.backend.submitted(record)
+            self._gates.add(record)
+            pool.wake_array(record.launch.uid)
+        self._wake()
+        return made
+
+    @contextmanager
+    def _reserved(self, checked: Sequence[_Checked], person: Person) -> Iterator[None]:
+        pool = self._pool
+        numbers = Counter(each.asked.submission.project for each in checked)
+        with ExitStack() as reserved:
+            for project, number in numbers.items():
+                queue = pool.inventory.of.get(project)
+                own = None if queue is None else queue.limits_of(person.user)
+                reserved.enter_context(self._people.pending_limits.reserved(person, project, own, number))
+            yield
+
+    async def _enqueue(self, checked: Sequence[_Checked], person: Person) -> list[WorkloadRecord]:
+        """Check submissions and write them down, under other names if a made one is taken."""
+        pool = self._pool
+        generates = any(each.asked.submission.name is None for each in checked)
+        for tries_left in reversed(range(NAMES_TRIED_MAX)):
+            check = partial(self._records, checked, person, pool.clock())
+            made = await self._people.workers.parse(sum(each.asked.size for each in checked), check)
+            asked = [each.asked.raw for each in checked]
+            try:
+                return await asyncio.wrap_future(pool.store.submit_all_soon(made, asked))
+            except NameTaken:
+                if not generates or not tries_left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _records(self, checked: Sequence[_Checked], person: Person, now_s: float) -> list[WorkloadRecord]:
+        """Return the records of submissions; in a worker thread."""
+        pool, records = self._pool, []
+        for each in checked:
+            asked = each.asked
+            record = submissions.check_submission(
+                asked.submission,
+                person=person,
+                now_s=now_s,
+                inventory=pool.inventory,
+                rules=pool.policy.life,
+                directory_exists=each.directory_exists,
+                home=each.home,
+                containers=self._people.containers,
+            )
+            written = asked.submission.array
+            plan = None if written is None else ArrayPlan(written, asked.only)
+            records.append(replace(record, conditions=each.conditions, array=plan))
+        return records
+
+    def _add(self, record: WorkloadRecord, person: Person) -> WorkloadRow:
+        """Add a workload that is written down to the view, and the event of its submission."""
+        pool, workload = self._pool, record.workload
+        sentence = f"{person.user} submitted {workload.name} to project {workload.project}."
+        numbers: dict[str, object] = {"devices": record.devices}
+        if record.array is None:
+            row = pool.view.add(record)
+        else:
+            row = pool.view.arrays.add(new_array(record)).row()
+            numbers["array"] = record.array.written
+        at_s = record.submitted_at_s
+        pool.add_event(workload, record.launch.uid, "submitted", sentence, person, at_s=at_s, **numbers)
+        return row
