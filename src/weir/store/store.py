@@ -141,10 +141,7 @@ class Store:
     def submit_all_soon(
         self, records: Sequence[WorkloadRecord], asked: Sequence[Mapping[str, object]]
     ) -> "Future[list[WorkloadRecord]]":
-        """Submit all of them or none without waiting, each as `submit`.
-
-        A dependency without a number is on a record before it.
-        """
+        """Submit all or none, as `submit`; a dependency without a number is on a record before it."""
         return self._workloads.submit_all(records, asked)
 
     def cancel(self, name: str, at_s: float) -> WorkloadRecord:

@@ -79,6 +79,7 @@ Options:
                 pods. The default is the first pod.
   --start       Number of the pod's start; the last one by default.
   -n, --tail    Maximum number of last lines.
+  --index       Index of an array: --index 17 is the same as NAME[17].
   --raw         Print control characters, such as colours, on a
                 terminal.
 
