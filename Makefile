@@ -127,4 +127,4 @@ sbom: $(READY)
 	@echo "dist/weir.cdx.json"
 
 clean:
-	rm -rf $(VENV) web/node_modules src/weir/local/server/dashboard/page .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist build
+	rm -rf $(VENV) web/node_modules src/weir/dashboard/page .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist build

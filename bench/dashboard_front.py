@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from weir.local.server.dashboard.live_frames import GZIP_HEADER, compressed
+from weir.dashboard.live_frames import GZIP_HEADER, compressed
 
 STREAM = "/api/v1/dashboard/stream"
 _PIECE = 1 << 16

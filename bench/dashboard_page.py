@@ -19,9 +19,10 @@ from bench.dashboard_front import front_of
 from bench.dashboard_load import new_tokens, viewers
 from bench.dashboard_rows import Measured, percentile
 from weir.api.answers import Explanation, WorkloadRow
-from weir.local.server.dashboard.live_frames import workload_columns
-from weir.local.server.dashboard.live_hub import TICK_S, LiveTable
-from weir.local.server.dashboard.page_files import FOLDER
+from weir.dashboard.live_frames import workload_columns
+from weir.dashboard.live_table import LiveTable
+from weir.dashboard.page_bundle import FOLDER
+from weir.local.server.dashboard.live_hub import TICK_S
 from weir.model.queues import Queue
 
 PAINTS = 5

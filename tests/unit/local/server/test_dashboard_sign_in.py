@@ -7,8 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from weir.local.server.dashboard.browser_requests import is_this_machine
-from weir.local.server.dashboard.sessions import CODE_S, SESSION_S, DashboardSessions
+from weir.dashboard.browser_checks import is_this_machine
+from weir.dashboard.session_table import CODE_S, SESSION_S
+from weir.local.server.dashboard.sessions import DashboardSessions
 
 from .in_process_server import Standing
 

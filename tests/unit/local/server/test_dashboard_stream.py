@@ -8,15 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from weir.api.answers import Explanation, WorkloadRow
-from weir.local.server.authorization import Person, Role
-from weir.local.server.dashboard.live_frames import (
+from weir.dashboard.live_feed import FRAMES_BEHIND_MAX, LiveReader
+from weir.dashboard.live_frames import (
     COLUMNS,
     GZIP_HEADER,
     ROW_BYTES_MAX,
     compressed,
     workload_columns,
 )
-from weir.local.server.dashboard.live_hub import FRAMES_BEHIND_MAX, LiveHub, LiveReader, LiveTable
+from weir.dashboard.live_table import LiveTable
+from weir.local.server.authorization import Person, Role
+from weir.local.server.dashboard.live_hub import LiveHub
 
 from .in_process_server import Standing
 
@@ -67,7 +69,7 @@ class Page:
 
 
 @asynccontextmanager
-async def reading(stands: Standing, person: Person) -> AsyncIterator[tuple[Page, LiveReader]]:
+async def reading(stands: Standing, person: Person) -> AsyncIterator[tuple[Page, LiveReader[Person]]]:
     hub: LiveHub = stands.transport.app.state.live  # type: ignore[attr-defined]
     reader = hub.join(person)
     assert reader is not None

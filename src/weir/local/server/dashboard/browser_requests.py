@@ -1,19 +1,13 @@
 """Requests of a browser: the session they carry, and the checks that keep other sites out."""
 
-import ipaddress
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import urlsplit
-
 from starlette.types import Scope
 
+from weir.dashboard.browser_checks import COOKIE, PROOF, cookie_in, loopback_refusal, origin_refusal
 from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.problem_details import RequestRefused
 
-COOKIE = "weir_session"
 SECURE_COOKIE = "__Host-weir_session"
 """Name of the cookie over HTTPS. Browsers take it from this very host alone, and send it over HTTPS alone."""
-PROOF_HEADER = b"x-weir-proof"
-_READS = frozenset({"GET", "HEAD"})
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -29,11 +23,7 @@ def cookie_name(scope: Scope) -> str:
 
 def session_cookie(scope: Scope) -> str:
     """Return the session cookie of a request, or an empty text."""
-    try:
-        morsel = SimpleCookie(header(scope, b"cookie")).get(cookie_name(scope))
-    except CookieError:
-        return ""
-    return "" if morsel is None else morsel.value
+    return cookie_in(header(scope, b"cookie"), cookie_name(scope))
 
 
 def credential_of(scope: Scope, sessions: DashboardSessions) -> str:
@@ -43,7 +33,7 @@ def credential_of(scope: Scope, sessions: DashboardSessions) -> str:
         RequestRefused: it came from another site, or its session is unknown.
     """
     check_origin(scope)
-    return sessions.credential_of(session_cookie(scope), header(scope, PROOF_HEADER))
+    return sessions.credential_of(session_cookie(scope), header(scope, PROOF.encode()))
 
 
 def check_origin(scope: Scope) -> None:
@@ -53,11 +43,10 @@ def check_origin(scope: Scope) -> None:
         RequestRefused: it does.
     """
     check_host(scope)
-    origin = header(scope, b"origin")
-    if scope["method"] not in _READS and header(scope, b"sec-fetch-site") not in ("", "same-origin"):
-        raise RequestRefused(403, "This change comes from another site.")
-    if origin and urlsplit(origin).netloc != header(scope, b"host"):
-        raise RequestRefused(403, "This request comes from another site.")
+    host, origin, fetch_site = (header(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))
+    refusal = origin_refusal(scope["method"], host, origin, fetch_site)
+    if refusal is not None:
+        raise RequestRefused(403, refusal)
 
 
 def check_host(scope: Scope) -> None:
@@ -73,23 +62,5 @@ def check_host(scope: Scope) -> None:
             raise RequestRefused(
                 403, f"The dashboard answers to https://{public} alone: open it by that name."
             )
-    elif not is_this_machine(host):
-        raise RequestRefused(
-            403,
-            "The dashboard answers to localhost and 127.0.0.1 alone: open it by one of these, "
-            "through a tunnel (ssh -L) from another machine.",
-        )
-
-
-def is_this_machine(host: str) -> bool:
-    """Return True if a Host header names the loopback of this machine, on any port."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    elif (refusal := loopback_refusal(host)) is not None:
+        raise RequestRefused(403, refusal)

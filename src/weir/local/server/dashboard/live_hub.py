@@ -1,21 +1,15 @@
-"""Live stream of the dashboard: the list once, then what changed, at most four frames a second.
-
-One table of encoded rows serves all readers. A change replaces a row of it, whichever number of times; a
-tick makes one frame of the rows that changed. A new reader begins with the whole table, and so does one that
-has fallen behind: nothing is shown that mixes two states.
-"""
+"""Live stream of the dashboard: the list once, then what changed, at most four frames a second."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from pydantic_core import to_json
 
 from weir.api.answers import Answer, EventRow, NodeRow, QueueRow, WorkloadRow
-from weir.local.server.authorization import Action, Person, may
-from weir.local.server.dashboard.live_frames import (
-    COLUMNS,
+from weir.dashboard.live_feed import LiveFeed, LiveReader
+from weir.dashboard.live_frames import (
     GZIP_HEADER,
     answer_json,
     compressed,
@@ -23,6 +17,8 @@ from weir.local.server.dashboard.live_frames import (
     joined,
     workload_columns,
 )
+from weir.dashboard.live_table import ENDED_MAX, LiveTable
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_stream import Change
 from weir.local.server.pool import PoolService
 from weir.service.queue_rows import node_rows
@@ -31,115 +27,8 @@ TICK_S = 0.25
 CROWDED_TICK_S = 0.5
 """Time between frames with more than UNCROWDED_MAX readers: sending takes time from decisions."""
 UNCROWDED_MAX = 10
-HEARTBEAT_S = 5.0
-FRAMES_BEHIND_MAX = 40
-"""Frames that a reader may be behind before it gets the whole list again."""
-READERS_MAX = 200
-ENDED_MAX = 100
-"""Workloads that ended last, in the list."""
 EVENTS_MAX = 200
 """Events of one tick for one reader; a page that lost some loads them by REST."""
-_OVER = frozenset({"succeeded", "failed", "stopped"})
-_HEARTBEAT = compressed(b"\n")
-
-
-class LiveReader:
-    """A page that reads along."""
-
-    __slots__ = ("behind", "frames", "person", "wake")
-
-    def __init__(self, person: Person) -> None:
-        self.person = person
-        self.frames: list[bytes] = []
-        self.behind = True  # it needs the whole list
-        self.wake = asyncio.Event()
-
-    def give(self, packed: bytes) -> None:
-        """Have a frame sent; one that is too far behind gets the whole list instead of all others."""
-        if self.behind:
-            return
-        self.frames.append(packed)
-        if len(self.frames) > FRAMES_BEHIND_MAX:
-            self.frames.clear()
-            self.behind = True
-        self.wake.set()
-
-
-class LiveTable:
-    """Encoded rows, and which of them changed since the last frame."""
-
-    def __init__(self) -> None:
-        self.rows: dict[int, bytes] = {}
-        self.ended: dict[int, bytes] = {}
-        self.queues: dict[str, bytes] = {}
-        self.nodes: dict[str, bytes] = {}
-        self.changed: dict[int, bytes] = {}
-        self.changed_queues: dict[str, bytes] = {}
-        self.changed_nodes: dict[str, bytes] = {}
-        self.gone: dict[str, list[str]] = {"queues": [], "nodes": []}
-
-    def set_workload(self, row: WorkloadRow) -> None:
-        """Take in a row of a workload, live or over."""
-        text, uid = workload_columns(row), row.uid
-        if row.status in _OVER:
-            self.rows.pop(uid, None)
-            self.ended[uid] = text
-            while len(self.ended) > ENDED_MAX:
-                del self.ended[next(iter(self.ended))]
-        elif self.rows.get(uid) == text or uid in self.ended:
-            return
-        else:
-            self.rows[uid] = text
-        self.changed[uid] = text
-
-    def set_queue(self, row: QueueRow) -> None:
-        """Take in a department or project."""
-        text = answer_json(row)
-        if self.queues.get(row.name) != text:
-            self.queues[row.name] = self.changed_queues[row.name] = text
-
-    def set_node(self, row: NodeRow) -> None:
-        """Take in a node."""
-        text = answer_json(row)
-        if self.nodes.get(row.name) != text:
-            self.nodes[row.name] = self.changed_nodes[row.name] = text
-
-    def keep_queues(self, names: Mapping[str, object]) -> None:
-        """Drop departments and projects that were deleted."""
-        for name in [name for name in self.queues if name not in names]:
-            del self.queues[name]
-            self.changed_queues.pop(name, None)
-            self.gone["queues"].append(name)
-
-    def whole(self, status: bytes) -> bytes:
-        """Return the frame of everything."""
-        return frame(
-            [
-                ("kind", b'"list"'),
-                ("columns", to_json(COLUMNS)),
-                ("rows", joined(self.rows.values())),
-                ("ended", joined(self.ended.values())),
-                ("queues", joined(self.queues.values())),
-                ("nodes", joined(self.nodes.values())),
-                ("status", status),
-            ]
-        )
-
-    def take_changes(self) -> list[tuple[str, bytes]]:
-        """Return the parts of a frame that changed since the last call."""
-        parts = []
-        for name, rows in (
-            ("rows", self.changed),
-            ("queues", self.changed_queues),
-            ("nodes", self.changed_nodes),
-        ):
-            if rows:
-                parts.append((name, joined(rows.values())))
-        if any(self.gone.values()):
-            parts.append(("gone", to_json(self.gone)))
-        self.changed, self.changed_queues, self.changed_nodes = {}, {}, {}
-        self.gone = {"queues": [], "nodes": []}
-        return parts
 
 
 class LiveHub:
@@ -149,59 +38,43 @@ class LiveHub:
         """`audited` returns the number of lines of the audit log."""
         self._pool = pool
         self._audited = audited
-        self._readers: set[LiveReader] = set()
-        self._table = LiveTable()
+        self._feed: LiveFeed[Person] = LiveFeed()
+        self._table = self._feed.table
         self._events: list[EventRow] = []
         self._backlog: list[Change] | None = None  # changes while the table is being loaded
         self._task: asyncio.Task[None] | None = None
         self._loaded = asyncio.Lock()
-        self._whole: bytes | None = None  # compressed, of the present table
-        self._status = b""
         self._device_use: object = None
         self._readings = 0  # of the devices: a page reads curves again after each
         self._for_administrators = b""
-        self._version = 0  # of the table
         self._rows: object = None  # of the view that the table was loaded from
 
     @property
     def readers(self) -> int:
         """Return the number of readers."""
-        return len(self._readers)
+        return len(self._feed.readers)
 
-    def join(self, person: Person) -> LiveReader | None:
+    def join(self, person: Person) -> LiveReader[Person] | None:
         """Return a new reader; None if there are too many."""
-        if len(self._readers) >= READERS_MAX or self._pool.closing:
-            return None
-        reader = LiveReader(person)
-        self._readers.add(reader)
-        return reader
+        return None if self._pool.closing else self._feed.join(person)
 
-    async def frames(self, reader: LiveReader) -> AsyncIterator[bytes]:
+    async def frames(self, reader: LiveReader[Person]) -> AsyncIterator[bytes]:
         """Yield what a reader is sent, as one gzip stream."""
         try:
             yield GZIP_HEADER
             await self._start()
             while not self._pool.closing:
                 if reader.behind:
-                    reader.frames.clear()
-                    reader.behind = False
-                    yield await self._packed_whole()
+                    reader.catch_up()
+                    self._tick()
+                    yield await self._feed.packed_whole()
                     if may(reader.person, Action.ADMINISTER):
                         yield self._administration()
-                    continue
-                if not reader.frames:
-                    reader.wake.clear()
-                    try:
-                        await asyncio.wait_for(reader.wake.wait(), HEARTBEAT_S)
-                    except TimeoutError:
-                        yield _HEARTBEAT
-                        continue
-                batch, reader.frames = reader.frames, []
-                if batch:
-                    yield b"".join(batch)
+                elif packed := await reader.next():
+                    yield packed
         finally:
-            self._readers.discard(reader)
-            if not self._readers:
+            self._feed.readers.discard(reader)
+            if not self._feed.readers:
                 self._stop()
 
     async def _start(self) -> None:
@@ -210,7 +83,7 @@ class LiveHub:
             if self._task is not None:
                 return
             pool = self._pool
-            self._table, self._backlog, self._whole = LiveTable(), [], None
+            self._table, self._backlog = LiveTable(), []
             pool.stream.observers.add(self._observe)
             pool.control_thread.wake()
             try:
@@ -225,8 +98,7 @@ class LiveHub:
             self._apply([("node", row, None) for row in nodes])
             backlog, self._backlog = self._backlog or [], None
             self._apply(backlog)
-            self._status = self._status_now()
-            self._table.take_changes()
+            self._feed.begin(self._table, self._status_now())
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def _load(self) -> None:
@@ -244,7 +116,8 @@ class LiveHub:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self._table, self._whole, self._events = LiveTable(), None, []
+        self._table, self._events = LiveTable(), []
+        self._feed.begin(self._table)
 
     def _observe(self, changes: Sequence[Change]) -> None:
         """Take in changes as they are published."""
@@ -271,7 +144,7 @@ class LiveHub:
         """Make a frame of what changed, four times a second, or twice for many readers."""
         with suppress(asyncio.CancelledError):
             while True:
-                await asyncio.sleep(TICK_S if len(self._readers) <= UNCROWDED_MAX else CROWDED_TICK_S)
+                await asyncio.sleep(TICK_S if len(self._feed.readers) <= UNCROWDED_MAX else CROWDED_TICK_S)
                 if self._pool.view.rows is not self._rows:
                     await self._reload()
                 await self._refresh_devices()
@@ -282,11 +155,7 @@ class LiveHub:
         old, self._table = self._table, LiveTable()
         self._table.queues, self._table.nodes = old.queues, old.nodes
         await asyncio.to_thread(self._load)
-        self._whole = None
-        self._version += 1
-        for reader in self._readers:
-            reader.behind = True
-            reader.wake.set()
+        self._feed.begin(self._table, self._status_now())
 
     async def _refresh_devices(self) -> None:
         """Take in new readings of the devices: nothing else tells of them."""
@@ -301,18 +170,8 @@ class LiveHub:
 
     def _tick(self) -> None:
         self._table.keep_queues(self._pool.inventory.of)
-        parts = self._table.take_changes()
-        status = self._status_now()
-        if status != self._status:
-            self._status = status
-            parts.append(("status", status))
+        self._feed.tick(self._status_now())
         events, self._events = self._events, []
-        if parts:
-            self._whole = None
-            self._version += 1
-            packed = compressed(frame([("kind", b'"delta"'), *parts]))
-            for reader in self._readers:
-                reader.give(packed)
         if events:
             self._send_events(events)
         self._send_administration()
@@ -320,7 +179,7 @@ class LiveHub:
     def _send_events(self, events: Sequence[EventRow]) -> None:
         """Send events to the people who may read them; readers with the same rights share a frame."""
         made: dict[tuple[bool, frozenset[str]], bytes] = {}
-        for reader in self._readers:
+        for reader in self._feed.readers:
             person = reader.person
             key = (may(person, Action.ADMINISTER), person.scopes)
             if key not in made:
@@ -336,7 +195,7 @@ class LiveHub:
         packed = self._administration()
         if packed != self._for_administrators:
             self._for_administrators = packed
-            for reader in self._readers:
+            for reader in self._feed.readers:
                 if may(reader.person, Action.ADMINISTER):
                     reader.give(packed)
 
@@ -344,17 +203,6 @@ class LiveHub:
         """Return the frame for administrators: the running replay, and how many lines the audit log has."""
         parts = [("replay", to_json(self._pool.what_if.progress)), ("audit", to_json(self._audited()))]
         return compressed(frame([("kind", b'"administration"'), *parts]))
-
-    async def _packed_whole(self) -> bytes:
-        """Return the compressed frame of everything; readers that join together share it."""
-        self._tick()
-        if self._whole is None:
-            version = self._version
-            packed = await asyncio.to_thread(compressed, self._table.whole(self._status))
-            if version != self._version:
-                return packed
-            self._whole = packed
-        return self._whole
 
     def _status_now(self) -> bytes:
         pool = self._pool

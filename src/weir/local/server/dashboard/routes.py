@@ -7,6 +7,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from weir.api.answers import Answer, DashboardLink
+from weir.dashboard.session_table import SESSION_S
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Authenticator, token_hash
 from weir.local.server.authorization import Action, Person, may
@@ -17,7 +18,7 @@ from weir.local.server.dashboard.browser_requests import (
     session_cookie,
 )
 from weir.local.server.dashboard.live_hub import LiveHub
-from weir.local.server.dashboard.sessions import SESSION_S, DashboardSessions
+from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.oidc.settings import FLOW_COOKIE
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import ThePool, Who, json_response, problems

@@ -1,0 +1,51 @@
+"""Checks of a browser's requests, which keep other sites out. Each returns the refusal, or None."""
+
+import ipaddress
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+COOKIE = "weir_session"
+PROOF = "x-weir-proof"
+"""Header with the proof of a session."""
+_READS = frozenset({"GET", "HEAD"})
+_ON_LOOPBACK = (
+    "The dashboard answers to localhost and 127.0.0.1 alone: open it by one of these, "
+    "through a tunnel (ssh -L) from another machine."
+)
+
+
+def cookie_in(header: str, name: str) -> str:
+    """Return a cookie of a Cookie header, or an empty text."""
+    try:
+        morsel = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return "" if morsel is None else morsel.value
+
+
+def loopback_refusal(host: str) -> str | None:
+    """Return why a Host header is refused: a name that an attacker points to this machine."""
+    return None if is_this_machine(host) else _ON_LOOPBACK
+
+
+def origin_refusal(method: str, host: str, origin: str, fetch_site: str) -> str | None:
+    """Return why a request is refused that comes from another site."""
+    if method not in _READS and fetch_site not in ("", "same-origin"):
+        return "This change comes from another site."
+    if origin and urlsplit(origin).netloc != host:
+        return "This request comes from another site."
+    return None
+
+
+def is_this_machine(host: str) -> bool:
+    """Return True if a Host header names the loopback of this machine, on any port."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
