@@ -8,7 +8,7 @@ import { ago, amount, brief, byName, bytes, colourOf, domainOf, sentence, shortO
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
 import { drainBody, NO_WINDOW, partOf, seconds, windowBody } from '../src/logic/outages'
-import { borrowers, cellsOf, evictions, idleHoldings, queueHead, totals, tree } from '../src/logic/occupancy'
+import { borrowers, cellsOf, evictions, idleHoldings, isIdle, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
 import { both, gpusOf, historyCells, money } from '../src/logic/usage'
@@ -18,14 +18,14 @@ import type { Device, PoolEvent, PoolNode, Queue, Row } from '../src/logic/types
 
 const row = (uid: number, more: Partial<Row> = {}): Row => ({
   uid, name: `w${uid}`, project: 'vision', user: 'mia', type: 'train', status: 'running', gpus: 1, priority: 50,
-  submitted: uid, started: uid, ran: 0, pods: 1, running: 1, evicted: null, why: '', sentence: '', ...more,
+  submitted: uid, started: uid, ran: 0, pods: 1, running: 1, evicted: null, activity: '', why: '', sentence: '', ...more,
 })
 const queue = (name: string, more: Partial<Queue> = {}): Queue => ({
   name, kind: 'project', parent: null, quota: { gpu: 2 }, follows: false, limit: {}, weight: {}, priority: 100,
   max_priority: null, max_priority_of: {}, times: {}, allocated: { gpu: 0 }, share: {}, running: 0, pending: 0, warnings: [], ...more,
 })
 const device = (index: number, more: Partial<Device> = {}): Device => ({
-  index, model: null, memory: 1, allocated: 0, use: null, memory_used: null, temperature_c: null, power_w: null, errors: null, workloads: [], foreign: null, drained: null, ...more,
+  index, model: null, memory: 1, allocated: 0, use: null, memory_used: null, temperature_c: null, power_w: null, errors: null, workloads: [], foreign: null, drained: null, activity: null, ...more,
 })
 const node = (devices: Device[]): PoolNode => ({ name: 'n1', devices, capacity: {}, allocated: {}, labels: {}, pods: 0, virtual: true, others: 0, state: [] })
 const columns = Object.keys(row(1))
@@ -105,6 +105,13 @@ describe('occupancy', () => {
   pool.take({ kind: 'list', columns, rows: [1, 2, 3].map((uid) => values(row(uid, { project: uid < 3 ? 'a' : 'b' }))), ended: [],
     queues: [queue('a', { quota: { gpu: 1 }, allocated: { gpu: 2 } }), queue('b', { quota: { gpu: 2 }, allocated: { gpu: 1 } })], nodes: [] }, 0)
   test('the latest start beyond the quota borrows', () => expect([...borrowers(pool)]).toEqual([2]))
+  test('states of workloads decide before the use of a GPU does', () => {
+    const states: [string | null, number, boolean][] = [
+      ['starved', 0, false], ['parked', 0.9, true], ['left', 0, true], ['quiet', 0, true],
+      ['parked, working', 0, false], [null, 0, true], [null, 0.5, false], ['unknown', 0, false],
+    ]
+    for (const [activity, use, idle] of states) expect(isIdle(device(0, { activity, use }))).toBe(idle)
+  })
   test('cells tell hold and idleness', () => {
     const cells = cellsOf(pool, node([device(0, { allocated: 1, workloads: ['w2'], use: 0.01 }), device(1, { allocated: 1, workloads: ['w3'], use: 0.9 }), device(2), device(3, { foreign: 'pid 7' })]), borrowers(pool))
     expect(cells.map((cell) => cell.hold)).toEqual(['borrowed', 'quota', 'free', 'foreign'])

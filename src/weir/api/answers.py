@@ -10,6 +10,7 @@ from weir.api.access import MemberPage, MemberRow, Role, ScopeRole, TokenMade, T
 from weir.api.pod_entry import EnteredProcess
 from weir.api.project_rules import PersonLimitsRow, WorkloadDefaultsRow
 from weir.api.workload_list import (
+    ActivityRow,
     Answer,
     ArrayCounts,
     EvictionRow,
@@ -140,21 +141,6 @@ class Suggestion(Answer):
     how: str | None = None  # instructions; None: `change` says it
 
 
-class WhyAnswer(Answer):
-    """Reason of a pending workload, its queue's numbers, and changes that would let it start now."""
-
-    name: str
-    status: Status
-    reason: Explanation | None
-    evicted: EvictionRow | None = None
-    position: int | None = None  # among the pending workloads of its project, from 1
-    waiting: int = 0
-    queues: list["QueueRow"] = []  # its project, then its ancestors
-    suggestions: list[Suggestion] = []
-    array: ArrayCounts | None = None  # its indices, if it is an array
-    unfinished: bool = False  # suggestions are still being tried: a later answer has them
-
-
 class QueueRow(Answer):
     """A department or project. Amounts by resource: devices as floats, cpu in cores, memory in bytes."""
 
@@ -177,6 +163,22 @@ class QueueRow(Answer):
     running: int = 0
     pending: int = 0
     warnings: list[str] = []  # quotas that can't all be kept
+
+
+class WhyAnswer(Answer):
+    """Reason of a pending workload, its queue's numbers, and changes that would let it start now."""
+
+    name: str
+    status: Status
+    reason: Explanation | None
+    evicted: EvictionRow | None = None
+    position: int | None = None  # among the pending workloads of its project, from 1
+    waiting: int = 0
+    activity: ActivityRow | None = None  # None: it doesn't run, or has no GPUs
+    queues: list[QueueRow] = []  # its project, then its ancestors
+    suggestions: list[Suggestion] = []
+    array: ArrayCounts | None = None  # its indices, if it is an array
+    unfinished: bool = False  # suggestions are still being tried: a later answer has them
 
 
 class QuotaEffect(Answer):
@@ -223,6 +225,7 @@ class DeviceRow(Answer):
     foreign: str | None = None  # the process outside the pool that uses it
     foreign_command: str | None = None  # its command line, for administrators alone
     drained: str | None = None  # by whom and why: nothing is started on it
+    activity: str | None = None  # of the workloads on it; quiet: its workload computes on other devices
 
 
 class NodeRow(Answer):
@@ -355,9 +358,6 @@ class DashboardLink(Answer):
 
     path: str
     expires_s: float
-
-
-WhyAnswer.model_rebuild()
 
 
 class SecretRow(Answer):

@@ -83,6 +83,12 @@ class PriorityAsked(Entry):
     priority: ClassPriority
 
 
+class ExtensionAsked(Entry):
+    """Time for which the idle rules leave a workload alone."""
+
+    duration: Span
+
+
 class SecretAsked(Entry):
     """Value of a secret."""
 

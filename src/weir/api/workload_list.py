@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 Isolation = Literal["enforced", "cooperative", "none"]
 Status = Literal["pending", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 Type = Literal["train", "build", "inference"]
+ActivityState = Literal["working", "starved", "parked", "left", "unknown"]
 
 
 class Answer(BaseModel):
@@ -66,6 +67,22 @@ class ArrayCounts(Answer):
         return ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
 
 
+class ActivityRow(Answer):
+    """Activity of a workload that runs on GPUs.
+
+    `signals` are the signs of life of a starved one: cpu, disk, network, blocked, user. `quiet` are GPUs
+    without use while others of the workload compute.
+    """
+
+    state: ActivityState | None = None  # None: not certain yet
+    since_s: float | None = None
+    signals: list[str] = []
+    quiet: list[str] = []
+    warning: str | None = None  # what the idle rules do next, in a sentence
+    unprotected: bool = False  # idle: any request may take its GPUs
+    extended_until_s: float | None = None  # the idle rules leave it alone until then
+
+
 class WorkloadRow(Answer):
     """A line of a list of workloads. Times are None until they are known."""
 
@@ -95,6 +112,7 @@ class WorkloadRow(Answer):
     array: ArrayCounts | None = None  # of an array, which one row stands for
     array_uid: int | None = None  # of an index, its array
     index: int | None = None
+    activity: ActivityRow | None = None  # None: it doesn't run, or has no GPUs
 
 
 class ArrayIndexRow(Answer):

@@ -51,6 +51,12 @@ TOPICS = (
             Command(
                 "priority", "weir.cli.lifecycle:priority", "Change the priority of a workload.", "workloads"
             ),
+            Command(
+                "extend",
+                "weir.cli.lifecycle:extend",
+                "Keep the idle rules away from a workload for a while.",
+                "workloads",
+            ),
             Command("rerun", "weir.cli.lifecycle:rerun", "Submit ended workloads again.", "ended"),
         ),
     ),

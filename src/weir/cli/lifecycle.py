@@ -1,4 +1,4 @@
-"""`weir stop`, `suspend`, `resume` and `rerun`."""
+"""`weir stop`, `suspend`, `resume`, `extend` and `rerun`."""
 
 import sys
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.formatting import moment
 from weir.cli.selection import Selection
 from weir.model.array_indices import index_name
 
@@ -75,6 +76,26 @@ def priority(name: str, priority: int | str, /) -> int:
     with connect() as pool:
         row = pool.set_priority(name, priority)
     print(f"{row.name} has priority {row.priority} now.")
+    return 0
+
+
+def extend(name: str, duration: str, /) -> int:
+    """Keep the idle rules away from a workload for a while: its answer to a warning.
+
+    Parameters
+    ----------
+    name
+        The workload.
+    duration
+        How long from now, such as 2h; the policy bounds it.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        row = pool.extend(name, duration)
+    until_s = None if row.activity is None else row.activity.extended_until_s
+    until = "" if until_s is None else f" until {moment(until_s)}"
+    print(f"The idle rules leave {row.name} alone{until}.")
     return 0
 
 

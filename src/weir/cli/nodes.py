@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = App(name="nodes", help="List the nodes with their allocation, drain and undrain one.")
 Row = TypeVar("Row")
-_MEASURED = ("USE", "OTHERS", "STATE")
+_MEASURED = ("USE", "OTHERS", "STATE", "ACTIVITY")
 _BAR_WIDTH = 20
 _IDLE_BELOW = 0.05
 """A device that is held and used less than this is worth a look."""
@@ -170,6 +170,7 @@ DEVICES: tuple[Column[_NodeDevice], ...] = (
     Column("HELD", _share, right=True, tone=lambda each: "quiet" if each.row.allocated <= 0 else "plain"),
     Column("USE", lambda each: percent(each.row.use), right=True, tone=_use_tone),
     Column("MEMORY", _memory, right=True, drop=2),
+    Column("ACTIVITY", lambda each: each.row.activity or NOTHING, drop=4),
     Column("WORKLOADS", lambda each: ", ".join(_on(each.row)), least=14),
 )
 

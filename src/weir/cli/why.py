@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, table
 from weir.cli.decision import decision_lines
 from weir.cli.formatting import number, ordinal, sentence, since
@@ -85,6 +86,9 @@ def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
             "",
             *wrapped(sentence(plain(answer.reason.sentence), answer.name), here.width, "  ").split("\n"),
         ]
+    facts = activity_facts(answer.activity)
+    if facts:
+        lines += ["", *(f"  {plain(f'{label}: ' if label else '')}{plain(value)}" for label, value in facts)]
     if answer.queues and answer.status not in _IS:
         lines += ["", *(f"  {line}" for line in table(answer.queues, _QUEUES, _narrower(here, 2)))]
     return lines

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.activity import activity_facts, activity_word, why_of
 from weir.cli.columns import Column, pairs, table
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.list_filter import ListFilter
@@ -48,23 +49,6 @@ def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
     return lasting(ran_s) if ran_s or row.started_s is not None else "-"
 
 
-def why_of(row: "WorkloadRow") -> str:
-    """Return the numbers of an array's indices, its last eviction, and why it is pending or how it ended."""
-    reason = "" if row.reason is None or row.status == "succeeded" else row.reason.sentence
-    indices = row.array.sentence if row.array is not None and row.ended_s is None else ""
-    parts = [part for part in (indices, evicted(row), reason) if part]
-    return sentence("; ".join(parts), row.name) if parts else ""
-
-
-def evicted(row: "WorkloadRow") -> str:
-    """Return when and for whom a pending workload was evicted; nothing for any other."""
-    if row.evicted is None or row.status != "pending":
-        return ""
-    by = row.evicted.by or "the cluster"
-    whose = f" of {row.evicted.by_user} in {row.evicted.by_project}" if row.evicted.by_project else ""
-    return f"evicted {since(row.evicted.at_s)} ago for {by}{whose}"
-
-
 COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
     Column("NAME", lambda row: row.name, least=16),
     Column("PROJECT", lambda row: row.project, least=8, drop=3),
@@ -78,6 +62,7 @@ COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
     Column("PODS", lambda row: f"{row.pods_running}/{row.pods}", right=True, drop=7),
     Column("AGE", lambda row: since(row.submitted_s), right=True, drop=5),
     Column("RAN", time_of, right=True, drop=6),
+    Column("ACTIVITY", lambda row: activity_word(row.activity), drop=9, wide=True),
     Column("RESTARTS", lambda row: number(row.restarts), right=True, drop=9, wide=True),
     Column("NODES", lambda row: ",".join(row.nodes), least=6, drop=9, wide=True),
     Column("WHY", why_of, least=24, drop=2, sentence=True, tone=lambda _row: "quiet"),
@@ -326,6 +311,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         facts.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
         if detail.checkpoints:
             facts.append(("Saved in", detail.checkpoints))
+    facts += activity_facts(detail.activity)
     facts += isolation_lines(detail)
     if detail.reported:
         facts.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))

@@ -170,6 +170,14 @@ class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints):
         path = f"/workloads/{path_part(name)}/priority"
         return Call("POST", path, form(WorkloadRow), body={"priority": priority})
 
+    @endpoint
+    def extend(self, name: str, duration: int | float | str) -> Call[model.WorkloadRow]:
+        """Keep the idle rules away from a workload for this long from now, such as `2h`."""
+        from weir.api.workload_list import WorkloadRow
+
+        path = f"/workloads/{path_part(name)}/extend"
+        return Call("POST", path, form(WorkloadRow), body={"duration": duration})
+
     # The quota tree
 
     @row_list

@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 _LINE_MOST = 1 << 16
+_BUSY_S = 3600.0
+_WHY_MOST = 64
 _share_kept = False
 
 
@@ -34,7 +36,17 @@ def report(step: int | None = None, **values: float) -> None:
     _note("report", step, values)
 
 
-def _note(kind: str, step: int | None, values: dict[str, float]) -> None:
+def busy(why: str = "", *, until: float | None = None) -> None:
+    """Report that the job works although its GPUs are quiet: the idle rules leave it alone.
+
+    `until` is a time as of `time.time()`, by default an hour from now. The policy bounds it; another call
+    replaces it.
+    """
+    for_s = _BUSY_S if until is None else until - time.time()
+    _note("busy", None, {"for_s": max(0.0, for_s)}, str(why)[:_WHY_MOST])
+
+
+def _note(kind: str, step: int | None, values: dict[str, float], why: str = "") -> None:
     _keep_to_share()
     directory = os.environ.get("WEIR_POD_DIRECTORY")
     if not directory:
@@ -45,6 +57,7 @@ def _note(kind: str, step: int | None, values: dict[str, float]) -> None:
         "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None,
         "step": None if step is None else int(step),
         "values": _numbers(values),
+        **({"why": why} if why else {}),
     }
     line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
     if len(line) > _LINE_MOST:

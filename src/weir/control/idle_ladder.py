@@ -98,7 +98,7 @@ class IdleTracker:
             self.progress = IdleProgress(run=run, excused_until_s=self.progress.excused_until_s)
             self.seen_s = None
 
-    def excuse(self, until_s: float | None) -> None:
+    def excuse(self, until_s: float) -> None:
         """Go back to the ground, and count no idle time until then."""
         self.progress = IdleProgress(run=self.progress.run, excused_until_s=until_s)
 

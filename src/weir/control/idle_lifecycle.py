@@ -20,6 +20,8 @@ from weir.state.events import PodKey, WorkloadChanged
 from weir.state.jobs import Job, Phase
 
 IDLE_WARNING, PROTECTION_LOST, IDLE_SUSPENDED = "idle_warning", "protection_lost", "idle_suspended"
+_SAME_S = 1.0
+"""Two extensions that end this close to each other are one that is reported twice."""
 PROTECTION_RESTORED, IDLE_EXTENDED = "protection_restored", "idle_extended"
 
 
@@ -54,14 +56,19 @@ class IdleLifecycle:
         self._save(job, life)
 
     def excused(self, job: Job, life: LifecycleState, fact: IdleExcused, now_s: float) -> None:
-        """Count no idle time until the named time, at most as far ahead as the policy allows."""
+        """Count no idle time until the named time, at most as far ahead as the policy allows.
+
+        A time that has passed changes nothing: backends report old messages again when they recover. Nor does
+        one that is earlier than a known one.
+        """
         until_s = min(fact.until_s, now_s + self._transitions.rules.idle_extend_most)
         tracker = life.idle
-        if until_s == tracker.progress.excused_until_s:
+        known_s = tracker.progress.excused_until_s or 0.0
+        if until_s <= now_s or until_s < known_s + _SAME_S:
             return
-        tracker.excuse(until_s if until_s > now_s else None)
+        tracker.excuse(until_s)
         self._protect(job, tracker, now_s)
-        left = span(max(0.0, until_s - now_s))
+        left = span(until_s - now_s)
         why = f": {fact.why}" if fact.why else ""
         sentence = (
             f"{fact.by} extends {job.name}: the idle rules leave it alone for {left}."

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 
 from pydantic_core import to_json
 
-from weir.api.answers import Answer, WorkloadRow
+from weir.api.answers import Answer, Explanation, WorkloadRow
 
 GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 COLUMNS = (
     *("uid", "name", "project", "user", "type", "status", "gpus", "priority"),
-    *("submitted", "started", "ran", "pods", "running", "evicted", "why", "sentence"),
+    *("submitted", "started", "ran", "pods", "running", "evicted", "activity", "why", "sentence"),
 )
 """Columns of a workload in the list; `ran` is the run time before the current run."""
 ROW_BYTES_MAX = 300
@@ -24,7 +24,10 @@ _SENTENCE_MIN = 20
 
 def workload_columns(row: WorkloadRow) -> bytes:
     """Return a workload as the list has it, in JSON: an array in the order of COLUMNS."""
+    activity = row.activity
     why = row.reason
+    if why is None and activity is not None and activity.warning is not None:
+        why = Explanation(why="idle", sentence=activity.warning)
     values = [
         row.uid,
         row.name,
@@ -40,6 +43,7 @@ def workload_columns(row: WorkloadRow) -> bytes:
         row.pods,
         row.pods_running,
         None if row.evicted is None else round(row.evicted.at_s, 1),
+        "" if activity is None else activity.state or "",
         "" if why is None else why.why,
         _sentence(row),
     ]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from weir.local.job_files import UnreadableFile
 
 Found = TypeVar("Found")
-SAVED, REPORTED, FETCHES = "checkpointed", "report", "fetches_image"
+SAVED, REPORTED, FETCHES, BUSY = "checkpointed", "report", "fetches_image", "busy"
 UMASK = 0o022
 """Default umask of jobs."""
 NUMBER_MOST = 10**15
@@ -100,12 +100,13 @@ class RunningRecord(NamedTuple):
 
 
 class JobMessage(NamedTuple):
-    """A message of a job: it saved a checkpoint, or it reports progress."""
+    """A message of a job: it saved, reports progress, or is busy (`why`, for `values["for_s"]`)."""
 
     kind: str
     at_s: float
     step: int | None = None
     values: Mapping[str, float] = MappingProxyType({})
+    why: str = ""
 
 
 def parse_start(text: bytes | UnreadableFile | None) -> StartRecord | UnreadableFile | None:
@@ -221,7 +222,7 @@ def _running(record: dict[str, Any]) -> RunningRecord:
 
 def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
     kind, step, values = record.get("kind"), record.get("step"), record.get("values")
-    if kind not in (SAVED, REPORTED, FETCHES):
+    if kind not in (SAVED, REPORTED, FETCHES, BUSY):
         raise _InvalidRecord("has an unknown kind")
     numbers: dict[str, float] = {}
     for name, value in list(values.items())[:VALUES_MOST] if isinstance(values, dict) else ():
@@ -229,7 +230,9 @@ def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
             numbers[name[:NAME_MOST]] = float(value)
     is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) <= NUMBER_MOST
     at_s = span.time_of(_number(record, "at_s"), record.get("boot_s"))
-    return JobMessage(kind, at_s, step if is_step else None, numbers)
+    why = record.get("why") if kind == BUSY else None
+    said = printable(why, NAME_MOST) if isinstance(why, str) else ""
+    return JobMessage(kind, at_s, step if is_step else None, numbers, said)
 
 
 # Values

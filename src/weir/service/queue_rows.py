@@ -32,6 +32,7 @@ class DeviceUtilization:
     power_w: float | None = None
     errors: int | None = None
     drained: str = ""  # by whom and why nothing starts on it
+    activity: str = ""  # states of the workloads on it; quiet: its workload works on other devices
 
 
 def _bounds(bounds: Mapping[str, int]) -> dict[str, float]:
@@ -222,6 +223,7 @@ def node_rows(
                 power_w=use.power_w,
                 errors=use.errors,
                 drained=use.drained or None,
+                activity=use.activity or None,
             )
             for index in range(node.gpus)
             for use in (seen.get((node.name, index), DeviceUtilization()),)

@@ -2,7 +2,7 @@
 import { ranFor } from './pool'
 import type { Row } from './types'
 
-export const KEYS = ['project', 'user', 'type', 'status', 'why', 'name'] as const
+export const KEYS = ['project', 'user', 'type', 'status', 'activity', 'why', 'name'] as const
 export type Key = (typeof KEYS)[number]
 
 export interface Filter {

@@ -38,6 +38,12 @@ export function borrowers(pool: Pool): Set<number> {
   return found
 }
 
+const IDLE_STATES = new Set(['parked', 'left', 'quiet'])
+
+/** Return True if nothing moves on a GPU: by the state of its workloads, else by its use. */
+export const isIdle = (device: Device): boolean =>
+  device.activity ? device.activity.split(', ').every((state) => IDLE_STATES.has(state)) : device.use !== null && device.use < IDLE_BELOW
+
 export function cellsOf(pool: Pool, node: PoolNode, borrowing: ReadonlySet<number>): Cell[] {
   return node.devices.map((device) => {
     const rows = device.workloads.map((name) => pool.names.get(name)).filter((row) => row !== undefined)
@@ -45,7 +51,7 @@ export function cellsOf(pool: Pool, node: PoolNode, borrowing: ReadonlySet<numbe
     if (device.foreign) hold = 'foreign'
     else if (device.drained && device.allocated <= 0) hold = 'drained'
     else if (device.allocated > 0) hold = rows.some((row) => borrowing.has(row.uid)) ? 'borrowed' : 'quota'
-    const idle = device.allocated > 0 && device.use !== null && device.use < IDLE_BELOW
+    const idle = device.allocated > 0 && isIdle(device)
     return { node, device, rows, hold, idle }
   })
 }

@@ -5,7 +5,7 @@ export const OVER: ReadonlySet<Status> = new Set(['succeeded', 'failed', 'stoppe
 export const EVENTS_MAX = 500
 const ENDED_MAX = 200
 
-const COLUMNS = 'uid,name,project,user,type,status,gpus,priority,submitted,started,ran,pods,running,evicted,why,sentence'
+const COLUMNS = 'uid,name,project,user,type,status,gpus,priority,submitted,started,ran,pods,running,evicted,activity,why,sentence'
 
 type Values = unknown[]
 
@@ -114,8 +114,8 @@ export class Pool {
   /** A row from its values. Rows that are written out share one shape, which makes long lists fast. */
   private row(values: Values): Row {
     if (!this.usual) return Object.fromEntries(this.columns.map((name, at) => [name, values[at]])) as unknown as Row
-    const [uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, why, sentence] = values
-    return { uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, why, sentence } as Row
+    const [uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, activity, why, sentence] = values
+    return { uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, activity, why, sentence } as Row
   }
 
   private setRow(row: Row): void {
@@ -152,8 +152,9 @@ export function rowOf(found: RestRow): Row {
     pods: found.pods,
     running: found.pods_running,
     evicted: found.evicted?.at_s ?? null,
-    why: found.reason?.why ?? '',
-    sentence: found.reason?.sentence ?? '',
+    activity: found.activity?.state ?? '',
+    why: found.reason?.why ?? (found.activity?.warning ? 'idle' : ''),
+    sentence: found.reason?.sentence ?? found.activity?.warning ?? '',
   }
 }
 

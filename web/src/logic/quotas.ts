@@ -7,6 +7,17 @@ export interface QuotaFields {
   weight: string
   priority: string
   max_priority: string
+  idle: Record<IdleRule, string>
+}
+
+export const IDLE_RULES = ['idle_notice', 'idle_unprotect', 'idle_suspend', 'idle_limit'] as const
+export type IdleRule = (typeof IDLE_RULES)[number]
+/** Rungs of the idle ladder in words. */
+export const IDLE_WORDS: Record<IdleRule, string> = {
+  idle_notice: 'Idle: notice after',
+  idle_unprotect: 'Idle: GPUs open to all after',
+  idle_suspend: 'Idle: suspend after',
+  idle_limit: 'Idle: stop after',
 }
 
 export const fieldsOf = (queue: Queue): QuotaFields => ({
@@ -15,6 +26,7 @@ export const fieldsOf = (queue: Queue): QuotaFields => ({
   weight: text(queue.weight['gpu']),
   priority: String(queue.priority),
   max_priority: text(queue.max_priority),
+  idle: Object.fromEntries(IDLE_RULES.map((rule) => [rule, text(queue.times[rule])])) as Record<IdleRule, string>,
 })
 
 const text = (value: number | null | undefined): string => (value === null || value === undefined ? '' : String(value))
@@ -33,7 +45,13 @@ export function entryOf(queue: Queue, fields: QuotaFields): Record<string, unkno
   }
   if (queue.kind === 'department') return { ...shown, parent: queue.parent }
   const kept = Object.fromEntries(Object.entries(queue).filter(([key]) => !COMPUTED.has(key)))
-  return { ...kept, ...shown, department: queue.parent, max_priority: fields.max_priority.trim() ? Number(fields.max_priority) : null }
+  const times: Record<string, number | string> = { ...queue.times }
+  for (const rule of IDLE_RULES) {
+    const value = fields.idle[rule].trim()
+    delete times[rule]
+    if (value) times[rule] = /^\d+(\.\d+)?$/.test(value) ? Number(value) : value
+  }
+  return { ...kept, ...shown, times, department: queue.parent, max_priority: fields.max_priority.trim() ? Number(fields.max_priority) : null }
 }
 
 function withGpus(amounts: Record<string, number>, gpus: string): Record<string, number | string> {

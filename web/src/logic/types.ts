@@ -18,6 +18,8 @@ export interface Row {
   pods: number
   running: number
   evicted: number | null
+  /** working, starved, parked, left or unknown; empty if it isn't known. */
+  activity: string
   why: string
   sentence: string
 }
@@ -55,6 +57,8 @@ export interface Device {
   foreign: string | null
   /** By whom and why nothing starts on it. */
   drained: string | null
+  /** States of the workloads on it; quiet: its workload computes on other GPUs. */
+  activity: string | null
 }
 
 export interface PoolNode {
@@ -120,6 +124,17 @@ export interface Eviction {
   choice: string
 }
 
+/** Activity of a workload that runs on GPUs. */
+export interface Activity {
+  state: string | null
+  since_s: number | null
+  signals: string[]
+  quiet: string[]
+  warning: string | null
+  unprotected: boolean
+  extended_until_s: number | null
+}
+
 export interface Why {
   name: string
   status: Status
@@ -127,6 +142,7 @@ export interface Why {
   evicted: Eviction | null
   position: number | null
   waiting: number
+  activity: Activity | null
   queues: Queue[]
   suggestions: Suggestion[]
 }
@@ -166,6 +182,7 @@ export interface RestRow {
   reason: Explanation | null
   evicted: Eviction | null
   nodes: string[]
+  activity: Activity | null
 }
 
 export interface Detail extends RestRow {

@@ -104,7 +104,7 @@ class PoolControlHooks:
         pool.backend.connect()
         pool.event_log.begin(now_s)
         pool.counters.connected_s = now_s
-        readers = (pool.view, pool.event_log, pool.counters, pool.meter)
+        readers = (pool.view, pool.activity_view, pool.event_log, pool.counters, pool.meter)
         control = Control(
             _ObservedBackend(pool, self._secrets, self._cancellations),
             pool.policy,

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from structlog import get_logger
 
-from weir.local.pod_records import FETCHES, JobMessage
+from weir.control.port import IdleExcused
+from weir.local.pod_records import BUSY, FETCHES, JobMessage
 from weir.local.server.metric_series import REPORTED
 from weir.local.server.pod_events import pod_event
 from weir.local.server.pool_state import PoolState
@@ -23,13 +24,18 @@ class JobReports:
         self._wake = wake
 
     def noted(self, pod: PodKey, uid: int, message: JobMessage) -> None:
-        """Store the progress that a job reported."""
+        """Take in a message: progress, that an image is fetched, or that the job is busy."""
         pool = self._pool
         if message.kind == FETCHES:
             if pool.clock() - message.at_s < FETCHING_S_MOST:  # else it was told before the server restarted
                 event = pod_event(pool.view, pod, uid, "image", "it fetches its image.", message.at_s)
                 pool.user_events.append(event)
                 self._wake()
+            return
+        if message.kind == BUSY:
+            for_s = message.values.get("for_s", 0.0)
+            until_s = message.at_s + for_s
+            pool.backend.tell(IdleExcused(pod.workload, until_s, message.at_s, why=message.why))
             return
         step, values = message.step, message.values
         pool.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from weir.control.idle_lifecycle import IDLE_SUSPENDED, PROTECTION_LOST
 from weir.local import job_files, pod_files, pod_records
 from weir.local.running_pods import RunningPod
 from weir.local.server.pod_logs import submit_log_work
@@ -18,12 +19,16 @@ WARNING = "_warning"
 
 def write_warnings(events: Iterable[HistoryEvent], running: Callable[[], Iterable[RunningPod]]) -> None:
     """Write each warning into the output of the workload's running pods, soon."""
-    warnings = {each.uid: each.sentence for each in events if each.kind.endswith(WARNING)}
+    warnings = {each.uid: each.sentence for each in events if _warns(each)}
     if not warnings:
         return
     for pod in running():
         if pod.uid in warnings:
             submit_log_work(write_line, pod.directory, warnings[pod.uid])
+
+
+def _warns(event: HistoryEvent) -> bool:
+    return event.kind.endswith(WARNING) or event.kind in (PROTECTION_LOST, IDLE_SUSPENDED)
 
 
 def write_line(directory: str, sentence: str) -> None:

@@ -7,11 +7,13 @@ from threading import Lock
 
 from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
+from weir.local.server.activity_view import ActivityView
 from weir.local.server.array_view import ArrayFact
 from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_drain import with_drained
+from weir.local.server.interactions import Interactions
 from weir.local.server.metric_series import SeriesStore
 from weir.local.server.metrics import PoolCounters
 from weir.local.server.pool_backend import PoolBackend
@@ -50,6 +52,7 @@ class PoolState:
         self.clock = clock or Clock()
         self.started_s = self.clock()
         self.view = PoolView(self.clock)
+        self.activity_view = ActivityView(self.view)
         self.event_log = EventLog(self.view)
         self.counters = PoolCounters(self.view)
         self.meter = UsageMeter(self.view.uid_of)
@@ -63,6 +66,7 @@ class PoolState:
         self.disk_trouble: str | None = None
         self.series = SeriesStore(home)
         self.what_if = WhatIfRuns(home)
+        self.interactions = Interactions()
         self.reported: dict[str, ReportedProgress] = {}
         self.backend: PoolBackend
         self.wake_array: Callable[[int], None] = lambda _: None

@@ -174,6 +174,8 @@ class PoolView:
                     line.past = {**old.past, **old.pods}
                     line.evicted = old.evicted
                     line.utilization = old.utilization
+                    line.activity, line.activity_since_s = old.activity, old.activity_since_s
+                    line.idle_warning = old.idle_warning
                     line.used_gpu_s, line.idle_gpu_s = old.used_gpu_s, old.idle_gpu_s
                 elif line is None and old.uid > latest and old.ended is None:
                     lines[name] = old  # written down after the others were read
@@ -238,6 +240,7 @@ class PoolView:
                 if line is not None:
                     line.ran_s, line.restarts = effect.status.ran_s, effect.status.restarts
                     line.wall_s = effect.status.wall_s
+                    line.add_progress(effect.status.idle)
                     self._dirty[effect.workload] = None
             elif isinstance(effect, EndWorkload):
                 line = self.workloads.get(effect.workload)
@@ -275,7 +278,8 @@ class PoolView:
 
     # Events
 
-    def _line(self, name: str) -> WorkloadView | None:
+    def touch(self, name: str) -> WorkloadView | None:
+        """Return a workload whose row is made again at the end of the step."""
         line = self.workloads.get(name)
         if line is not None:
             self._dirty[name] = None
@@ -283,7 +287,7 @@ class PoolView:
 
     def _assigned(self, event: PodAssigned) -> None:
         pod = event.place.pod
-        line = self._line(pod.workload)
+        line = self.touch(pod.workload)
         if line is None:
             return
         before = line.pods.get(pod)
@@ -302,7 +306,7 @@ class PoolView:
 
     def _runs(self, fact: PodRunning) -> None:
         """Mark a pod as running: its process started, or a new control found it."""
-        line = self._line(fact.place.pod.workload)
+        line = self.touch(fact.place.pod.workload)
         if line is None:
             return
         pod = line.pods.get(fact.place.pod)
@@ -316,7 +320,7 @@ class PoolView:
             pod.status, pod.start = "running", fact.start
 
     def _stopping(self, event: PodStopping) -> None:
-        line = self._line(event.pod.workload)
+        line = self.touch(event.pod.workload)
         pod = None if line is None else line.pods.get(event.pod)
         if pod is not None:
             pod.status, pod.since_s = "stopping", event.at_s
@@ -337,13 +341,13 @@ class PoolView:
         )
 
     def _stops(self, effect: StopPod) -> None:
-        line = self._line(effect.pod.workload)
+        line = self.touch(effect.pod.workload)
         if line is not None:
             line.stopping = Explanation(why=effect.cause.rule.value, sentence=effect.cause.sentence)
 
     def _exited(self, fact: PodExited, how: str) -> None:
         self.starting.discard(fact.pod)
-        line = self._line(fact.pod.workload)
+        line = self.touch(fact.pod.workload)
         pod = None if line is None else line.pods.get(fact.pod)
         if line is not None and pod is not None and (pod.start is None or pod.start == fact.start):
             gone = PodView(pod.status, pod.place, fact.at_s, fact.start, how)
@@ -352,7 +356,7 @@ class PoolView:
                 pod.exit = how
 
     def _stopped(self, event: PodStopped) -> None:
-        line = self._line(event.pod.workload)
+        line = self.touch(event.pod.workload)
         if line is None:
             return
         line.pods.pop(event.pod, None)
@@ -364,24 +368,24 @@ class PoolView:
             line.lost_s = max(0.0, ran_s - kept_s)
             line.started_s = None
             line.waits_since_s = event.at_s
-            line.stopping = None
+            line.stopping = line.activity = line.idle_warning = None
             if event.kept_s is not None:
                 line.ran_s = event.kept_s
 
     def _held(self, event: WorkloadSuspended) -> None:
-        line = self._line(event.workload)
+        line = self.touch(event.workload)
         if line is not None:
             reason = suspension_reason(event.code, event.reason, event.until_s)
             line.suspended = reason if event.suspended else None
             self.reasons.pop(event.workload, None)
 
     def _changed(self, event: WorkloadChanged) -> None:
-        line = self._line(event.workload.name)
+        line = self.touch(event.workload.name)
         if line is not None:
             line.spec = event.workload
 
     def _ended(self, event: WorkloadEnded) -> None:
-        line = self._line(event.workload)
+        line = self.touch(event.workload)
         if line is not None:
             line.started_s = None
             line.past.update(line.pods)

@@ -1,6 +1,6 @@
 """Utilization of workloads, measured every few seconds and reported to control, metrics and usage.
 
-Control uses it for idle limits, the meter for the history; metrics and rows show the last reading. A pool
+Control uses it for the idle rules, the meter for the history; metrics and rows show the last reading. A pool
 of virtual devices takes no readings while nothing runs.
 """
 
@@ -12,9 +12,11 @@ from typing import Protocol
 
 from structlog import get_logger
 
-from weir.control.port import UtilizationSampled
+from weir.control.activity import ActivityReading
+from weir.control.port import ActivitySampled
 from weir.local.foreign_usage import ForeignProcess
 from weir.local.gpu_sampling import MachineReading, PodReading
+from weir.local.server.activity import WorkloadActivities, device_activities
 from weir.local.server.metric_series import CPU, GPU, GPU_MEMORY, MEMORY
 from weir.local.server.pool import PoolService
 from weir.model.resources import span
@@ -54,6 +56,7 @@ class UtilizationTask:
         self._busy = busy
         self._tidy = tidy
         self._every_s = every_s
+        self._activities = WorkloadActivities(pool.interactions)
         self._last_s: float | None = None
         self._foreign: dict[int, ForeignProcess] = {}
         self._faults: dict[int, str] = {}
@@ -106,6 +109,8 @@ class UtilizationTask:
         node = self._pool.node.name
         passed_s = self._every_s if self._last_s is None else sample.at_s - self._last_s
         self._last_s = sample.at_s
+        readings = self._activities.classify(sample, self._pool.view.workloads, self._pool.policy.life)
+        states = device_activities(sample, readings)
         self._pool.device_use = {
             (node, each.index): DeviceUtilization(
                 each.use,
@@ -114,6 +119,7 @@ class UtilizationTask:
                 each.temperature_c,
                 each.power_w,
                 each.errors,
+                activity=states.get(each.index, ""),
             )
             for each in sample.devices
         }
@@ -126,8 +132,11 @@ class UtilizationTask:
             line = self._pool.view.workloads.get(name)
             if line is not None:
                 line.add_utilization(fraction, devices, passed_s)
-            self._pool.backend.tell(UtilizationSampled(name, fraction, sample.at_s))
-        self._pool.control_thread.query(lambda _: self._meter(sample, fractions))
+        self._pool.control_thread.query(lambda _: self._meter(sample, fractions, readings))
+        for name, reading in readings.items():
+            self._pool.backend.tell(
+                ActivitySampled(name, reading.state, sample.at_s, quiet_s=reading.quiet_s)
+            )
 
     def _see_foreign(self, found: dict[int, ForeignProcess]) -> None:
         """Report processes outside the pool once; keep work off their devices unless they are ignored."""
@@ -158,8 +167,14 @@ class UtilizationTask:
             if before.get(index) != fault and index not in self._pool.drained_gpus:
                 self._pool.node_changes.drain_faulty_gpu(index, fault)
 
-    def _meter(self, sample: MachineReading, fractions: dict[str, tuple[float, float]]) -> None:
-        """Add readings to the history, on the control thread."""
+    def _meter(
+        self,
+        sample: MachineReading,
+        fractions: dict[str, tuple[float, float]],
+        activities: dict[str, ActivityReading],
+    ) -> None:
+        """Add readings to the history and the view, on the control thread."""
+        self._pool.activity_view.add(activities, sample.at_s)
         meter, node = self._pool.meter, self._pool.node.name
         for name, (fraction, _) in fractions.items():
             meter.used(name, node, fraction, sample.at_s)

@@ -34,7 +34,7 @@ from weir.api.notifications import (
     NotificationPage,
     NotificationRow,
 )
-from weir.api.workload_list import ArrayIndexPage, ArrayIndexRow
+from weir.api.workload_list import ActivityRow, ArrayIndexPage, ArrayIndexRow
 
 Shown = TypeVar("Shown", bound=Answer)
 _OF_WORKLOAD = ("submitted_s", "first_started_s", "started_s", "ended_s")
@@ -43,6 +43,7 @@ _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     ArrayIndexRow: ("first_started_s", "ended_s"),
     WorkloadDetail: (*_OF_WORKLOAD, "begin_s", "checkpointed_s"),
     EvictionRow: ("at_s",),
+    ActivityRow: ("since_s", "extended_until_s"),
     PodRow: ("since_s",),
     EventRow: ("at_s",),
     Suggestion: ("at_s",),
@@ -73,8 +74,8 @@ _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
 }
 """Fields that are lists of such answers."""
 _EVICTED = (WorkloadRow, WhyAnswer)
-"""Answers that may contain an eviction."""
-_TIMES_OF_EVENTS = ("retry_at_s",)
+"""Answers that may contain an eviction and an activity."""
+_TIMES_OF_EVENTS = ("retry_at_s", "until_s")
 """Numbers of events that are times."""
 
 
@@ -92,6 +93,8 @@ def on_wall_clock(answer: Shown, ahead_s: float) -> Shown:
         changed[name] = [on_wall_clock(each, ahead_s) for each in getattr(answer, name)]
     if isinstance(answer, _EVICTED) and answer.evicted is not None:
         changed["evicted"] = on_wall_clock(answer.evicted, ahead_s)
+    if isinstance(answer, _EVICTED) and answer.activity is not None:
+        changed["activity"] = on_wall_clock(answer.activity, ahead_s)
     if isinstance(answer, EventRow):
         changed["numbers"] = _numbers(answer.numbers, ahead_s)
     return answer.model_copy(update=changed)

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.api.answers import EvictionRow, Explanation, Status, WorkloadRow
+from weir.api.workload_list import ActivityRow
+from weir.control.activity import ActivityReading
 from weir.control.journal import ArrayMember, WorkloadRecord
-from weir.control.port import EndWorkload
+from weir.control.port import NOT_IDLE, EndWorkload, IdleProgress
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.model.resources import span
 from weir.model.workloads import Workload
@@ -51,12 +53,33 @@ class WorkloadView:
     used_gpu_s: float = 0.0  # measured since the server started
     idle_gpu_s: float = 0.0
     member: ArrayMember | None = None  # of an index of an array
+    activity: ActivityReading | None = None  # of its processes and devices, as last measured
+    activity_since_s: float | None = None
+    idle: IdleProgress = NOT_IDLE  # as last stored
+    idle_warning: str | None = None
 
     def begin(self, started_s: float) -> None:
         """Note that a run began."""
         self.started_s = started_s
         if self.first_started_s is None:
             self.first_started_s = started_s
+
+    def add_activity(self, reading: ActivityReading, at_s: float) -> bool:
+        """Take in its activity; return True if people should see the change."""
+        before, self.activity = self.activity, reading
+        if before is None or before.state is not reading.state:
+            self.activity_since_s = at_s - reading.quiet_s
+        return before is None or (before.state, before.signals, before.quiet_devices) != (
+            reading.state,
+            reading.signals,
+            reading.quiet_devices,
+        )
+
+    def add_progress(self, idle: IdleProgress) -> None:
+        """Take in its position on the idle ladder."""
+        self.idle = idle
+        if not idle.notices:
+            self.idle_warning = None
 
     def add_utilization(self, fraction: float, devices: float, passed_s: float) -> None:
         """Add a measurement of its devices; the thread that measures calls it."""
@@ -101,6 +124,7 @@ def workload_view(record: WorkloadRecord, devices: float) -> WorkloadView:
         restarts=record.status.restarts,
         suspended=_suspension(record.suspended),
         member=record.member,
+        idle=record.status.idle,
     )
 
 
@@ -134,6 +158,22 @@ def workload_row(line: WorkloadView) -> WorkloadRow:
         nodes=nodes,
         array_uid=None if line.member is None else line.member.uid,
         index=None if line.member is None else line.member.index,
+        activity=_activity(line),
+    )
+
+
+def _activity(line: WorkloadView) -> ActivityRow | None:
+    if not line.pods or not line.devices or line.ended is not None:
+        return None
+    reading, idle = line.activity, line.idle
+    return ActivityRow.model_construct(
+        state=None if reading is None or reading.state is None else reading.state.value,
+        since_s=None if reading is None else line.activity_since_s,
+        signals=[] if reading is None else [each.value for each in reading.signals],
+        quiet=[] if reading is None else list(reading.quiet_devices),
+        warning=line.idle_warning,
+        unprotected=line.spec.unprotected,
+        extended_until_s=idle.excused_until_s,
     )
 
 

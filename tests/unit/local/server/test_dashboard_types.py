@@ -17,6 +17,7 @@ SCHEMAS = {
     "Explanation": "Explanation",
     "Suggestion": "Suggestion",
     "Eviction": "EvictionRow",
+    "Activity": "ActivityRow",
     "Why": "WhyAnswer",
     "Pod": "PodRow",
     "RestRow": "WorkloadRow",

@@ -64,6 +64,7 @@ async def why(
             evicted=row.evicted,
             position=place,
             waiting=waiting,
+            activity=row.activity,
             queues=queues,
             array=row.array,
         )

@@ -17,12 +17,13 @@ from weir.api.answers import (
     WorkloadRow,
 )
 from weir.api.series import SeriesAnswer, SeriesRow
-from weir.api.submissions import PriorityAsked, Submission
+from weir.api.submissions import ExtensionAsked, PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
 from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
+from weir.local.server.idle_extensions import extend as extend_workload
 from weir.local.server.metric_series import REPORTED, UNITS
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
 from weir.local.server.pool import PoolService
@@ -308,6 +309,19 @@ async def set_priority(name: str, request: Request, pool: ThePool, who: Who) -> 
     )
     note(request, priority=asked.priority)
     return json_response(pool.on_wall_clock(await pool.set_priority(name, asked.priority, who)))
+
+
+@routes.post(
+    "/{name}/extend",
+    response_model=WorkloadRow,
+    responses=problems(403, 404, *BODY_REFUSALS),
+    openapi_extra=takes(ExtensionAsked, "How long."),
+)
+async def extend(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Keep the idle rules away from a workload for a while, up to `life.idle_extend_most` from now."""
+    asked = await read_body(request, lambda body: read_as(ExtensionAsked, body, "The extension"))
+    note(request, duration_s=asked.duration)
+    return json_response(pool.on_wall_clock(await extend_workload(pool, name, asked.duration, who)))
 
 
 # Output

@@ -1,0 +1,96 @@
+"""Activity of running workloads: readings of pods go through the classifier, one window for each run."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from weir.control.activity import ActivityReading, ActivityWindow
+from weir.local.gpu_sampling import MachineReading, PodReading
+from weir.local.server.interactions import Interactions
+from weir.local.server.workload_view import WorkloadView
+from weir.model.activity import ActivitySample, DeviceUse
+from weir.model.policy import LifecyclePolicy
+from weir.model.workloads import Workload, WorkloadType
+
+Run = tuple[int, int]
+"""Number of a workload, and how often it was restarted."""
+
+
+class WorkloadActivities:
+    """Windows of the workloads that run. One thread reads and classifies."""
+
+    def __init__(self, interactions: Interactions) -> None:
+        self._interactions = interactions
+        self._windows: dict[Run, ActivityWindow] = {}
+
+    def classify(
+        self, sample: MachineReading, lines: Mapping[str, WorkloadView], rules: LifecyclePolicy
+    ) -> dict[str, ActivityReading]:
+        """Return the state of each workload that holds devices, by its name; forget those that are gone."""
+        pods: defaultdict[str, list[PodReading]] = defaultdict(list)
+        for each in sample.pods:
+            pods[each.pod.place.pod.workload].append(each)
+        windows: dict[Run, ActivityWindow] = {}
+        found = {}
+        for name, readings in pods.items():
+            line = lines.get(name)
+            if line is None or line.uid != readings[0].pod.uid or _not_measured_yet(readings, sample.virtual):
+                continue
+            run = (line.uid, line.restarts)
+            window = windows[run] = self._windows.get(run) or ActivityWindow()
+            devices = _devices(line.spec, readings)
+            if devices:
+                found[name] = window.add(
+                    ActivitySample(
+                        sample.at_s,
+                        devices,
+                        _sum([each.cores for each in readings]),
+                        _sum([each.rates.disk for each in readings]),
+                        _sum([each.rates.network for each in readings]),
+                        sum(each.blocked for each in readings),
+                        self._interactions.of(line.uid, sample.at_s),
+                    ),
+                    window_s=rules.idle_window,
+                    below=rules.idle_below.of(line.spec.type),
+                    interactive=line.spec.type is WorkloadType.BUILD,
+                )
+        self._windows = windows
+        self._interactions.keep(uid for uid, _ in windows)
+        return found
+
+
+def device_activities(sample: MachineReading, found: Mapping[str, ActivityReading]) -> dict[int, str]:
+    """Return the states of the workloads on each device, or that it is quiet while its workload works."""
+    states: defaultdict[int, dict[str, None]] = defaultdict(dict)
+    for each in sample.pods:
+        place = each.pod.place
+        reading = found.get(place.pod.workload)
+        if reading is None or reading.state is None:
+            continue
+        for device in place.devices:
+            quiet = any(name.split()[1] == str(device) for name in reading.quiet_devices)
+            states[device]["quiet" if quiet else reading.state.value] = None
+    return {device: ", ".join(words) for device, words in states.items()}
+
+
+def _not_measured_yet(readings: Sequence[PodReading], virtual: bool) -> bool:
+    """Return True at the first look at a pod on virtual devices: its processor time is a difference."""
+    return virtual and any(each.cores is None for each in readings)
+
+
+def _devices(spec: Workload, readings: Sequence[PodReading]) -> tuple[DeviceUse, ...]:
+    """Return the use of each device, named by pod and device where there are several."""
+    found = []
+    for each in readings:
+        place = each.pod.place
+        peaks = each.peaks or (None,) * len(place.devices)
+        for device, peak in zip(place.devices, peaks, strict=False):
+            pod = f"{spec.groups[place.pod.group].name}/{place.pod.index}"
+            name = f"GPU {device}" if len(readings) == 1 else f"GPU {device} of {pod}"
+            found.append(DeviceUse(name, peak))
+    return tuple(found)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum of what is known; None if nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
