@@ -25,6 +25,7 @@ PAGES = (
     "docs/how-to/dashboard-administrators.md",
     "docs/how-to/order.md",
     "docs/how-to/arrays.md",
+    "docs/how-to/sessions.md",
     "docs/how-to/secrets.md",
     "docs/how-to/notifications.md",
     "docs/how-to/containers.md",

@@ -41,6 +41,11 @@ TOPICS = (
             ),
             Command("logs", "weir.cli.logs:logs", "Print or follow the output of a workload.", "workloads"),
             Command("exec", "weir.cli.exec:exec_", "Run a command next to a running workload.", "workloads"),
+            Command("shell", "weir.cli.sessions.commands:shell", "Open a shell in a workload.", "workloads"),
+            Command(
+                "ssh", "weir.cli.sessions.commands:ssh", "Log in to a workload with OpenSSH.", "workloads"
+            ),
+            Command("session", "weir.cli.sessions.commands:app", "Carry connections into running workloads."),
             Command("stop", "weir.cli.lifecycle:stop", "End workloads for good.", "workloads"),
             Command(
                 "suspend", "weir.cli.lifecycle:suspend", "Stop workloads until they are resumed.", "workloads"
@@ -178,9 +183,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 """Names of commands of other tools with the same meaning, each with the words of Weir."""
 OTHER_NAMES = {
-    **dict.fromkeys(("run", "sbatch", "srun", "salloc", "create", "queue-job"), "submit"),
+    **dict.fromkeys(("run", "sbatch", "srun", "create", "queue-job"), "submit"),
+    "salloc": "shell",
     **dict.fromkeys(("delete", "rm"), "stop"),
-    **dict.fromkeys(("attach", "shell", "bash"), "exec"),
+    **dict.fromkeys(("attach", "bash"), "shell"),
     **dict.fromkeys(("explain", "pending", "reason"), "why"),
     **dict.fromkeys(("tail", "output"), "logs"),
     **dict.fromkeys(("requeue", "retry", "restart"), "rerun"),

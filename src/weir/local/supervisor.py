@@ -29,6 +29,7 @@ from weir.local.pod_records import StartRecord
 _AGAIN_S = 0.05
 _AGAIN_MOST_S = 1.0
 """Interval of checks after a kill; processes blocked in the kernel die late."""
+_ENTERED_KILLS_MOST = 20
 _FULL_DISK_S = 1.0
 _GROUP_READS = 0o640
 SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
@@ -148,6 +149,7 @@ class Supervisor:
             self._output.look()
         self._output.look(last=True)
         for cgroup in self._cgroups:
+            _end_entered(cgroup)
             cgroup.remove()
         leftovers.remove(self._own)
 
@@ -227,6 +229,15 @@ class Supervisor:
             cgroup.kill()
         for pid in pod_files.descendants(os.getpid()):
             _signal(pid, signal.SIGKILL)
+
+
+def _end_entered(cgroup: cgroups.Cgroup) -> None:
+    """End processes that entered the group of a pod from outside, such as those of `weir exec`."""
+    for _ in range(_ENTERED_KILLS_MOST):
+        if not cgroup.processes():
+            return
+        cgroup.kill()
+        time.sleep(_AGAIN_S)
 
 
 def _open(own: str, *, shared: bool) -> tuple[int, int]:

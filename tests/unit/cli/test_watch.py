@@ -141,7 +141,8 @@ def test_wide_characters_take_two_columns() -> None:
     ("words", "found"),
     [
         (["sub"], ["submit"]),
-        (["s"], ["submit", "stop", "suspend", "status", "secret", "scenario", "simulate", "snapshot"]),
+        (["se"], ["session", "secret"]),
+        (["su"], ["submit", "suspend"]),
         (["submit", "--gpu-"], ["--gpu-memory", "--gpu-model"]),
         (["submit", "--type", ""], ["train", "build", "inference"]),
         (["submit", "-p", ""], ["vision", "speech"]),

@@ -1,4 +1,4 @@
-"""Files of a container in its pod's own directory, which are of no use once the pod is over.
+"""Files in a pod's own directory of no use once it is over: of its container, and keys of its session.
 
 Standard library only, and little of it: supervisors delete them.
 """
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from weir.local.tree_removal import remove_tree
 
-DIRECTORY = "container"
+DIRECTORY, SESSION = "container", "session"
 PID = "pid"
 PROBLEM = "problem"
 _PROBLEM_BYTES_MOST = 2000
@@ -48,16 +48,17 @@ def problem(own: int) -> str:
 
 
 def remove(own: int) -> None:
-    """Delete the files of a container from the open directory of its pod, as far as that is allowed."""
-    try:
-        os.stat(DIRECTORY, dir_fd=own, follow_symlinks=False)
-    except OSError:
-        return
-    remove_tree(own, DIRECTORY)
+    """Delete these files from the open directory of a pod, as far as that is allowed."""
+    for name in (DIRECTORY, SESSION):
+        try:
+            os.stat(name, dir_fd=own, follow_symlinks=False)
+        except OSError:
+            continue
+        remove_tree(own, name)
 
 
 def remove_earlier(own: str) -> None:
-    """Delete the files of earlier starts of a pod: they are over, and their supervisors may have been killed.
+    """Delete these files of earlier starts of a pod, whose supervisors may have been killed.
 
     `own` ends in UID/START-GROUP-INDEX.
     """

@@ -1,0 +1,1 @@
+"""Sessions: an interactive workload, and the ways into it."""

@@ -1,0 +1,188 @@
+"""`weir shell` and `weir ssh`: an interactive workload, and the way into it, in one command."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from weir.cli.exec import run_beside
+from weir.cli.outputs import ProjectOption
+from weir.cli.pod_entry import EntryRefused, enter
+from weir.cli.sessions import ssh_config, ssh_files
+from weir.cli.sessions.pipe import found_sshd, pipe
+from weir.cli.sessions.start import default_name, live, running, submit_session
+from weir.cli.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    read_options,
+)
+from weir.cli.terminal import plain, screen
+
+if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
+    from weir.client.api import Pool
+
+CLUSTER = "a session is a workload of one machine: on a cluster use `kubectl exec`"
+ELSEWHERE = "a session is entered on the machine of the pool: log in there first, and run this there"
+_SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+
+app = App(name="session", help="Carry connections into running workloads.")
+app.command(pipe)
+
+
+def shell(
+    name: str | None = None,
+    /,
+    *,
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+) -> int:
+    """Open a shell in a workload, as in `weir shell dev -p vision --gpus 1`.
+
+    If there is no workload of this name, an interactive one is queued with these options, and entered once it
+    runs. It goes on after the shell; `weir stop` ends it.
+
+    Parameters
+    ----------
+    name
+        The workload; shell-USER if left out.
+    project
+        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
+    """
+    options = _options(project, request, rules, environment, placement)
+
+    def enter_shell(pool: "Pool", detail: "WorkloadDetail") -> int:
+        leader = enter(pool, detail)
+        own = [leader.environment.get("SHELL") or "/bin/sh"]
+        return run_beside(
+            leader, _SHELL_IN_CONTAINER if detail.image else own, in_container=bool(detail.image)
+        )
+
+    return in_session("shell", name, options, environment, placement.namespace, enter_shell)
+
+
+def ssh(
+    name: str | None = None,
+    /,
+    *command: str,
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+    print_config: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Log in to a workload with OpenSSH, as in `weir ssh dev -p vision --gpus 1`.
+
+    If there is no workload of this name, an interactive one is queued with these options. From then on
+    `ssh weir-dev`, scp, sftp, rsync and editors reach it by its name, without a port.
+
+    Parameters
+    ----------
+    name
+        The workload; shell-USER if left out.
+    command
+        Command to run there: everything after --; without one, a login shell.
+    project
+        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
+    print_config
+        Print the configuration of ssh for your workloads, and do nothing else.
+    """
+    if print_config:
+        return _print_config()
+    options = _options(project, request, rules, environment, placement)
+
+    def enter_ssh(pool: "Pool", detail: "WorkloadDetail") -> int:
+        client = shutil.which("ssh")
+        if client is None:
+            raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+        found_sshd()
+        host = ssh_files.host_alias(detail.name)
+        path = ssh_config.write(ssh_config.render(ssh_config.hosts_of(pool)))
+        ssh_config.offer_inclusion(path)
+        sys.stdout.flush()
+        os.execv(client, [client, "-F", str(path), "--", host, *command])  # noqa: S606 - what was asked for
+
+    return in_session("shell", name, options, environment, placement.namespace, enter_ssh)
+
+
+def _print_config() -> int:
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        if pool.address.is_cluster:
+            print(f"weir: {CLUSTER}.", file=sys.stderr)
+            return 2
+        print(ssh_config.render(ssh_config.hosts_of(pool)), end="")
+    return 0
+
+
+def _options(
+    project: str | None,
+    request: RequestOptions,
+    rules: RuleOptions,
+    environment: EnvironmentOptions,
+    placement: PlacementOptions,
+) -> dict[str, Any]:
+    """Return the options of a new session as fields of a submission.
+
+    Raises:
+        SystemExit: one can't be read.
+    """
+    try:
+        found = read_options(request, rules, StartOptions(), environment, placement)
+    except ValueError as error:
+        print(f"weir: {plain(str(error))}.", file=sys.stderr)
+        raise SystemExit(2) from None
+    return {**found, **({} if project is None else {"project": project})}
+
+
+def in_session(
+    kind: str,
+    name: str | None,
+    options: dict[str, Any],
+    environment: EnvironmentOptions,
+    namespace: str | None,
+    enter_it: "Callable[[Pool, WorkloadDetail], int]",
+) -> int:
+    """Enter the session of a name once it runs; queue it before if there is none. Return the exit code."""
+    from weir.cli.connect import connect
+
+    try:
+        with connect(namespace=namespace) as pool:
+            detail = _session(pool, kind, name, options, environment)
+            stop = f"{detail.name} runs until `weir stop {detail.name}`"
+            print(screen(sys.stderr).paint(stop, "quiet"), file=sys.stderr, flush=True)
+            return enter_it(pool, detail)
+    except EntryRefused as refusal:
+        print(f"weir: {refusal}.", file=sys.stderr)
+        return refusal.code
+    except ValueError as error:
+        print(f"weir: {plain(str(error))}.", file=sys.stderr)
+        return 2
+
+
+def _session(
+    pool: "Pool", kind: str, name: str | None, options: dict[str, Any], environment: EnvironmentOptions
+) -> "WorkloadDetail":
+    """Return the session of a name once it runs; queue it before if there is none."""
+    if pool.address.is_cluster:
+        raise EntryRefused(CLUSTER, 2)
+    if not pool.address.is_loopback:
+        raise EntryRefused(ELSEWHERE, 2)
+    name = name or default_name(pool, kind)
+    detail = live(pool, name)
+    if detail is None:
+        return running(pool, submit_session(pool, name, options, environment), is_new=True)
+    if options:
+        print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
+    return running(pool, detail, is_new=False)

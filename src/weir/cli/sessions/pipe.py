@@ -1,0 +1,108 @@
+"""`weir session pipe`: sshd on the standard input and output, inside a workload.
+
+ssh starts it as its ProxyCommand. So the stream goes from ssh to sshd through two pipes of the same user:
+there is no port and no socket, and the server, which let this process in, isn't part of it.
+"""
+
+import os
+import select
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
+from weir.cli.sessions import ssh_files
+from weir.cli.sessions.ssh_files import HOST_PREFIX, SSHD_CONFIG
+from weir.cli.sessions.start import live, running
+
+if TYPE_CHECKING:
+    from weir.client.api import Pool
+
+_SSHD_PLACES = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/usr/local/bin"
+_PRIVILEGE_SEPARATION = Path("/run/sshd")
+"""Directory that an sshd of root needs; it is there only once the service of sshd was started."""
+NO_SSHD = "sshd isn't installed on this machine: run `sudo apt install openssh-server`"
+
+
+def pipe(name: str, /) -> int:
+    """Carry an SSH connection into a running workload: ssh starts this for the hosts of its configuration.
+
+    Parameters
+    ----------
+    name
+        The workload, or its host of the configuration of ssh: weir-NAME.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        try:
+            sshd, config, leader = _entered(pool, name.removeprefix(HOST_PREFIX))
+        except EntryRefused as refusal:
+            print(f"weir: {refusal}.", file=sys.stderr)
+            return refusal.code
+    return _become(sshd, config, leader)
+
+
+def _entered(pool: "Pool", name: str) -> tuple[str, str, EnteredLeader]:
+    """Enter a workload; return sshd, the path of its configuration, and the process of the workload.
+
+    Raises:
+        EntryRefused: it can't be entered, or not by ssh.
+    """
+    if pool.address.is_cluster:
+        raise EntryRefused("a workload of a cluster is entered with `kubectl exec`", 2)
+    sshd = found_sshd()
+    detail = live(pool, name)
+    if detail is None:
+        raise EntryRefused(f"there is no workload {name}: `weir ssh {name}` makes one", 2)
+    if detail.image:
+        own = f"`weir shell {name}` opens a shell in it"
+        raise EntryRefused(f"{name} runs in a container, which sshd can't enter: {own}")
+    leader = enter(pool, running(pool, detail, is_new=False))
+    directory = ssh_files.make(leader.environment["WEIR_POD_DIRECTORY"], name, leader.environment)
+    return sshd, str(directory / SSHD_CONFIG), leader
+
+
+def found_sshd() -> str:
+    """Return the path of sshd.
+
+    Raises:
+        EntryRefused: it isn't installed.
+    """
+    found = shutil.which("sshd", path=_SSHD_PLACES)
+    if found is None:
+        raise EntryRefused(NO_SSHD)
+    return found
+
+
+def _become(sshd: str, config: str, leader: EnteredLeader) -> NoReturn:
+    """Become sshd, which ends with the workload."""
+    if not leader.ends_with_it:
+        _end_with(leader.pid)
+    if os.getuid() == 0:
+        _PRIVILEGE_SEPARATION.mkdir(
+            0o755, parents=True, exist_ok=True
+        )  # as the service of sshd does at its start
+    own = {key: value for key, value in leader.environment.items() if key in ("PATH", "TZ", "WEIR_POD_ID")}
+    os.chdir("/")
+    os.execve(sshd, [sshd, "-i", "-e", "-f", config], own)  # noqa: S606 - a program of the machine, by its path
+
+
+def _end_with(leader: int) -> None:
+    """End this process with another one, where no control group does that."""
+    try:
+        processes = [os.pidfd_open(pid) for pid in (leader, os.getpid())]
+    except OSError:
+        return
+    if os.fork():
+        for each in processes:
+            os.close(each)
+        return
+    for stream in (0, 1, 2):
+        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+    ended, _, _ = select.select(processes, [], [])
+    if processes[1] not in ended:
+        signal.pidfd_send_signal(processes[1], signal.SIGTERM)
+    os._exit(0)

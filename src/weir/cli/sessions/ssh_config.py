@@ -1,0 +1,117 @@
+"""Configuration of ssh for the workloads of a person, and its inclusion in their own.
+
+`ssh weir-NAME`, and every program that uses OpenSSH, finds a workload by it.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weir.cli.pod_entry import EntryRefused
+from weir.cli.sessions import ssh_files
+from weir.cli.sessions.ssh_files import CLIENT_KEY, HOST_PREFIX, KNOWN_HOSTS
+from weir.client.address import HOME, URL
+
+if TYPE_CHECKING:
+    from weir.client.api import Pool
+
+_SESSIONS_MAX = 100
+_HEAD = "# Written by `weir ssh`, again at each use. Your own settings belong into ~/.ssh/config.\n"
+_DECLINED = "ssh_config.not-included"
+
+
+def config_path() -> Path:
+    """Return the file of the configuration."""
+    named = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(named) if named.startswith("/") else Path.home() / ".config"
+    return base / "weir" / "ssh_config"
+
+
+def render(hosts: Sequence[str]) -> str:
+    """Return the configuration; `hosts` are named in it, so that editors list them."""
+    listed = "".join(f"Host {host}\n" for host in sorted(hosts))
+    files = str(ssh_files.links() / "%n")
+    settings = [
+        ("ProxyCommand", f"{shlex.join(own_command())} session pipe '%n'"),
+        ("User", ssh_files.user_name()),
+        ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
+        ("IdentitiesOnly", "yes"),
+        ("UserKnownHostsFile", _quoted(f"{files}/{KNOWN_HOSTS}")),
+        ("GlobalKnownHostsFile", "/dev/null"),
+        ("StrictHostKeyChecking", "yes"),
+        ("CheckHostIP", "no"),
+        ("PreferredAuthentications", "publickey"),
+    ]
+    body = "".join(f"  {key} {value}\n" for key, value in settings)
+    return f"{_HEAD}{listed}Host {HOST_PREFIX}*\n{body}"
+
+
+def own_command() -> list[str]:
+    """Return the command of this program, for the pool that it uses now."""
+    pool = [f"{key}={os.environ[key]}" for key in (HOME, URL) if os.environ.get(key)]
+    return [*(["/usr/bin/env", *pool] if pool else []), sys.executable, "-P", "-m", "weir"]
+
+
+def hosts_of(pool: "Pool") -> list[str]:
+    """Return the hosts of a person's interactive workloads."""
+    rows = pool.page(user=pool.whoami().user, type="build", limit=_SESSIONS_MAX).items
+    found = []
+    for row in rows:
+        try:
+            found.append(ssh_files.host_alias(row.name))
+        except EntryRefused:
+            continue  # ssh can't name it
+    return found
+
+
+def write(text: str) -> Path:
+    """Replace the configuration; return its path."""
+    path = config_path()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _replace(path, text)
+    return path
+
+
+def offer_inclusion(path: Path) -> None:
+    """Ask once if the person's own configuration is to include the file; do nothing without a terminal."""
+    own = Path.home() / ".ssh" / "config"
+    declined = path.with_name(_DECLINED)
+    line = f"Include {_quoted(str(path))}"
+    if _includes(own, line) or declined.exists() or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    print(f"With this line at the top of {own}, `ssh` and editors know your workloads:", file=sys.stderr)
+    print(f"  {line}\nAdd it? [Y/n] ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        print(file=sys.stderr)
+        return  # no one answered
+    if answer.strip().lower() not in ("", "y", "yes"):
+        declined.touch()
+        print(f"Not added. Delete {declined} to be asked again.", file=sys.stderr)
+        return
+    own.parent.mkdir(mode=0o700, exist_ok=True)
+    present = own.read_text() if own.exists() else ""
+    _replace(own.resolve(), f"{line}\n{present}")
+
+
+def _includes(own: Path, line: str) -> bool:
+    try:
+        return line in own.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file of the user's with its mode; a new one is theirs alone."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text)
+    beside.chmod(mode)
+    beside.replace(path)
+
+
+def _quoted(path: str) -> str:
+    return f'"{path}"' if " " in path else path

@@ -1,0 +1,91 @@
+"""Sessions for OpenSSH: their configurations, and words that could be more than words."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.unit.client.fake import Fake, problem
+
+from weir.cli.main import main
+from weir.cli.pod_entry import EntryRefused
+from weir.cli.sessions import ssh_config, ssh_files
+
+
+def test_variables_reach_sshd_as_they_are(tmp_path: Path) -> None:
+    hostile = {
+        "A": 'x" PermitRootLogin=yes "',
+        "B": "back\\slash 'quote'",
+        "C": "two\nForceCommand id",
+        "TERM": "x",
+    }
+    text = ssh_files.sshd_config(tmp_path, hostile)
+    assert 'SetEnv "A=x\\" PermitRootLogin=yes \\"" "B=back\\\\slash \'quote\'"\n' in text
+    assert "ForceCommand" not in text
+    assert text.count("SetEnv") == 1, "sshd reads the first alone"
+
+
+@pytest.mark.parametrize("name", ["a b", "-oProxyCommand=id", "x/y", "a'b", "ä", "$(id)"])
+def test_a_name_that_is_no_host_is_refused(name: str) -> None:
+    with pytest.raises(EntryRefused, match="can't be a host of ssh"):
+        ssh_files.host_alias(name)
+
+
+def test_the_configuration_is_one_that_ssh_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "with space"))
+    monkeypatch.setenv("WEIR_HOME", "/lab/it's here")
+    monkeypatch.delenv("WEIR_URL", raising=False)
+    file = tmp_path / "config"
+    file.write_text(ssh_config.render(["weir-dev"]))
+    done = subprocess.run(["ssh", "-G", "-F", file, "weir-dev"], capture_output=True, text=True, check=True)
+    found = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    assert found["identityfile"] == f"{tmp_path}/with space/weir/sessions/%n/client_key"
+    assert found["stricthostkeychecking"] == "true"
+    assert """'WEIR_HOME=/lab/it'"'"'s here'""" in found["proxycommand"]
+    assert found["proxycommand"].endswith("session pipe '%n'")
+
+
+def test_the_include_is_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = tmp_path / ".ssh" / "config"
+    own.parent.mkdir()
+    own.write_text("Host else\n")
+    own.chmod(0o644)
+    path = ssh_config.write("Host weir-*\n")
+    answers = _Answers(["", "n\n", "y\n"])
+    monkeypatch.setattr("sys.stdin", answers)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ssh_config.offer_inclusion(path)
+    assert own.read_text() == "Host else\n", "without an answer nothing changes"
+    ssh_config.offer_inclusion(path)
+    ssh_config.offer_inclusion(path)
+    assert own.read_text() == "Host else\n"
+    assert answers.left == ["y\n"], "a refusal holds"
+    (path.parent / "ssh_config.not-included").unlink()
+    ssh_config.offer_inclusion(path)
+    ssh_config.offer_inclusion(path)
+    assert own.read_text() == f"Include {path}\nHost else\n"
+    assert own.stat().st_mode & 0o777 == 0o644
+    assert "Add it? [Y/n]" in capsys.readouterr().err
+
+
+def test_a_session_without_a_project_is_refused_in_one_sentence(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/workloads/dev", problem(404, "There is no workload dev."))
+    assert main(["shell", "dev"]) == 2
+    assert "no project is named: write -p PROJECT" in capsys.readouterr().err
+
+
+class _Answers:
+    """A terminal with the answers of a person."""
+
+    def __init__(self, left: list[str]) -> None:
+        self.left = left
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self.left.pop(0)

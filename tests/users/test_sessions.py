@@ -1,0 +1,137 @@
+"""Sessions of a pool for several users: SSH goes on without the server, and others reach nothing of it."""
+
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import People
+from .shared_pool import LIMIT_S, SharedPool, until
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+pytestmark = pytest.mark.skipif(SSHD is None, reason="sshd is missing (apt-get install openssh-server)")
+PROGRAM = (
+    "import sys; from pathlib import Path; from weir.client import address; "
+    "address.MACHINE = Path(sys.argv.pop(1)); from weir.cli.main import main; sys.exit(main())"
+)
+
+
+def begin_ssh(pool: SharedPool, user: pwd.struct_passwd, name: str, *words: str) -> subprocess.Popen[bytes]:
+    """Begin ssh to a workload, with the configuration that Weir writes but for the program."""
+    proxy = f"{pool.python} -I -c '{PROGRAM}' {pool.socket.parent} session pipe %n"
+    config = user.pw_dir + "/.config/weir/ssh_config"
+    return subprocess.Popen(
+        ["ssh", "-F", config, "-o", f"ProxyCommand={proxy}", f"weir-{name}", *words],
+        user=user.pw_uid,
+        group=user.pw_gid,
+        extra_groups=[],
+        cwd=user.pw_dir,
+        env={"HOME": user.pw_dir, "PATH": "/usr/bin:/bin", "USER": user.pw_name},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+
+
+def make_config(pool: SharedPool, user: pwd.struct_passwd) -> None:
+    done = pool.weir(user, "ssh", "--print-config")
+    assert done.returncode == 0, done.stderr
+    path = Path(user.pw_dir, ".config", "weir")
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "ssh_config").write_text(done.stdout)
+
+
+def test_ssh_is_inside_the_job_and_goes_on_without_server_and_node(
+    pool: SharedPool, unix_users: People, gpu_files: list[Path]
+) -> None:
+    user = unix_users[0]
+    pool.submit(user, "notebook", "sleep", "3600", type="build")
+    device = pool.wait("notebook", "running")["pod_rows"][0]["devices"][0]
+    make_config(pool, user)
+    own, other = gpu_files if device == 0 else gpu_files[::-1]
+    script = f"id -un; echo $WEIR_WORKLOAD; head -c1 {own} | wc -c; head -c1 {other} 2>/dev/null | wc -c; cat /proc/self/cgroup"
+    output, errors = begin_ssh(pool, user, "notebook", script).communicate(timeout=LIMIT_S)
+    lines = output.decode().split("\n")
+    assert lines[:4] == [user.pw_name, "notebook", "1", "0"], errors
+    assert any(line.endswith(".1-0-0") for line in lines[4:])
+    connection = begin_ssh(pool, user, "notebook", "cat")
+    assert connection.stdin is not None
+    assert connection.stdout is not None
+    try:
+        for word in (b"before\n", b"after\n"):
+            connection.stdin.write(word)
+            assert connection.stdout.read(len(word)) == word
+            if word == b"before\n":
+                pool.kill(node=True, server=True)
+        pool.ask(user, "POST", "/api/v1/workloads/notebook/stop")
+        pool.wait("notebook", "stopped")
+        assert connection.wait(LIMIT_S) != 0
+    finally:
+        connection.kill()
+        connection.communicate(timeout=LIMIT_S)
+
+
+def test_another_user_reaches_nothing_of_a_session(pool: SharedPool, unix_users: People) -> None:
+    user, other = unix_users[:2]
+    pool.submit(user, "private", "sleep", "3600", type="build", env={"API_KEY": "of-the-owner"})
+    pool.wait("private", "running")
+    make_config(pool, user)
+    make_config(pool, other)
+    connection = begin_ssh(pool, user, "private", "echo $$; cat")
+    assert connection.stdin is not None
+    assert connection.stdout is not None
+    try:
+        pid = int(connection.stdout.readline())
+        link = Path(user.pw_dir, ".local/state/weir/sessions/weir-private")
+        directory = link.readlink()
+        assert (directory / "client_key").stat().st_uid == user.pw_uid
+        reads = [str(directory / name) for name in ("client_key", "host_key", "sshd_config")]
+        reads += [f"/proc/{each}/environ" for each in (pid, *_ancestors(pid))]
+        script = "; ".join(f"cat {path} && echo READ" for path in reads)
+        script += f"; ls {directory} {directory.parent} && echo READ; kill -0 {pid} && echo SIGNALLED"
+        done = subprocess.run(
+            ["sh", "-c", script],
+            user=other.pw_uid,
+            group=other.pw_gid,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert done.stdout == ""
+        assert done.stderr.count("ermi") >= len(reads)
+        refused = begin_ssh(pool, other, "private", "true")
+        _, errors = refused.communicate(timeout=LIMIT_S)
+        assert refused.returncode != 0
+        assert b"only that user" in errors, errors
+        assert not _listens(user.pw_uid), "a session has no port and no socket"
+        assert pool.weir(other, "shell", "private").returncode != 0
+        assert "of-the-owner" not in "".join(map(str, pool.ask(other, "GET", "/api/v1/workloads/private")))
+    finally:
+        connection.kill()
+        connection.communicate(timeout=LIMIT_S)
+        pool.ask(user, "POST", "/api/v1/workloads/private/stop")
+    pool.wait("private", "stopped")
+    until(lambda: not directory.exists())
+
+
+def _ancestors(pid: int) -> list[int]:
+    """Return the processes of sshd above a process."""
+    found = []
+    while (pid := SharedPool.parent_of(pid)) > 1 and "ssh" in Path(f"/proc/{pid}/comm").read_text():
+        found.append(pid)
+    return found
+
+
+def _listens(uid: int) -> bool:
+    """Return True if a user listens on a port."""
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and int(words[7]) == uid:
+                return True
+    return False
