@@ -1,4 +1,4 @@
-"""A submission as a YAML or JSON file, or from the standard input."""
+"""A submission, or several of them, as a YAML or JSON file or from the standard input."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from weir.api.batches import SubmissionBatch
 from weir.api.submissions import Submission
 from weir.cli.job_script import is_script, read_script
 from weir.scenario_io.document import input_name, input_text, read_document
@@ -46,6 +47,9 @@ def read_submission(file: Path, command: Sequence[str] = ()) -> tuple[dict[str, 
         mistakes.refuse_if_any()
     mistakes.refuse_if_any()
     mistakes.top = frozenset(body)
+    if "workloads" in body:
+        _check_batch(body, mistakes)
+        return dict(body), command
     # Options may still name the project and the command.
     whole = {"project": "-", **({} if "run" in body else {"command": ["-"]}), **body}
     try:
@@ -54,3 +58,18 @@ def read_submission(file: Path, command: Sequence[str] = ()) -> tuple[dict[str, 
         add_errors(error, Submission, (), mistakes)
     mistakes.refuse_if_any()
     return dict(body), command
+
+
+def _check_batch(body: dict[str, Any], mistakes: Mistakes) -> None:
+    """Check a file with several workloads; options may still name the project.
+
+    Raises:
+        scenario.InvalidFile: with all mistakes.
+    """
+    defaults = body.get("defaults", {})
+    whole = {**body, "defaults": {"project": "-", **defaults} if isinstance(defaults, dict) else defaults}
+    try:
+        SubmissionBatch.model_validate(whole)
+    except ValidationError as error:
+        add_errors(error, SubmissionBatch, (), mistakes)
+    mistakes.refuse_if_any()

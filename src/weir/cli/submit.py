@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,8 +18,8 @@ from weir.cli.submit_options import (
     RequestOptions,
     RuleOptions,
     StartOptions,
+    environment_of,
     read_options,
-    variables,
 )
 from weir.cli.terminal import plain, screen
 from weir.model.array_indices import read_indices
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
     from weir.client.api import Pool
 
-INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
-"""What a command needs to find the programs it finds in this shell."""
 LOOKS, LOOK_EVERY_S = 5, 0.05
 """How often, and how long apart, the pool is asked what it makes of a new workload."""
 
@@ -63,7 +61,8 @@ def submit(
         Name of the workload; generated if left out.
     file
         Submission as YAML or JSON, - for the standard input, or a job script that begins with #!. Its lines
-        that begin with #WEIR have options. Options here override those of the file.
+        that begin with #WEIR have options. Options here override those of the file. With workloads: it has
+        several, of which all are queued or none.
     wait
         Wait until the workload ends, and exit with its exit code. A signal gives 128 plus its number. A
         stop by a person or a limit gives 143, a failure without a code gives 1.
@@ -72,16 +71,16 @@ def submit(
     output
         name, or the whole answer as json or yaml.
     """
+    from weir.cli.batch import submit_batch
     from weir.cli.connect import connect
-    from weir.cli.submission_file import read_submission
     from weir.client.errors import Refused
     from weir.model import scenario
 
     try:
-        body, words_left = ({}, command) if file is None else read_submission(file, command)
-        stated = {"project": project, "name": name, "command": list(words_left)}
-        words = {key: value for key, value in stated.items() if value not in (None, [])}
+        body, words = _read(file, command, project, name)
         words |= read_options(request, rules, conditions, environment, placement)
+        if "workloads" in body:
+            return submit_batch(body, words, environment, output, waits=wait or follow)
         _check(words, body)
         with connect(namespace=placement.namespace) as pool:
             return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)
@@ -96,6 +95,21 @@ def submit(
     return 2
 
 
+def _read(
+    file: Path | None, command: Sequence[str], project: str | None, name: str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the submission of a file, and the fields that are stated beside it.
+
+    Raises:
+        scenario.InvalidFile, ScriptError: the file has mistakes.
+    """
+    from weir.cli.submission_file import read_submission
+
+    body, words = ({}, command) if file is None else read_submission(file, command)
+    stated = {"project": project, "name": name, "command": list(words)}
+    return body, {key: value for key, value in stated.items() if value not in (None, [])}
+
+
 def _submit(
     pool: "Pool",
     body: dict[str, Any],
@@ -107,9 +121,8 @@ def _submit(
     output: str,
 ) -> int:
     in_container = "image" in words or body.get("image") is not None  # it finds its programs in its image
-    inherited = INHERITED if environment.inherit and pool.address.is_loopback and not in_container else ()
-    own = {key: os.environ[key] for key in inherited if key in os.environ}
-    env = {**own, **body.pop("env", {}), **variables(environment.env)}
+    inherits = pool.address.is_loopback and not in_container
+    env = environment_of(environment, body.pop("env", {}), inherits=inherits)
     if env:
         words["env"] = env
     if "directory" in words and not pool.address.is_cluster:

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,8 @@ from cyclopts import Parameter
 
 from weir.cli.start_conditions import begin_time
 
+INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+"""Variables by which a command finds the programs that it finds in this shell."""
 _KEYS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
 _READ_APART = ("begin", "elastic", "topology", "env", "secret", "inherit", "namespace")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -163,6 +165,19 @@ def _topology(topology: str | None) -> dict[str, Any]:
         right = "NAME:required=LEVEL or NAME:preferred=LEVEL"
         raise ValueError(f"--topology {topology!r} can't be read: write {right}")
     return {"topology": {"name": named, **levels}}
+
+
+def environment_of(
+    options: EnvironmentOptions, written: Mapping[str, str], *, inherits: bool
+) -> dict[str, str]:
+    """Return the environment of a command; `written` are the variables of a file.
+
+    Raises:
+        ValueError: a variable that is to be passed on isn't set.
+    """
+    names = INHERITED if inherits and options.inherit else ()
+    own = {name: os.environ[name] for name in names if name in os.environ}
+    return {**own, **written, **variables(options.env)}
 
 
 def variables(env: Sequence[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from weir.client.access_endpoints import AccessEndpoints
@@ -31,6 +32,7 @@ Kind = Literal["projects", "departments"]
 Action = Literal["stop", "suspend", "resume", "rerun"]
 
 _ROWS_A_PAGE = 500
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _ALL = {"limit": "1000"}
 
 
@@ -78,6 +80,20 @@ class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints):
         if not body.get("directory") and self.address.is_loopback:
             body["directory"] = str(Path.cwd())
         return Call("POST", "/workloads", form(WorkloadDetail), body=body)
+
+    @endpoint
+    def submit_batch(
+        self, workloads: Sequence[Submission | Mapping[str, Any]], *, defaults: Mapping[str, Any] = _NONE
+    ) -> Call[model.WorkloadPage]:
+        """Queue several workloads, all or none. Their conditions may name each other.
+
+        `defaults` are fields of all workloads that don't state them.
+        """
+        from weir.api.workload_list import WorkloadPage
+        from weir.client.submissions import as_written
+
+        body = {"defaults": dict(defaults), "workloads": [as_written(each) for each in workloads]}
+        return Call("POST", "/workloads:batch", form(WorkloadPage), body=body)
 
     @endpoint
     def preview(self, submission: Submission | Mapping[str, Any]) -> Call[model.SubmissionPreview]:

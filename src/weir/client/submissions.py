@@ -76,7 +76,7 @@ def written(submission: Submission | Mapping[str, Any] | None, words: Mapping[st
         Refused: the submission is invalid; with all mistakes.
     """
     try:
-        body = _as_written(submission) if isinstance(submission, Submission) else gathered(submission or {})
+        body = as_written(submission) if isinstance(submission, Submission) else gathered(submission or {})
     except ValueError as error:
         raise _wrong([f"the submission {str(error).replace(': write ', '; write ', 1)}"]) from None
     for word, value in words.items():
@@ -133,7 +133,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _as_written(submission: Submission) -> dict[str, Any]:
+def as_written(submission: Submission | Mapping[str, Any]) -> dict[str, Any]:
+    """Return a submission as JSON types, in the units that people write."""
+    if not isinstance(submission, Submission):
+        return {key: _plain(value) for key, value in submission.items()}
     body = submission.model_dump(mode="json", exclude_unset=True)
     for group in body.get("pods", ()):
         for word in _MILLI:

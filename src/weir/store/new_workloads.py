@@ -1,20 +1,22 @@
 """New workloads as rows: one, or several that are stored together or not at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from weir.control.journal import StartConditions, WorkloadRecord
+from weir.control.journal import ArrayPlan, StartConditions, WorkloadRecord
 from weir.store.codec import START_CONDITIONS, WORKLOAD, as_json, packed
 from weir.store.errors import NameTaken, NoSuchQueue
 from weir.store.tables import ARRAY, LIVE, NOT_OVER, arrays, queues, submissions, workloads
 
 _columns = workloads.c
-_INSERT = insert(workloads)
+_INSERT = insert(workloads).returning(workloads.c.uid, sort_by_parameter_order=True)
 _INSERT_SUBMISSION = insert(submissions)
-_UID_OF_LIVE = select(_columns.uid).where(_columns.state.in_(NOT_OVER))
+_NAMES_OF_LIVE = select(_columns.name).where(_columns.state.in_(NOT_OVER))
+NAMES_TOGETHER = 500
+"""Names that one query looks for."""
 _PROJECT = select(queues.c.parent, queues.c.is_project)
 
 
@@ -31,27 +33,46 @@ def new_row(record: WorkloadRecord, asked: Mapping[str, object]) -> NewRow:
     return NewRow(_listed(record), _submission_row(record, asked))
 
 
-def insert_together(
+def insert_workloads(
     connection: Connection, records: Sequence[WorkloadRecord], rows: Sequence[NewRow]
 ) -> list[WorkloadRecord]:
-    """Insert workloads. A dependency without a number is on one before it.
+    """Insert workloads; return their records with their numbers. A dependency without one is on one of them.
 
     Raises:
         NameTaken, NoSuchQueue: nothing is changed.
     """
-    if len({record.workload.name for record in records}) < len(records):
-        raise NameTaken("Two of the workloads have the same name: name each differently.")
-    for record in records:
-        _check_new(connection, record)
-    uids: dict[str, int] = {}
-    made = []
-    for record, row in zip(records, rows, strict=True):
-        numbered = replace(record, conditions=_numbered(record.conditions, uids))
-        conditions = packed(START_CONDITIONS, numbered.conditions)
-        known = replace(row, submission={**row.submission, "conditions": conditions})
-        made.append(insert_workload(connection, numbered, known))
-        uids[record.workload.name] = made[-1].launch.uid
+    departments = _departments(connection, {record.workload.project for record in records})
+    _check_names(connection, [record.workload.name for record in records])
+    listed = [
+        {**row.listed, "department": departments[record.workload.project]}
+        for record, row in zip(records, rows, strict=True)
+    ]
+    found = connection.execute(_INSERT, listed).scalars().all()
+    uids = {record.workload.name: int(uid) for record, uid in zip(records, found, strict=True)}
+    made = [
+        replace(
+            record,
+            launch=replace(record.launch, uid=uids[record.workload.name]),
+            conditions=_numbered(record.conditions, uids),
+        )
+        for record in records
+    ]
+    submitted = [
+        {**row.submission, "uid": each.launch.uid, "conditions": packed(START_CONDITIONS, each.conditions)}
+        for each, row in zip(made, rows, strict=True)
+    ]
+    connection.execute(_INSERT_SUBMISSION, submitted)
+    for each in made:
+        if each.array is not None:
+            _insert_array(connection, each.launch.uid, each.array)
     return made
+
+
+def _insert_array(connection: Connection, uid: int, plan: ArrayPlan) -> None:
+    connection.execute(update(workloads).where(_columns.uid == uid).values(array_uid=uid))
+    values = {"uid": uid, "written": plan.written, "only": as_json(plan.only)}
+    values |= {"position": 0, "again": "[]", "skipped": "[]", "counts": "{}"}
+    connection.execute(insert(arrays), values)
 
 
 def _listed(record: WorkloadRecord) -> dict[str, Any]:
@@ -89,7 +110,6 @@ def _submission_row(record: WorkloadRecord, asked: Mapping[str, object]) -> dict
         "asked": as_json(asked),
         "secrets": as_json(dict(launch.secrets)),
         "container": as_json({} if launch.container is None else asdict(launch.container)),
-        "conditions": packed(START_CONDITIONS, record.conditions),
     }
 
 
@@ -101,38 +121,31 @@ def _numbered(conditions: StartConditions, uids: Mapping[str, int]) -> StartCond
     return replace(conditions, dependencies=found)
 
 
-def _check_new(connection: Connection, record: WorkloadRecord) -> str | None:
-    """Return the department of a new workload.
+def _departments(connection: Connection, projects: Collection[str]) -> Mapping[str, str | None]:
+    """Return the departments of projects.
 
     Raises:
-        NoSuchQueue, NameTaken: it can't be stored.
+        NoSuchQueue: there is no such project.
     """
-    workload = record.workload
-    project = connection.execute(_PROJECT.where(queues.c.name == workload.project)).one_or_none()
-    if project is None or not project.is_project:
-        raise NoSuchQueue(f"There is no project {workload.project}: make it, or name another.")
-    if connection.execute(_UID_OF_LIVE.where(_columns.name == workload.name)).first() is not None:
-        raise NameTaken(
-            f"A workload called {workload.name} isn't over yet: take another name, or stop it first."
-        )
-    department: str | None = project.parent
-    return department
+    found: dict[str, str | None] = {}
+    for name in projects:
+        project = connection.execute(_PROJECT.where(queues.c.name == name)).one_or_none()
+        if project is None or not project.is_project:
+            raise NoSuchQueue(f"There is no project {name}: make it, or name another.")
+        found[name] = project.parent
+    return found
 
 
-def insert_workload(connection: Connection, record: WorkloadRecord, row: NewRow) -> WorkloadRecord:
-    """Insert a workload; return its record with its number.
+def _check_names(connection: Connection, names: Sequence[str]) -> None:
+    """Refuse names that aren't free.
 
     Raises:
-        NameTaken, NoSuchQueue: nothing is changed.
+        NameTaken: one isn't.
     """
-    department = _check_new(connection, record)
-    done = connection.execute(_INSERT, {**row.listed, "department": department})
-    assert done.inserted_primary_key is not None
-    uid = int(done.inserted_primary_key[0])
-    connection.execute(_INSERT_SUBMISSION, {"uid": uid, **row.submission})
-    if record.array is not None:
-        connection.execute(update(workloads).where(_columns.uid == uid).values(array_uid=uid))
-        only = as_json(record.array.only)
-        values = {"position": 0, "again": "[]", "skipped": "[]", "counts": "{}"}
-        connection.execute(insert(arrays).values(uid=uid, written=record.array.written, only=only, **values))
-    return replace(record, launch=replace(record.launch, uid=uid))
+    if len(set(names)) < len(names):
+        raise NameTaken("Two of the workloads have the same name: name each differently.")
+    for first in range(0, len(names), NAMES_TOGETHER):
+        together = _NAMES_OF_LIVE.where(_columns.name.in_(names[first : first + NAMES_TOGETHER]))
+        taken = connection.execute(together).scalars().first()
+        if taken is not None:
+            raise NameTaken(f"A workload called {taken} isn't over yet: take another name, or stop it first.")

@@ -14,7 +14,7 @@ from weir.store.codec import START_CONDITIONS, WORKLOAD, mapping_of, packed
 from weir.store.database import Database
 from weir.store.errors import NoSuchWorkload, NotSuspended, WorkloadOver
 from weir.store.journal import WORKLOAD_RECORDS, workload_record
-from weir.store.new_workloads import insert_together, insert_workload, new_row
+from weir.store.new_workloads import insert_workloads, new_row
 from weir.store.records import RecordPage, StoredWorkload, WorkloadFilter
 from weir.store.tables import IS_INDEX, LIVE, NOT_OVER, arrays, submissions, workloads
 from weir.store.workload_search import matching
@@ -59,14 +59,14 @@ class WorkloadTable:
     def submit(self, record: WorkloadRecord, asked: Mapping[str, object]) -> "Future[WorkloadRecord]":
         """Queue a workload."""
         row = new_row(record, asked)
-        return self._database.write(lambda connection: insert_workload(connection, record, row))
+        return self._database.write(lambda connection: insert_workloads(connection, [record], [row])[0])
 
     def submit_all(
         self, records: Sequence[WorkloadRecord], asked: Sequence[Mapping[str, object]]
     ) -> "Future[list[WorkloadRecord]]":
         """Queue workloads, all or none."""
         rows = [new_row(record, raw) for record, raw in zip(records, asked, strict=True)]
-        return self._database.write(lambda connection: insert_together(connection, records, rows))
+        return self._database.write(lambda connection: insert_workloads(connection, records, rows))
 
     def change(
         self, name: str, values: Callable[[WorkloadRecord], Mapping[str, Any]]

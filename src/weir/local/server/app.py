@@ -28,6 +28,7 @@ from weir.local.server.request_limiter import RequestLimiter
 from weir.local.server.routes import (
     arrays,
     audit_log,
+    batches,
     checkpoints,
     history,
     members,
@@ -194,6 +195,7 @@ def create_schema_app() -> FastAPI:
     )
     for routes in (
         arrays,
+        batches,
         workloads,
         why,
         submission_previews,

@@ -7,7 +7,7 @@ workload whose condition can't be met any more is stopped.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from weir.api.answers import Status, WorkloadRow
@@ -54,8 +54,17 @@ def is_met(condition: DependencyCondition, row: WorkloadRow) -> bool | None:
     return (row.status == "succeeded") is (condition is DependencyCondition.SUCCEEDED)
 
 
-async def start_conditions(submission: Submission, pool: PoolState) -> StartConditions:
+def dependency_names(submission: Submission) -> list[str]:
+    """Return the names of the workloads that a submission depends on."""
+    return [name for key in _CONDITIONS for name in getattr(submission, key)]
+
+
+async def start_conditions(
+    submission: Submission, pool: PoolState, batch: Collection[str] = ()
+) -> StartConditions:
     """Return the conditions of a submission that aren't met yet.
+
+    `batch` are the names of workloads that are submitted with it: dependencies on them have no number yet.
 
     Raises:
         Refused: a workload doesn't exist, or a condition can't be met.
@@ -74,6 +83,9 @@ async def start_conditions(submission: Submission, pool: PoolState) -> StartCond
     found: dict[Dependency, None] = {}
     for key, condition in _CONDITIONS.items():
         for at, name in enumerate(names[key]):
+            if name in batch:
+                found[Dependency(name, 0, condition)] = None
+                continue
             dependency = await _dependency(name, condition, pool, fields, (key, at))
             if dependency is not None:
                 found[dependency] = None

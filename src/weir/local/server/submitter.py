@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,15 +14,19 @@ from weir.local.server import submissions
 from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.array_view import new_array
 from weir.local.server.authorization import Action, Person, require
+from weir.local.server.batch_order import ordered_positions
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_state import PoolState
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates, start_conditions
 from weir.local.server.worker_threads import Workers
 from weir.store import NameTaken
 
 NAMES_TRIED_MAX = 5
+ORDER_S = 1e-6
+"""Time between the submissions of a batch: they are queued in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,24 @@ class Submitter:
         (made,) = await self._submit([await self._prepared(asked, person)], person)
         return made
 
-    async def _prepared(self, asked: ReadSubmission, person: Person) -> _Checked:
+    async def submit_batch(
+        self, asked: Sequence[ReadSubmission], person: Person
+    ) -> list[tuple[WorkloadRecord, WorkloadRow]]:
+        """Queue workloads, all or none; a condition of one may name another. They keep their order.
+
+        Raises:
+            Refused, NameTaken, NoSuchQueue, StoreFailed: as for one; nothing is queued.
+        """
+        order = ordered_positions([each.submission for each in asked])
+        names = {each.submission.name for each in asked if each.submission.name is not None}
+        checked = []
+        for at in order:
+            with _at_position(at):
+                checked.append(await self._prepared(asked[at], person, names))
+        made = dict(zip(order, await self._submit(checked, person, order), strict=True))
+        return [made[at] for at in range(len(asked))]
+
+    async def _prepared(self, asked: ReadSubmission, person: Person, batch: Collection[str] = ()) -> _Checked:
         """Check what depends on the state of the pool."""
         pool, submission = self._pool, asked.submission
         if submission.project in pool.inventory.of:
@@ -91,15 +112,16 @@ class Submitter:
             raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
         account = await self._people.accounts.job_account(person.user)
         exists = await submissions.directory_exists(submission, self._people.workers, account)
-        conditions = await start_conditions(submission, pool)
+        conditions = await start_conditions(submission, pool, batch)
         return _Checked(asked, conditions, exists, None if account is None else account.home)
 
     async def _submit(
-        self, checked: Sequence[_Checked], person: Person
+        self, checked: Sequence[_Checked], person: Person, order: Sequence[int] = ()
     ) -> list[tuple[WorkloadRecord, WorkloadRow]]:
+        """Queue submissions; `order` are their positions in a batch."""
         pool = self._pool
         with self._reserved(checked, person):
-            records = await self._enqueue(checked, person)
+            records = await self._enqueue(checked, person, order)
             made = [(record, self._add(record, person)) for record in records]
         pool.stream.send(
             [("workload", row, None) for _, row in made]
@@ -123,12 +145,14 @@ class Submitter:
                 reserved.enter_context(self._people.pending_limits.reserved(person, project, own, number))
             yield
 
-    async def _enqueue(self, checked: Sequence[_Checked], person: Person) -> list[WorkloadRecord]:
+    async def _enqueue(
+        self, checked: Sequence[_Checked], person: Person, order: Sequence[int]
+    ) -> list[WorkloadRecord]:
         """Check submissions and write them down, under other names if a made one is taken."""
         pool = self._pool
         generates = any(each.asked.submission.name is None for each in checked)
         for tries_left in reversed(range(NAMES_TRIED_MAX)):
-            check = partial(self._records, checked, person, pool.clock())
+            check = partial(self._records, checked, person, pool.clock(), order)
             made = await self._people.workers.parse(sum(each.asked.size for each in checked), check)
             asked = [each.asked.raw for each in checked]
             try:
@@ -138,21 +162,24 @@ class Submitter:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _records(self, checked: Sequence[_Checked], person: Person, now_s: float) -> list[WorkloadRecord]:
+    def _records(
+        self, checked: Sequence[_Checked], person: Person, now_s: float, order: Sequence[int]
+    ) -> list[WorkloadRecord]:
         """Return the records of submissions; in a worker thread."""
         pool, records = self._pool, []
-        for each in checked:
+        for place, each in enumerate(checked):
             asked = each.asked
-            record = submissions.check_submission(
-                asked.submission,
-                person=person,
-                now_s=now_s,
-                inventory=pool.inventory,
-                rules=pool.policy.life,
-                directory_exists=each.directory_exists,
-                home=each.home,
-                containers=self._people.containers,
-            )
+            with _at_position(order[place]) if order else nullcontext():
+                record = submissions.check_submission(
+                    asked.submission,
+                    person=person,
+                    now_s=now_s + place * ORDER_S,
+                    inventory=pool.inventory,
+                    rules=pool.policy.life,
+                    directory_exists=each.directory_exists,
+                    home=each.home,
+                    containers=self._people.containers,
+                )
             written = asked.submission.array
             plan = None if written is None else ArrayPlan(written, asked.only)
             records.append(replace(record, conditions=each.conditions, array=plan))
@@ -171,3 +198,16 @@ class Submitter:
         at_s = record.submitted_at_s
         pool.add_event(workload, record.launch.uid, "submitted", sentence, person, at_s=at_s, **numbers)
         return row
+
+
+@contextmanager
+def _at_position(at: int) -> Iterator[None]:
+    """Name the workload of a batch that is refused."""
+    try:
+        yield
+    except RequestRefused as refused:
+        where = f"workloads[{at}]"
+        errors = [{**each, "field": f"{where}.{each.get('field', '')}"} for each in refused.errors]
+        raise RequestRefused(refused.status, f"{where}: {refused.detail}", errors) from None
+    except NameTaken as taken:
+        raise NameTaken(f"workloads[{at}]: {taken}") from None

@@ -1,0 +1,49 @@
+"""Several submissions in one request: all of them are queued, or none."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from weir.api.submissions import Submission
+from weir.scenario_io.specs import Entry
+
+BATCH_MAX = 2000
+_MERGED = ("env", "secrets")
+"""Mappings of which a workload states its own variables beside the others."""
+
+
+class SubmissionBatch(Entry):
+    """Workloads to be queued together. `defaults` holds fields of all that don't have them.
+
+    A condition such as `after_ok` may name another workload of the batch.
+    """
+
+    defaults: dict[str, Any] = Field(default={}, max_length=64)
+    workloads: list[Submission] = Field(min_length=1, max_length=BATCH_MAX)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _merge(cls, body: Any) -> Any:
+        return merged(body) if isinstance(body, dict) else body
+
+
+def merged(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a batch whose workloads have the defaults that they don't state."""
+    defaults, workloads = body.get("defaults", {}), body.get("workloads")
+    if not isinstance(defaults, Mapping) or not isinstance(workloads, list):
+        return dict(body)
+    return {**body, "workloads": [_with_defaults(each, defaults) for each in workloads]}
+
+
+def _with_defaults(workload: Any, defaults: Mapping[str, Any]) -> Any:
+    if not isinstance(workload, Mapping):
+        return workload
+    stated = {"command", "run"}.intersection(workload)  # one of them replaces the other
+    found = {key: value for key, value in defaults.items() if not (stated and key in ("command", "run"))}
+    found |= workload
+    for key in _MERGED:
+        own, others = workload.get(key), defaults.get(key)
+        if isinstance(own, Mapping) and isinstance(others, Mapping):
+            found[key] = {**others, **own}
+    return found

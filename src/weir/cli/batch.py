@@ -1,0 +1,53 @@
+"""Files with several workloads: `weir submit -f` queues all of them, or none."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weir.cli.formatting import counted
+from weir.cli.outputs import print_plain
+from weir.cli.submit_options import EnvironmentOptions, environment_of
+
+
+def submit_batch(
+    body: Mapping[str, Any],
+    words: Mapping[str, Any],
+    environment: EnvironmentOptions,
+    output: str,
+    *,
+    waits: bool,
+) -> int:
+    """Queue the workloads of a file. Options are defaults of all of them, in place of those of the file.
+
+    Raises:
+        ValueError: an option means one workload alone.
+    """
+    from weir.cli.connect import connect
+
+    if waits:
+        raise ValueError("--wait, --follow: the file has several workloads; wait for one by its name")
+    for option in ("name", "command"):
+        if option in words:
+            raise ValueError(f"{option}: the file has several workloads; write it there")
+    defaults = {**body.get("defaults", {}), **words}
+    if "elastic" in words:
+        least, most = words["elastic"]
+        defaults["elastic"] = f"{least}:{most}"
+    if os.environ.get("WEIR_PROJECT"):
+        defaults.setdefault("project", os.environ["WEIR_PROJECT"])
+    with connect() as pool:
+        if pool.address.is_loopback:
+            defaults["directory"] = str(Path(defaults.get("directory", "")).absolute())
+        inherits = pool.address.is_loopback and "image" not in defaults
+        defaults["env"] = environment_of(environment, defaults.get("env", {}), inherits=inherits)
+        made = pool.submit_batch(body["workloads"], defaults=defaults)
+    if output != "name":
+        print_plain(made.model_dump(mode="json"), output)
+        return 0
+    for row in made.items:
+        print(row.name)
+    sys.stdout.flush()
+    print(f"queued: {counted(made.total, 'workload')}", file=sys.stderr)
+    return 0

@@ -1,0 +1,67 @@
+"""Order of the workloads of a batch: each comes after those of the batch that it depends on."""
+
+from collections.abc import Mapping, Sequence
+
+from weir.api.submissions import Submission
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.start_conditions import dependency_names
+
+SHOWN_MAX = 8
+"""Workloads of a circle that a refusal names."""
+
+
+def ordered_positions(submissions: Sequence[Submission]) -> list[int]:
+    """Return the positions of the submissions in an order in which each follows its dependencies.
+
+    Raises:
+        RequestRefused: two have the same name, or some wait for each other.
+    """
+    positions = _positions(submissions)
+    needs = [
+        {positions[name] for name in dependency_names(each) if name in positions} for each in submissions
+    ]
+    followers: list[list[int]] = [[] for _ in submissions]
+    for at, needed in enumerate(needs):
+        for each in needed:
+            followers[each].append(at)
+    left = [len(needed) for needed in needs]
+    order = [at for at, number in enumerate(left) if not number]
+    for at in order:  # it grows meanwhile
+        for follower in followers[at]:
+            left[follower] -= 1
+            if not left[follower]:
+                order.append(follower)
+    if len(order) < len(submissions):
+        _refuse_circle(submissions, needs, left)
+    return order
+
+
+def _positions(submissions: Sequence[Submission]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for at, each in enumerate(submissions):
+        if each.name is None:
+            continue
+        if each.name in found:
+            text = f"name: workloads[{found[each.name]}] is called {each.name} too; name one differently"
+            raise _refusal(at, "name", text)
+        found[each.name] = at
+    return found
+
+
+def _refuse_circle(submissions: Sequence[Submission], needs: Sequence[set[int]], left: Sequence[int]) -> None:
+    """Refuse a batch with the circle that its first blocked workload leads to."""
+    at = next(at for at, number in enumerate(left) if number)
+    path: list[int] = []
+    while at not in path:
+        path.append(at)
+        at = min(each for each in needs[at] if left[each])
+    circle = [*path[path.index(at) :], at]
+    names = [str(submissions[each].name) for each in circle]
+    shown = names if len(names) <= SHOWN_MAX else [*names[: SHOWN_MAX - 1], "…", names[-1]]
+    text = f"after: {' waits for '.join(shown)}: none of them could ever start; leave one condition out"
+    raise _refusal(circle[0], "after", text)
+
+
+def _refusal(at: int, field: str, text: str) -> RequestRefused:
+    error = {"field": f"workloads[{at}].{field}", "message": text}
+    return RequestRefused(422, f"The batch: workloads[{at}].{text}", [error])
