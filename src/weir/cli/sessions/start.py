@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from weir.cli.formatting import counted, number, sentence
 from weir.cli.pod_entry import EntryRefused
-from weir.cli.submit import INHERITED, in_options
-from weir.cli.submit_options import EnvironmentOptions, variables
+from weir.cli.submit import in_options
+from weir.cli.submit_options import EnvironmentOptions, environment_of
 from weir.cli.terminal import plain, screen
 
 if TYPE_CHECKING:
@@ -63,9 +63,8 @@ def submit_session(
             missing = "no project is named: write -p PROJECT; `weir project list` shows which there are"
             raise EntryRefused(f"there is no workload {name}, and {missing}", 2)
         words["project"] = os.environ["WEIR_PROJECT"]
-    is_inherited = environment.inherit and pool.address.is_loopback and "image" not in words
-    own = {key: os.environ[key] for key in (INHERITED if is_inherited else ()) if key in os.environ}
-    if env := own | variables(environment.env):
+    inherits = pool.address.is_loopback and "image" not in words
+    if env := environment_of(environment, {}, inherits=inherits):
         words["env"] = env
     try:
         made = pool.submit(**words)
