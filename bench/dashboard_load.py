@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import re
 import socket
 import threading
@@ -10,13 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from bench.processes import cpu_s
 
 CLIENTS = 16
 WAITING = 100
 """Workloads that wait while their priority changes: each change is a decision."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 _DECISIONS = re.compile(r"^weir_decision_seconds_(sum|count) (\S+)$", re.MULTILINE)
 
 
@@ -110,11 +109,11 @@ class Spent:
 
 def spend(server: Any, done: list[int], seconds: float) -> Spent:
     """Let a time pass, and return its cost."""
-    began_s, cpu_s, count = time.monotonic(), cpu_of(server.process.pid), sum(done)
+    began_s, before_s, count = time.monotonic(), cpu_s(server.process.pid), sum(done)
     total_s, decisions = _decisions(server)
     time.sleep(seconds)
     passed_s = time.monotonic() - began_s
-    spent_s, later_s, later = cpu_of(server.process.pid) - cpu_s, *_decisions(server)
+    spent_s, later_s, later = cpu_s(server.process.pid) - before_s, *_decisions(server)
     return Spent(
         spent_s / passed_s,
         1e3 * (later_s - total_s) / max(1, later - decisions),
@@ -125,15 +124,3 @@ def spend(server: Any, done: list[int], seconds: float) -> Spent:
 def _decisions(server: Any) -> tuple[float, float]:
     found = {part: float(value) for part, value in _DECISIONS.findall(server.ask("GET", "/metrics")[1])}
     return found["sum"], found["count"]
-
-
-def cpu_of(pid: int) -> float:
-    """Return the processor time of a process, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line)
-    return int(line.split()[1]) / 1000

@@ -15,10 +15,11 @@ from tests.unit.local.server.server_process import Serving, serving
 from tests.unit.store.fixtures import opened
 from tests.unit.store.week import record_week
 
-from bench.dashboard_load import Spent, changes, fill, memory_mb, new_tokens, spend, viewers
+from bench.dashboard_load import Spent, changes, fill, new_tokens, spend, viewers
 from bench.dashboard_page import LIVE, live_rows, new_page, seed_live
 from bench.dashboard_rows import Measured
 from bench.dashboard_year import seed_year
+from bench.processes import memory_mib
 from weir.local.server.what_if_runs import NICE
 
 VIEWERS = 50
@@ -82,9 +83,9 @@ def watch(quick: bool) -> Iterator[Measured]:
     with tempfile.TemporaryDirectory() as name, serving(Path(name) / "home") as server:
         fill(server)
         tokens = new_tokens(server)
-        before_mb = memory_mb(server.process.pid)
+        before_mib = memory_mib(server.process.pid)
         alone, together = compared(server, lambda: viewers(server, VIEWERS, tokens), 1 if quick else ROUNDS)
-        grown_mb = memory_mb(server.process.pid) - before_mb
+        grown_mb = (memory_mib(server.process.pid) - before_mib) * 2**20 / 1e6
         server.stop_all()
     seen = statistics.median(spent.changes_per_s for spent in together)
     core = statistics.median(b.core - a.core for a, b in zip(alone, together, strict=True))

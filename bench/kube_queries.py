@@ -36,6 +36,7 @@ from tools.controlplane.work import pod_spec
 
 from bench import kube_lists
 from bench.kube_lists import GANG, GPUS, Lists, Size
+from bench.processes import cpu_s
 from bench.tables import show
 
 Row = dict[str, object]
@@ -155,12 +156,6 @@ class Caller:
         time.sleep(5.0)  # its first decision, and the numbers of the queues
 
 
-def _cpu_ms(pid: int) -> float:
-    """Return the processor time that a process has used, in milliseconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
-
-
 def _measured(caller: Caller, size: Size, pid: int) -> Row:
     first = size.running // GANG
 
@@ -177,9 +172,9 @@ def _measured(caller: Caller, size: Size, pid: int) -> Row:
     busy = [why(at, 0.0)[1] for at in range(TIMES)]
     while why(0, 10.0)[0]["unfinished"]:
         pass
-    before_ms = _cpu_ms(pid)
+    before_s = cpu_s(pid)
     times = [why(0, 0.0)[1] for _ in range(TIMES)]
-    cpu_ms = (_cpu_ms(pid) - before_ms) / TIMES
+    cpu_ms = 1e3 * (cpu_s(pid) - before_s) / TIMES
     began = time.perf_counter()
     while why(7, 10.0)[0]["unfinished"]:
         assert time.perf_counter() - began < READY_S, "the suggestions aren't finished"

@@ -1,13 +1,11 @@
 """A control plane with nodes that only pretend, for one case after another, and what each case costs."""
 
 import compileall
-import os
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Self
 
 from tools.controlplane.cluster import Cluster
@@ -17,6 +15,7 @@ from tools.controlplane.weir import Weir, install_kinds, log_lines, project
 
 import weir as weir_package
 from bench.kube_made import Bare, Count
+from bench.processes import cpu_s
 
 Row = dict[str, object]
 GPUS = 8
@@ -107,7 +106,7 @@ class Rig:
         used = {}
         for name in PROGRAMS:
             try:
-                used[name] = _cpu_s(self.plane.pid(name))
+                used[name] = cpu_s(self.plane.pid(name))
             except (KeyError, FileNotFoundError):
                 continue
         used["benchmark"] = time.process_time()
@@ -125,11 +124,6 @@ class Rig:
                     to = "/".join(filter(None, (answer["resource"], answer["subresource"])))
                     count[f"{answer['verb']} {to} {answer['code']}"] += int(float(line.rpartition(" ")[2]))
         return count
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Measured:

@@ -1,6 +1,6 @@
-"""What a Weir in front of a big cluster takes to begin, and to hold: 5,000 nodes of 8 devices, 50,000 pods.
+"""The start of Weir in front of a cluster, by default one of 5,000 nodes of 8 devices and 50,000 pods.
 
-    python -m bench.kube_size [--nodes 5000] [--pods 50000] [--output json]
+    python -m bench.kube_size [--size 5000:50000 ...] [--output json]
 
 A server of generated lists (kube_lists.py) stands in for the cluster, so that only Weir is measured: a
 process of its own, as people run it. Nine tenths of the devices are in use. With the goals of the design in
@@ -9,8 +9,9 @@ brackets:
     listed_s   from its start until it has read all there is
     first_s    from its start until its first binding arrives (10 s)
     bound_s    until the last of as many pods as fit
-    mib        what it holds then, everything included (500)
-    peak_mib   the most it ever held
+    cpu_s      processor time until then
+    mib        memory then, everything included (500)
+    peak_mib   the most memory until then
 """
 
 import argparse
@@ -27,6 +28,7 @@ from pathlib import Path
 from tools.controlplane.weir import log_lines
 
 from bench.kube_lists import GANG, GPUS, Lists, Size
+from bench.processes import cpu_s, memory_mib
 from bench.tables import show
 
 Row = dict[str, object]
@@ -46,7 +48,8 @@ def measure(nodes: int, pods: int) -> Row:
             bound = lists.written.bound_at_s
             _until(lambda: len(bound) >= fits, weir, lambda: f"{len(bound)} of {fits} pods bound")
             took_s = [round(at - began, 2) for at in (bound[0], bound[fits - 1])]
-            held = _mib(weir.pid)
+            held = {name: round(memory_mib(weir.pid, name)) for name in ("VmRSS", "VmHWM")}
+            used_s = round(cpu_s(weir.pid), 1)
         finally:
             weir.terminate()
             weir.wait(30)
@@ -61,6 +64,7 @@ def measure(nodes: int, pods: int) -> Row:
             "first_s": took_s[0],
             "bound_s": took_s[1],
             "bound": fits,
+            "cpu_s": used_s,
             "mib": held["VmRSS"],
             "peak_mib": held["VmHWM"],
             "engine": started["engine"],
@@ -93,22 +97,17 @@ def _until(true: Callable[[], bool], weir: "subprocess.Popen[bytes]", so_far: Ca
         time.sleep(0.01)
 
 
-def _mib(pid: int) -> dict[str, int]:
-    """What a process holds in memory."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
-    return {name: round(int(fields[name].split()[0]) / 1024) for name in ("VmRSS", "VmHWM")}
-
-
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="bench.kube_size", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=50_000)
+    parser.add_argument(
+        "--size", nargs="+", default=["5000:50000"], metavar="NODES:PODS", help="nodes and pods of a cluster"
+    )
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
-    row = measure(args.nodes, args.pods)
-    show("Start in a big cluster", [row], args.output, hide=("written",), measured=str(row["engine"]))
+    sizes = [tuple(map(int, size.split(":"))) for size in args.size]
+    rows = [measure(nodes, pods) for nodes, pods in sizes]
+    show("Start in a cluster", rows, args.output, hide=("written",), measured=str(rows[0]["engine"]))
     return 0
 
 

@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from bench.processes import cpu_s
+
 SUBMITTERS = 8
 ASKED = 10
 """How often each page is asked for."""
@@ -46,9 +48,8 @@ class Server:
         return Client(self.port, self.token)
 
     def cpu_s(self) -> float:
-        """Processor time it has used, its threads together."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the processor time of the server, in seconds."""
+        return cpu_s(self.process.pid)
 
     def close(self) -> None:
         self.process.send_signal(signal.SIGTERM)
