@@ -1,4 +1,4 @@
-"""Warnings in the output of the affected jobs, where people look first.
+"""Warnings and evictions in the output of the affected jobs, where people look first.
 
 Log threads write them, with the same care as for all files of a job.
 """
@@ -7,28 +7,27 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from weir.control.idle_lifecycle import IDLE_SUSPENDED, PROTECTION_LOST
 from weir.local import job_files, pod_files, pod_records
 from weir.local.running_pods import RunningPod
 from weir.local.server.pod_logs import submit_log_work
 from weir.store import HistoryEvent
+from weir.store.notification_rules import topics_of
 
-WARNING = "_warning"
-"""Suffix of the kinds of events that warn."""
+WRITTEN = frozenset(("warning", "idle", "eviction"))
+"""Topics of events that are written."""
 
 
 def write_warnings(events: Iterable[HistoryEvent], running: Callable[[], Iterable[RunningPod]]) -> None:
-    """Write each warning into the output of the workload's running pods, soon."""
-    warnings = {each.uid: each.sentence for each in events if _warns(each)}
-    if not warnings:
+    """Write each warning and eviction into the output of the workload's running pods, soon."""
+    sentences: dict[int, list[str]] = {}
+    for event in events:
+        if event.uid is not None and WRITTEN & topics_of(event):
+            sentences.setdefault(event.uid, []).append(event.sentence)
+    if not sentences:
         return
     for pod in running():
-        if pod.uid in warnings:
-            submit_log_work(write_line, pod.directory, warnings[pod.uid])
-
-
-def _warns(event: HistoryEvent) -> bool:
-    return event.kind.endswith(WARNING) or event.kind in (PROTECTION_LOST, IDLE_SUSPENDED)
+        for sentence in sentences.get(pod.uid, ()):
+            submit_log_work(write_line, pod.directory, sentence)
 
 
 def write_line(directory: str, sentence: str) -> None:

@@ -261,3 +261,13 @@ async def test_events_without_a_topic_tell_no_one(stands: Standing, hooks: Recei
         ]
     )
     assert [each["sentence"] for each in hooks.until(1)[0].told] == ["The disk fills up."]
+
+
+async def test_an_eviction_is_a_line_in_the_output_of_the_job(stands: Standing) -> None:
+    stays = "trap 'sleep 1; exit 0' TERM; while :; do sleep 0.1; done"
+    await stands.submit("sh", "-c", stays, name="low", gpus=4, preemptible=True, priority=10)
+    await stands.until("low", "running")
+    await stands.submit("sleep", "600", name="high", gpus=4, priority=90)
+    await stands.until("high", "running")
+    logs = await stands.admin.get("/api/v1/workloads/low/logs?start=1")
+    assert "weir: low is stopped for high (preempt)" in logs.text
