@@ -109,6 +109,7 @@ class WorkloadRow(Answer):
     reason: Explanation | None = None  # why it waits, or how it ended
     evicted: EvictionRow | None = None  # the last time, since the server was started
     nodes: list[str] = []
+    progress: float | None = None  # the part of its work that is done, as the job reported
     array: ArrayCounts | None = None  # of an array, which one row stands for
     array_uid: int | None = None  # of an index, its array
     index: int | None = None
@@ -138,7 +139,12 @@ class ArrayIndexPage(Page):
 
 
 class WorkloadPage(Page):
-    """A page of workloads. `trouble`: the impairment of the pool now, in a sentence."""
+    """A page of workloads. `trouble`: the impairment of the pool now, in a sentence.
+
+    `gpus`: those of the pool, whatever the filter; `gpus_in_use`: those that pods hold.
+    """
 
     items: list[WorkloadRow]
     trouble: str | None = None
+    gpus: int | None = None
+    gpus_in_use: float | None = None

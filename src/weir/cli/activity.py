@@ -23,7 +23,7 @@ _SIGNS = {
     "user": "a person is at it",
 }
 _NAMED_MOST = 4
-_SAID = ("starved", "parked", "left")
+IDLE_STATES = ("starved", "parked", "left")
 
 
 def why_of(row: "WorkloadRow") -> str:
@@ -54,7 +54,7 @@ def activity_note(row: "ActivityRow | None") -> str:
         return ""
     if row.warning:
         return row.warning
-    if row.state in _SAID:
+    if row.state in IDLE_STATES:
         return _state(row)
     return _quiet(row)
 

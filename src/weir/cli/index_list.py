@@ -9,7 +9,7 @@ from weir.cli.columns import Column
 from weir.cli.formatting import lasting, number, sentence, since
 from weir.cli.outputs import Output, show
 from weir.cli.terminal import Tone
-from weir.cli.workloads import TONES
+from weir.cli.workload_columns import TONES
 
 if TYPE_CHECKING:
     from weir.api.workload_list import ArrayIndexRow

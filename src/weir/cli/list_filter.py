@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weir.api.workload_list import WorkloadRow
+    from weir.api.workload_list import WorkloadPage, WorkloadRow
     from weir.client.api import Pool
 
 _PAGE = 500
@@ -22,13 +22,8 @@ class ListFilter:
     ended: bool = False
     since_s: float | None = None
 
-    def of(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int]":
-        """Return up to `limit` workloads (0: all), and their total number."""
-        rows, total, _ = self.all(pool, limit)
-        return rows, total
-
-    def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int, str | None]":
-        """Return up to `limit` workloads (0: all), their total number, and the pool's impairment."""
+    def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], WorkloadPage]":
+        """Return up to `limit` workloads (0: all), and the last page with the numbers of the pool."""
         rows: list[WorkloadRow] = []
         after: str | None = None
         while True:
@@ -44,9 +39,9 @@ class ListFilter:
             )
             rows += [row for row in page.items if row.submitted_s >= (self.since_s or 0.0)]
             if self.since_s is not None and len(rows) < len(page.items):  # they come newest first
-                return rows, len(rows), page.trouble
+                return rows, page.model_copy(update={"total": len(rows)})
             if page.next is None or not page.items or 0 < limit <= len(rows):
-                return rows, max(page.total, len(rows)), page.trouble
+                return rows, page
             after = page.next
 
     def holds(self, row: "WorkloadRow") -> bool:

@@ -1,15 +1,14 @@
 """Order and summary of the list of workloads."""
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from weir.cli.formatting import counted, resource
-from weir.model.resources import GPU
+from weir.cli.formatting import counted, number
 
 if TYPE_CHECKING:
-    from weir.api.answers import WorkloadRow
+    from weir.api.answers import WorkloadPage, WorkloadRow
 
 Order = Literal["status", "age", "name", "gpus", "priority"]
 STATUSES = ("running", "starting", "stopping", "pending", "failed", "stopped", "succeeded")
@@ -29,20 +28,18 @@ def ordered(rows: "Sequence[WorkloadRow]", order: Order) -> "list[WorkloadRow]":
     return sorted(rows, key=_KEYS[order])
 
 
-def summary(rows: "Sequence[WorkloadRow]", total: int) -> str:
-    """Return the numbers of workloads and their GPUs by status; the number alone if not all are there."""
+def summary(rows: "Sequence[WorkloadRow]", total: int, page: "WorkloadPage | None" = None) -> str:
+    """Return the numbers of workloads by status, and how many GPUs of the pool are in use.
+
+    If not all rows are there, it is the number of workloads alone.
+    """
+    numbers: Counter[str] = Counter(row.status for row in rows)
+    parts = [f"{numbers[status]:,} {status}" for status in STATUSES if numbers[status]]
     if len(rows) < total:
-        return counted(total, "workload")
-    numbers: Counter[str] = Counter()
-    devices: defaultdict[str, float] = defaultdict(float)
-    for row in rows:
-        numbers[row.status] += 1
-        devices[row.status] += row.devices
-    return ", ".join(
-        f"{numbers[status]:,} {status}" + (f" ({resource(GPU, devices[status])})" if devices[status] else "")
-        for status in STATUSES
-        if numbers[status]
-    )
+        parts = [counted(total, "workload")]
+    if page is not None and page.gpus and page.gpus_in_use is not None:
+        parts.append(f"{number(page.gpus_in_use)} of {counted(page.gpus, 'GPU')} in use")
+    return ", ".join(parts)
 
 
 def since_s(written: str | None) -> float | None:

@@ -117,7 +117,7 @@ def wait_to_end(pool: "Pool", name: str) -> int:
 def ended(found: "WorkloadDetail") -> str:
     """Return a sentence about the end of a workload."""
     from weir.cli.formatting import sentence
-    from weir.cli.workloads import time_of, tone_of
+    from weir.cli.workload_columns import time_of, tone_of
 
     reason = found.reason if found.status != "succeeded" else None
     why = f". {plain(sentence(reason.sentence, found.name))}" if reason is not None else "."

@@ -40,7 +40,7 @@ class Selection:
                 raise ValueError("no workload is named; `weir list` shows which there are")
             return list(dict.fromkeys(written))
         user = pool.whoami().user if self.me else None
-        rows, _ = ListFilter(project=self.project, user=user).of(pool, 0)
+        rows, _ = ListFilter(project=self.project, user=user).all(pool, 0)
         existing = [row.name for row in rows]
         if not written:
             return existing

@@ -11,7 +11,7 @@ from weir.cli.decision import decision_lines
 from weir.cli.formatting import number, ordinal, sentence, since
 from weir.cli.outputs import OutputOption, print_plain
 from weir.cli.terminal import Screen, plain, screen, wrapped
-from weir.cli.workloads import TONES
+from weir.cli.workload_columns import TONES
 
 if TYPE_CHECKING:
     from weir.api.answers import QueueRow, Suggestion, WhyAnswer

@@ -8,65 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from weir.cli.activity import activity_facts, activity_word, why_of
+from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, pairs, table
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.list_filter import ListFilter
 from weir.cli.list_order import Order, ordered, since_s, summary
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
 from weir.cli.start_conditions import condition_lines
-from weir.cli.terminal import Screen, Tone, plain, screen, wrapped
+from weir.cli.terminal import Screen, plain, screen, wrapped
 from weir.cli.watch import append, changed, is_terminal, repaint
+from weir.cli.workload_columns import columns_of, progress_bar, time_of, tone_of
 from weir.model.resources import CPU, GPU, MEMORY
 
 if TYPE_CHECKING:
-    from weir.api.answers import PodRow, WorkloadDetail, WorkloadRow
+    from weir.api.answers import PodRow, WorkloadDetail, WorkloadPage, WorkloadRow
     from weir.client.api import Pool
 
-TONES: dict[str, Tone] = {
-    "running": "good",
-    "pending": "busy",
-    "starting": "busy",
-    "stopping": "busy",
-    "failed": "bad",
-    "stopped": "quiet",
-}
 LIVE = ("pending", "starting", "running", "stopping")
 _LIMIT, _EVENTS = 100, 20
-
-
-def tone_of(row: "WorkloadRow | PodRow") -> Tone:
-    """Return the tone of a status."""
-    return TONES.get(row.status, "plain")
-
-
-def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
-    """Return the wall time of all runs, or a dash if it never ran."""
-    ran_s = row.ran_s
-    if row.started_s is not None and row.ended_s is None:
-        now = time.time() if now_s is None else now_s
-        ran_s = max(ran_s, row.ran_before_s + now - row.started_s)
-    return lasting(ran_s) if ran_s or row.started_s is not None else "-"
-
-
-COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
-    Column("NAME", lambda row: row.name, least=16),
-    Column("PROJECT", lambda row: row.project, least=8, drop=3),
-    Column("USER", lambda row: row.user, least=6, drop=4),
-    Column("TYPE", lambda row: row.type, drop=8),
-    Column("UID", lambda row: str(row.uid), right=True, drop=9, wide=True),
-    Column("PRIORITY", lambda row: f"{row.priority:,}", right=True, drop=9, wide=True),
-    Column("PREEMPTIBLE", lambda row: "yes" if row.preemptible else "no", drop=9, wide=True),
-    Column("STATUS", lambda row: row.status, least=9, tone=tone_of),
-    Column("GPUS", lambda row: number(row.devices), right=True),
-    Column("PODS", lambda row: f"{row.pods_running}/{row.pods}", right=True, drop=7),
-    Column("AGE", lambda row: since(row.submitted_s), right=True, drop=5),
-    Column("RAN", time_of, right=True, drop=6),
-    Column("ACTIVITY", lambda row: activity_word(row.activity), drop=9, wide=True),
-    Column("RESTARTS", lambda row: number(row.restarts), right=True, drop=9, wide=True),
-    Column("NODES", lambda row: ",".join(row.nodes), least=6, drop=9, wide=True),
-    Column("WHY", why_of, least=24, drop=2, sentence=True, tone=lambda _row: "quiet"),
-)
 
 
 def list_(
@@ -136,10 +95,11 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
 
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: _frame(list_filter.of(pool, _LIMIT), sort, here, output))
+            return repaint(lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output))
         if watch:
-            return append(_changes(pool, list_filter, limit), COLUMNS, output)
-        rows, total, trouble = list_filter.all(pool, limit)
+            return append(_changes(pool, list_filter, limit), columns_of(output), output)
+        rows, page = list_filter.all(pool, limit)
+        total = max(page.total, len(rows))
         project = list_filter.project
         if project and not rows and all(row.name != project for row in pool.projects()):
             message = f"there is no project {project}; `weir project list` shows which there are"
@@ -151,9 +111,10 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
         else "No workload waits or runs; --all lists those that are over."
     )
     more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
-    show(ordered(rows, sort), COLUMNS, output, none=none, more=more or f"{summary(rows, total)}.")
-    if trouble:
-        print(f"weir: {trouble}", file=sys.stderr)
+    more = more or f"{summary(rows, total, page)}."
+    show(ordered(rows, sort), columns_of(output), output, none=none, more=more)
+    if page.trouble:
+        print(f"weir: {page.trouble}", file=sys.stderr)
     return 0
 
 
@@ -162,22 +123,25 @@ def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[Wor
     from weir.api.answers import WorkloadRow
 
     changes = pool.stream()
-    yield from reversed(list_filter.of(pool, limit)[0])
+    yield from reversed(list_filter.all(pool, limit)[0])
     for change in changes:
         if change.kind == "reset":
-            yield from reversed(list_filter.of(pool, limit)[0])
+            yield from reversed(list_filter.all(pool, limit)[0])
         if isinstance(change.row, WorkloadRow) and list_filter.holds(change.row):
             yield change.row
 
 
-def _frame(found: "tuple[list[WorkloadRow], int]", sort: Order, here: Screen, output: Output) -> list[str]:
-    rows, total = found
-    head = f"{clock(time.time())}  {summary(rows, total) or 'No workload waits or runs.'}"
+def _frame(
+    found: "tuple[list[WorkloadRow], WorkloadPage]", sort: Order, here: Screen, output: Output
+) -> list[str]:
+    rows, page = found
+    numbers = summary(rows, max(page.total, len(rows)), page) if rows else "No workload waits or runs."
+    head = f"{clock(time.time())}  {numbers}"
     shown = ordered(rows, sort)[: here.height or _LIMIT]
     return [
         here.paint(head, "quiet"),
         "",
-        *(table(shown, COLUMNS, here, wide=output == "wide") if shown else []),
+        *(table(shown, columns_of(output), here, wide=output == "wide") if shown else []),
     ]
 
 
@@ -200,7 +164,7 @@ def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption
             return repaint(lambda here: description(pool.get(name), here, wide=output == "wide"))
         if watch:
             found = changed(lambda: [pool.get(name)], lambda row: row.uid)
-            return append(found, COLUMNS, output)
+            return append(found, columns_of(output), output)
         detail = pool.get(name)
     if output in ("json", "yaml"):
         print_plain(detail.model_dump(mode="json"), output)
@@ -312,6 +276,8 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         if detail.checkpoints:
             facts.append(("Saved in", detail.checkpoints))
     facts += activity_facts(detail.activity)
+    if detail.progress is not None:
+        facts.append(("Progress", progress_bar(detail.progress)))
     facts += isolation_lines(detail)
     if detail.reported:
         facts.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))

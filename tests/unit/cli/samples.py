@@ -53,6 +53,7 @@ ROWS = [
         ended_s=NOW_S - 400,
         ran_s=100.0,
         ran_before_s=100.0,
+        exit_code=3,
         reason=why("it ended with exit code 3"),
     ),
 ]

@@ -10,21 +10,22 @@ from tests.unit.client.fake import Fake, page
 from weir.api.answers import WorkloadDetail
 from weir.cli.main import main
 from weir.cli.terminal import Screen
-from weir.cli.workloads import COLUMNS, description
+from weir.cli.workload_columns import COLUMNS
+from weir.cli.workloads import description
 
 LIST_80 = """\
-NAME              PROJECT  USER   STATUS   GPUS    AGE  WHY
-notebook          speech   grace  running   0.5  1m15s
-train-4k2p        vision   ada    running     2   1d1h
-resnet50…-seed42  vision   ada    pending     8  2h20m  No node has 2 free GPUs…
-eval              vision   ada    failed      2     1h  It ended with exit code…
+NAME              PROJECT  USER   STATUS   GPUS  PODS    AGE    RAN  WHY
+notebook          speech   grace  running   0.5   1/1  1m15s     1m
+train-4k2p        vision   ada    running     2   1/1   1d1h  1h30m
+resnet50…-seed42  vision   ada    pending     8   0/4  2h20m      -  capacity
+eval              vision   ada    failed      2   0/1     1h  1m40s  exit code 3
 """
 LIST_120 = """\
-NAME                      PROJECT  USER   TYPE   STATUS   GPUS  PODS    AGE    RAN  WHY
-notebook                  speech   grace  build  running   0.5   1/1  1m15s     1m
-train-4k2p                vision   ada    train  running     2   1/1   1d1h  1h30m
-resnet50-ima…line-seed42  vision   ada    train  pending     8   0/4  2h20m      -  No node has 2 free GPUs: 3 have 1,…
-eval                      vision   ada    train  failed      2   0/1     1h  1m40s  It ended with exit code 3.
+NAME                               PROJECT  USER   TYPE   STATUS   GPUS  PODS    AGE    RAN  WHY
+notebook                           speech   grace  build  running   0.5   1/1  1m15s     1m
+train-4k2p                         vision   ada    train  running     2   1/1   1d1h  1h30m
+resnet50-imagenet-baseline-seed42  vision   ada    train  pending     8   0/4  2h20m      -  capacity
+eval                               vision   ada    train  failed      2   0/1     1h  1m40s  exit code 3
 """
 DESCRIBE = """\
 train-4k2p  running for 1h
@@ -138,7 +139,7 @@ def test_screens(
 
 def test_a_program_gets_all_of_it(fake: Fake, still: float, capsys: pytest.CaptureFixture[str]) -> None:
     fill(fake)
-    assert main(["list"]) == 0
+    assert main(["list", "-o", "wide"]) == 0
     answer = capsys.readouterr()
     assert "resnet50-imagenet-baseline-seed42" in answer.out
     assert "No node has 2 free GPUs: 3 have 1, and 5 have none." in answer.out

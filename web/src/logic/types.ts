@@ -183,6 +183,7 @@ export interface RestRow {
   evicted: Eviction | null
   nodes: string[]
   activity: Activity | null
+  progress: number | null
 }
 
 export interface Detail extends RestRow {

@@ -51,7 +51,8 @@ class PoolState:
         self.stream = stream
         self.clock = clock or Clock()
         self.started_s = self.clock()
-        self.view = PoolView(self.clock)
+        self.reported: dict[str, ReportedProgress] = {}
+        self.view = PoolView(self.clock, self.reported)
         self.activity_view = ActivityView(self.view)
         self.event_log = EventLog(self.view)
         self.counters = PoolCounters(self.view)
@@ -67,7 +68,6 @@ class PoolState:
         self.series = SeriesStore(home)
         self.what_if = WhatIfRuns(home)
         self.interactions = Interactions()
-        self.reported: dict[str, ReportedProgress] = {}
         self.backend: PoolBackend
         self.wake_array: Callable[[int], None] = lambda _: None
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes

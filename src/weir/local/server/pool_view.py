@@ -29,6 +29,7 @@ from weir.control.port import (
 from weir.engine.plan import Plan
 from weir.local.running_pods import RunningPod
 from weir.local.server.array_view import ArrayViews
+from weir.local.server.reported_progress import NOTHING_REPORTED, Reported, with_progress
 from weir.local.server.workload_view import (
     PodView,
     WorkloadView,
@@ -58,8 +59,9 @@ ENDED_MOST = 512
 class PoolView:
     """Rows of the pool. Any thread may call `add`; the control thread calls everything else."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, reported: Reported = NOTHING_REPORTED) -> None:
         self._clock = clock
+        self._reported = reported
         self.workloads: dict[str, WorkloadView] = {}
         self.rows: dict[int, WorkloadRow] = {}  # by number: live workloads
         self.ended: dict[int, WorkloadRow] = {}  # recently ended workloads
@@ -124,8 +126,8 @@ class PoolView:
         return rows
 
     def with_reason(self, row: WorkloadRow) -> WorkloadRow:
-        """Return a row with its pending reason, if known, and its run time up to now."""
-        row = with_runtime_until(row, self._clock())
+        """Return a row with its pending reason and its progress, if known, and its run time up to now."""
+        row = with_progress(with_runtime_until(row, self._clock()), self._reported.get(row.name))
         if row.reason is not None or row.status != "pending":
             return row
         why = self.reasons.get(row.name if row.array is None else self.arrays.waiting_index(row.name))

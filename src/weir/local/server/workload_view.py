@@ -10,7 +10,7 @@ from weir.control.journal import ArrayMember, WorkloadRecord
 from weir.control.port import NOT_IDLE, EndWorkload, IdleProgress
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.model.resources import span
-from weir.model.workloads import Workload
+from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.pending_reasons import explanation
 from weir.state.events import Placement, PodKey, WorkloadOutcome
 
@@ -175,6 +175,18 @@ def _activity(line: WorkloadView) -> ActivityRow | None:
         unprotected=line.spec.unprotected,
         extended_until_s=idle.excused_until_s,
     )
+
+
+def gpus_held(line: WorkloadView) -> float:
+    """Return the GPUs that the pods of a workload hold now."""
+    held = 0.0
+    for key, pod in list(line.pods.items()):
+        request = line.spec.groups[key.group].request
+        if request.gpu_memory:
+            held += line.devices / max(1, line.spec.pods)
+        else:
+            held += len(pod.place.devices) * request.share_milli / WHOLE_MILLI
+    return held
 
 
 def with_runtime_until(row: WorkloadRow, now_s: float) -> WorkloadRow:

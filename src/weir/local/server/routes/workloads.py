@@ -44,7 +44,7 @@ from weir.local.server.routes.common import (
 )
 from weir.local.server.workload_logs import WorkloadLog
 from weir.local.server.workload_lookup import live_name
-from weir.local.server.workload_view import filter_rows
+from weir.local.server.workload_view import filter_rows, gpus_held
 from weir.model.workloads import Workload
 from weir.service.queue_rows import VIRTUAL_LABEL
 from weir.store import WorkloadFilter
@@ -94,9 +94,14 @@ async def list_workloads(
     more = str(shown[-1].uid) if len(rows) > limit else None
     return json_response(
         pool.on_wall_clock(
-            WorkloadPage.model_construct(total=total, next=more, items=shown, trouble=pool.trouble)
+            WorkloadPage.model_construct(total=total, next=more, items=shown, **_pool_numbers(pool))
         )
     )
+
+
+def _pool_numbers(pool: PoolService) -> dict[str, Any]:
+    in_use = sum(gpus_held(line) for line in list(pool.view.workloads.values()) if line.pods)
+    return {"trouble": pool.trouble, "gpus": pool.node.gpus, "gpus_in_use": in_use}
 
 
 async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at: int | None) -> WorkloadPage:
@@ -107,7 +112,7 @@ async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at
         row = pool.view.rows.get(stored.uid) or pool.view.arrays.row_of(stored.uid)
         items.append(stored if row is None else pool.view.with_reason(row))
     after = None if page.after is None else str(page.after)
-    return WorkloadPage.model_construct(total=page.total, next=after, items=items, trouble=pool.trouble)
+    return WorkloadPage.model_construct(total=page.total, next=after, items=items, **_pool_numbers(pool))
 
 
 @routes.post(
