@@ -12,7 +12,6 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from tools.controlplane.binaries import (
     go_version,
     one_at_a_time,
 )
+from tools.debian_packages import NoPackages, unpack
 from tools.node.machine import is_skipped, must_run, obstacle
 
 _MODULE = "kubelet"
@@ -114,36 +114,16 @@ def _link(made: Path) -> None:
 
 
 def _unpack(above: Path, made: Path) -> None:
-    """Fetch the packages, with a package list of our own if that of the machine is missing or too old."""
-    packages, unpacked = above / "packages", above / "unpacked"
-    packages.mkdir()
-    lists, state = above / "lists", above / "state"
-    own = [f"-oDir::State::lists={lists}", f"-oDir::Cache={state}"]
-    (lists / "partial").mkdir(parents=True)
-    (state / "archives" / "partial").mkdir(parents=True)
-    if _apt(packages, "download", *_PACKAGES):
-        answer = _apt(packages, *own, "update") or _apt(packages, *own, "download", *_PACKAGES)
-        if answer:
-            raise NoBinaries(f"apt-get can't fetch {', '.join(_PACKAGES)}: {answer}")
-    for package in packages.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "-x", str(package), str(unpacked)], check=True)
+    """Take the programs out of the packages."""
+    try:
+        unpacked = unpack(_PACKAGES, above)
+    except NoPackages as lacks:
+        raise NoBinaries(str(lacks)) from None
     for name in _FROM_PACKAGES:
         there = [one for place in _PLACES if (one := unpacked / place / name).exists()]
         if not there:
             raise NoBinaries(f"The packages {', '.join(_PACKAGES)} have no {name}.")
         shutil.copy2(there[0], made / name)
-
-
-def _apt(where: Path, *words: str) -> str:
-    """Run apt-get; return its last words if it failed."""
-    done = subprocess.run(
-        ["apt-get", "-oAPT::Sandbox::User=root", *words],
-        cwd=where,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    return "" if done.returncode == 0 else done.stderr.strip()[-500:] or f"exit code {done.returncode}"
 
 
 def main() -> int:

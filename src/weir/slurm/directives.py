@@ -1,0 +1,117 @@
+"""Directives of a job script: the words of its `#SBATCH` lines, split as sbatch splits them.
+
+Lines after the first command are text of the script. Quotes and backslashes protect characters, and `#`
+begins a comment anywhere outside of quotes.
+"""
+
+from typing import NamedTuple
+
+from weir.slurm.errors import SlurmError
+
+MAGIC = "#SBATCH"
+_OLD_MAGIC = "#SLURM"
+_OTHERS = ("#PBS", "#BSUB")
+_SEPARATORS = ("hetjob", "packjob")
+
+
+class Word(NamedTuple):
+    """A word of a directive, and its line."""
+
+    text: str
+    line: int
+
+
+class Directives(NamedTuple):
+    """Words of all directives, and the lines for other schedulers."""
+
+    words: tuple[Word, ...]
+    foreign: tuple[Word, ...] = ()
+
+
+def read_directives(text: str, name: str) -> Directives:
+    """Return the directives of a script.
+
+    Raises:
+        SlurmError: it is no script, or a directive can't be split.
+    """
+    if not text.startswith("#!"):
+        raise SlurmError(f"{name}:1: begins with no interpreter: write a first line such as #!/bin/bash")
+    if "\0" in text:
+        raise SlurmError(f"{name}: holds a zero byte: submit a text, and let it start the program")
+    if "\r\n" in text:
+        raise SlurmError(f"{name}: has DOS line breaks: convert it, as with `sed -i 's/\\r$//' {name}`")
+    words: list[Word] = []
+    foreign: list[Word] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        bare = line.strip()
+        if bare and not bare.startswith("#"):
+            break
+        if line.startswith(_OTHERS):
+            foreign.append(Word(bare, number))
+        rest = _directive(line)
+        if rest is None:
+            continue
+        these = split_words(rest, f"{name}:{number}")
+        if these[:1] and these[0] in _SEPARATORS:
+            right = "submit each part as a job of its own"
+            raise SlurmError(
+                f"{name}:{number}: {these[0]} makes a heterogeneous job, and Weir has none: {right}"
+            )
+        words += (Word(each, number) for each in these)
+    return Directives(tuple(words), tuple(foreign))
+
+
+def _directive(line: str) -> str | None:
+    """Return the words of a directive as text; None for another line."""
+    for magic in (MAGIC, _OLD_MAGIC):
+        if line.startswith(magic):
+            return line.removeprefix(magic)
+    return None
+
+
+def split_words(text: str, where: str) -> list[str]:
+    """Split the text after `#SBATCH` into words.
+
+    Raises:
+        SlurmError: a quote isn't closed, a word is empty or begins with a colon.
+    """
+    words: list[str] = []
+    at = 0
+    while True:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        if at == len(text) or text[at] == "#":
+            return words
+        if text[at] == ":":
+            raise SlurmError(f"{where}: a word begins with a colon: write options such as --time=1:00:00")
+        word, at = _word(text, at, where)
+        if not word:
+            raise SlurmError(f"{where}: an empty word ends the line for sbatch: leave it out")
+        words.append(word)
+
+
+def _word(text: str, at: int, where: str) -> tuple[str, int]:
+    """Return the word at a position, and the position after it."""
+    letters: list[str] = []
+    quote = ""
+    while at < len(text) and (quote or not text[at].isspace()):
+        letter = text[at]
+        at += 1
+        if letter == "\\":
+            if at < len(text) and (quote or not text[at].isspace()):  # an unquoted space ends a word anyway
+                letters.append(text[at])
+                at += 1
+        elif quote:
+            if letter == quote:
+                quote = ""
+            else:
+                letters.append(letter)
+        elif letter in "'\"":
+            quote = letter
+        elif letter == "#":
+            return "".join(letters), at - 1
+        else:
+            letters.append(letter)
+    if quote:
+        raise SlurmError(f"{where}: the quote {quote} isn't closed: write it again at the end of the word")
+    return "".join(letters), at

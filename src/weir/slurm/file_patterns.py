@@ -1,0 +1,27 @@
+"""Names of output files: `slurm-%j.out`, `logs/%x-%A_%a.out`."""
+
+import re
+from collections.abc import Mapping
+
+DEFAULT, DEFAULT_OF_ARRAY = "slurm-%j.out", "slurm-%A_%a.out"
+_SYMBOL = re.compile(r"%(?:%|(\d{0,2})([A-Za-z]))")
+_NUMBERS = "AaJjnst"
+
+
+def expand(pattern: str, values: Mapping[str, str]) -> str:
+    """Return a pattern with its symbols replaced, such as %j; an unknown symbol stays as it is.
+
+    A number pads with zeros: %5j. A backslash in the pattern keeps all symbols as they are.
+    """
+    if "\\" in pattern:
+        return pattern.replace("\\", "")
+
+    def value(match: re.Match[str]) -> str:
+        if match[0] == "%%":
+            return "%"
+        found = values.get(match[2])
+        if found is None:
+            return match[0]
+        return found.zfill(int(match[1])) if match[1] and match[2] in _NUMBERS else found
+
+    return _SYMBOL.sub(value, pattern)

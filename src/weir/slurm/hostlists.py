@@ -1,0 +1,87 @@
+"""Lists of hosts: `n[1-3,08-10],login` and its names."""
+
+import re
+from collections.abc import Sequence
+
+from weir.slurm.errors import SlurmError
+
+HOSTS_MOST = 65_536
+_PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
+_RANGES = re.compile(r"([^\[\]]*)\[([^\[\]]*)\](.*)", re.DOTALL)
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
+_NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
+
+
+def expand_hosts(text: str) -> list[str]:
+    """Return the names of a list.
+
+    Raises:
+        SlurmError: it is no list of hosts.
+    """
+    names: list[str] = []
+    if ",".join(_PART.findall(text)) != text:
+        raise _wrong(text)
+    for part in _PART.findall(text):
+        names += _expanded(part, text)
+        if len(names) > HOSTS_MOST:
+            raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
+    return names
+
+
+def _expanded(part: str, whole: str) -> list[str]:
+    match = _RANGES.fullmatch(part)
+    if match is None:
+        return [part]
+    before, ranges, after = match.groups()
+    tails = _expanded(after, whole)
+    numbers: list[str] = []
+    for each in ranges.split(","):
+        bounds = _RANGE.fullmatch(each)
+        if bounds is None:
+            raise _wrong(whole)
+        first, last = bounds[1], bounds[2] or bounds[1]
+        if int(last) < int(first) or int(last) - int(first) > HOSTS_MOST:
+            raise _wrong(whole)
+        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    if len(numbers) * len(tails) > HOSTS_MOST:
+        raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
+    return [f"{before}{number}{tail}" for number in numbers for tail in tails]
+
+
+def fold_hosts(names: Sequence[str]) -> str:
+    """Return names as a short list: numbers in a row become a range."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    order: list[tuple[str, int] | str] = []
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        if match is None:
+            order.append(name)
+            continue
+        width = len(match[2]) if match[2].startswith("0") else 0
+        key = (match[1], width)
+        if key not in groups:
+            groups[key] = []
+            order.append(key)
+        groups[key].append(int(match[2]))
+    return ",".join(each if isinstance(each, str) else _folded(*each, groups[each]) for each in order)
+
+
+def _folded(prefix: str, width: int, numbers: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [_run(run, width) for run in runs]
+    plain = len(numbers) == 1
+    return f"{prefix}{parts[0]}" if plain else f"{prefix}[{','.join(parts)}]"
+
+
+def _run(run: Sequence[int], width: int) -> str:
+    first, last = str(run[0]).zfill(width), str(run[-1]).zfill(width)
+    return first if len(run) == 1 else f"{first}-{last}"
+
+
+def _wrong(text: str) -> SlurmError:
+    return SlurmError(f"{text!r} is no list of hosts: write one such as n[1-4,7],login")

@@ -1,0 +1,22 @@
+"""Outcome of each directive: kept, changed or ignored, with the reason."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Fate = Literal["kept", "changed", "ignored"]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectiveFate:
+    """Outcome of a directive. `where` is its line or variable, empty for the command line."""
+
+    fate: Fate
+    written: str
+    sentence: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        """Return the line as text."""
+        place = f" ({self.where})" if self.where else ""
+        text = f"{self.fate:7}  {self.written}{place}: {self.sentence}"
+        return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --output=append.out
+#SBATCH --open-mode=append
+echo "added"

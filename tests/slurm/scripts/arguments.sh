@@ -1,0 +1,5 @@
+#!/bin/bash
+#SBATCH --job-name=arguments
+#SBATCH --output=arguments.out
+printf '<%s>\n' "$@"
+echo "count $#"

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH --output=big.out
+seq 1 50000

@@ -1,0 +1,3 @@
+#!/bin/sh
+#SBATCH -o code.out
+exit 130

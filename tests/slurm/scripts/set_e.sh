@@ -1,0 +1,6 @@
+#!/bin/bash -e
+#SBATCH --output=strict.out
+set -uo pipefail
+echo "first"
+false | true
+echo "never"

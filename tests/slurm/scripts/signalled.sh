@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --output=signalled.out
+echo going
+kill -USR1 $$

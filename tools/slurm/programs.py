@@ -1,0 +1,119 @@
+"""Programs of Slurm, from Debian's packages.
+
+    python -m tools.slurm.programs     get them if need be, and say where they are
+
+apt-get fetches and verifies the packages. They are unpacked into the cache, not installed, so the machine
+stays as it is.
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.controlplane.binaries import cache, one_at_a_time
+from tools.debian_packages import NoPackages, unpack
+
+_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "libhwloc15")
+_DAEMONS = ("slurmctld", "slurmd", "slurmstepd")
+SETTING = "WEIR_SLURM"
+"""Variable: `skip` leaves the tests with Slurm out, `required` makes a skip a failure."""
+
+
+class NoSlurm(Exception):
+    """Slurm can't be had; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmPrograms:
+    """Root of the unpacked packages."""
+
+    root: Path
+
+    def __getitem__(self, name: str) -> str:
+        below = "usr/sbin" if name in _DAEMONS else "usr/bin"
+        return str(self.root / below / name)
+
+    @property
+    def commands(self) -> Path:
+        """Return the directory of sbatch, srun and scontrol."""
+        return self.root / "usr/bin"
+
+    @property
+    def plugins(self) -> Path:
+        """Return the directory of the plugins and of the shared library."""
+        found = sorted(self.root.glob("usr/lib/*/slurm-wlm"))
+        return found[0] if found else self.root
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which the programs find their libraries."""
+        libraries = self.plugins
+        return {"LD_LIBRARY_PATH": f"{libraries.parent}:{libraries}"}
+
+    def are_complete(self) -> bool:
+        """Return True if none is missing."""
+        names = (*_DAEMONS, "sbatch", "srun", "scontrol", "scancel")
+        return self.plugins != self.root and all(os.access(self[name], os.X_OK) for name in names)
+
+
+def find() -> SlurmPrograms:
+    """Return the programs, got now if they aren't in the cache.
+
+    Raises:
+        NoSlurm: they can't be had.
+    """
+    found = at_hand()
+    if found is not None:
+        return found
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        raise NoSlurm(f"There is no apt-get to fetch {', '.join(_PACKAGES)} with.")
+    directory = _directory()
+    with one_at_a_time(directory):
+        if not SlurmPrograms(directory).are_complete():
+            _get(directory)
+    return SlurmPrograms(directory)
+
+
+def at_hand() -> SlurmPrograms | None:
+    """Return the programs if they are in the cache."""
+    found = SlurmPrograms(_directory())
+    return found if found.are_complete() else None
+
+
+def _directory() -> Path:
+    key = hashlib.sha256(f"{platform.machine()} {_PACKAGES}".encode()).hexdigest()[:12]
+    return cache().with_name("slurm") / key
+
+
+def _get(directory: Path) -> None:
+    """Put all programs into the directory in one move."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="getting-", dir=directory.parent) as above:
+        try:
+            root = unpack(_PACKAGES, Path(above))
+        except NoPackages as lacks:
+            raise NoSlurm(str(lacks)) from None
+        for name in _DAEMONS:  # a daemon reads the GPUs of its configuration under this name only
+            (root / "usr/sbin" / name).symlink_to(f"{name}-wlm")
+        if not SlurmPrograms(root).are_complete():
+            raise NoSlurm(f"The packages {', '.join(_PACKAGES)} lack a program of Slurm.")
+        shutil.rmtree(directory, ignore_errors=True)
+        root.rename(directory)
+
+
+def main() -> int:
+    """Run from the command line, before the tests."""
+    try:
+        print(find().root)
+    except NoSlurm as lacks:
+        print(f"The tests with Slurm are left out. {lacks}", file=sys.stderr)
+        return 1 if os.environ.get(SETTING) == "required" else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
