@@ -38,6 +38,7 @@ PAGES = (
     "docs/how-to/troubleshooting.md",
     "docs/how-to/simulate.md",
     "docs/how-to/from-slurm.md",
+    "docs/how-to/slurm-scripts.md",
 )
 READS = {"list", "top", "why", "status", "events", "nodes", "logs", "describe"}
 """Commands that change nothing: they are asked again until they print what the page shows."""

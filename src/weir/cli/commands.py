@@ -29,6 +29,7 @@ TOPICS = (
         "Workloads",
         (
             Command("submit", "weir.cli.submit:submit", "Queue a command."),
+            Command("sbatch", "weir.cli.slurm.sbatch:app", "Submit a job script of Slurm as it is."),
             Command("list", "weir.cli.workloads:list_", "List workloads."),
             Command(
                 "describe", "weir.cli.workloads:describe", "Show all details of a workload.", "workloads"
@@ -183,7 +184,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 """Names of commands of other tools with the same meaning, each with the words of Weir."""
 OTHER_NAMES = {
-    **dict.fromkeys(("run", "sbatch", "srun", "create", "queue-job"), "submit"),
+    **dict.fromkeys(("run", "srun", "create", "queue-job"), "submit"),
     "salloc": "shell",
     **dict.fromkeys(("delete", "rm"), "stop"),
     **dict.fromkeys(("attach", "bash"), "shell"),

@@ -244,6 +244,7 @@ def _queue_index(
 def _variables(template: ArrayRecord, index: int) -> Sequence[tuple[str, str]]:
     whole = template.whole
     numbers = {
+        "ID": template.uid,
         "INDEX": index,
         "COUNT": len(whole),
         "MIN": whole.indices[0],

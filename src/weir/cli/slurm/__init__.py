@@ -1,0 +1,1 @@
+"""Job scripts of Slurm as submissions."""

@@ -1,0 +1,84 @@
+"""A job script with the options that count: of the script, of variables, and of the command line."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from weir.cli.slurm.job_command import WRAPPED
+from weir.slurm.batch_request import BatchRequest, read_request
+from weir.slurm.directives import Directives, read_directives
+from weir.slurm.errors import SlurmError
+from weir.slurm.given_options import GivenOption, from_command_line, from_script, from_variables
+from weir.slurm.options import OPTIONS, OptionTable, SlurmOption
+
+SCRIPT_BYTES_MOST = 131_071
+"""Limit of one word of a command, in bytes."""
+_OWN = (
+    SlurmOption("best-effort", takes="nothing"),
+    SlurmOption("project"),
+)
+_TABLE = OptionTable("sbatch", (*OPTIONS, *_OWN))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScript:
+    """A script, its request and its arguments. `project` is that of the command line."""
+
+    text: str
+    name: str
+    arguments: Sequence[str]
+    directives: Directives
+    request: BatchRequest
+    best_effort: bool
+    project: str | None
+
+
+def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> BatchScript:
+    """Return the script of a command line.
+
+    Raises:
+        SlurmError: an option or the script can't be used.
+    """
+    given, rest = from_command_line(words, _TABLE)
+    own = {each.name: each for each in given if each.option in _OWN}
+    given = [each for each in given if each.option not in _OWN]
+    text, file, arguments = _script(given, rest)
+    if len(text.encode()) > SCRIPT_BYTES_MOST:
+        right = "put its work into a second file that it runs"
+        raise SlurmError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
+    directives = read_directives(text, file)
+    options = [*from_script(directives, file), *from_variables(variables), *given]
+    request = read_request(options, datetime.now().astimezone())
+    name = request.text("job-name") or Path(file).name
+    project = own["project"].text if "project" in own else None
+    return BatchScript(text, name, arguments, directives, request, "best-effort" in own, project)
+
+
+def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+    """Return the text of the script, its name and its arguments."""
+    wrapped = [each.text for each in given if each.name == "wrap"]
+    if wrapped:
+        if rest:
+            raise SlurmError(f"--wrap and the script {rest[0]} exclude each other: write one of them")
+        return f"{WRAPPED}{wrapped[-1]}\n", "wrap", ()
+    if not rest:
+        if sys.stdin.isatty():
+            raise SlurmError("no script is named: write weir sbatch FILE")
+        return _decoded(sys.stdin.buffer.read(SCRIPT_BYTES_MOST + 1), "the input"), "sbatch", ()
+    file = Path(rest[0])
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(SCRIPT_BYTES_MOST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SlurmError(f"{file} can't be read: {reason}") from None
+    return _decoded(raw, str(file)), file.name, rest[1:]
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SlurmError(f"{name}: isn't UTF-8 at byte {error.start}: convert it, as with iconv") from None
