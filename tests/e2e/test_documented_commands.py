@@ -24,6 +24,7 @@ PAGES = (
     "docs/how-to/dashboard-team-leads.md",
     "docs/how-to/dashboard-administrators.md",
     "docs/how-to/order.md",
+    "docs/how-to/idle.md",
     "docs/how-to/arrays.md",
     "docs/how-to/sessions.md",
     "docs/how-to/secrets.md",

@@ -88,7 +88,8 @@ class IdleLifecycle:
     def run_over(self, job: Job, life: LifecycleState, now_s: float) -> None:
         """Return to the ground: nothing of it runs."""
         life.idle.begin_run(life.restarts)
-        self._protect(job, life.idle, now_s)
+        if job.spec.unprotected:
+            self._set_unprotected(job, False, now_s)
         self._save(job, life)
 
     def gave_way(self, job: Job, life: LifecycleState, by: str | None, now_s: float) -> None:
