@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from weir.local.gpm_means import GpmMeans
 from weir.local.gpu_faults import FaultWatch
 
 _VIRTUAL_MEMORY = 16 << 30
@@ -55,6 +56,7 @@ class Nvml:
         self._boards: dict[int, Any] = {}  # of a MIG instance: the GPU it is a part of
         self._seen_us: dict[int, int] = {}
         self._faults: FaultWatch | None = None
+        self._means = GpmMeans(library)
 
     def devices(self) -> tuple[Device, ...]:
         """Return the devices in the order of their bus, as far as this process may see them.
@@ -113,7 +115,10 @@ class Nvml:
             for sample in nvml.nvmlDeviceGetProcessUtilization(handle, since_us):
                 use_of[sample.pid] = max(use_of.get(sample.pid, 0.0), sample.smUtil / 100)
                 self._seen_us[index] = max(self._seen_us.get(index, 0), sample.timeStamp)
-        return DeviceActivity(index, use, used, memory_of, use_of, *self._sensors(self._boards[index]))
+        is_part = self._boards[index] is not handle
+        mean = None if is_part else self._means.read(index, handle)
+        sensors = self._sensors(self._boards[index])
+        return DeviceActivity(index, use, used, memory_of, use_of, *sensors, mean)
 
     def _sensors(self, board: Any) -> tuple[int | None, float | None, int | None]:
         """Return the temperature, power and memory errors of a board, as far as it measures them."""
