@@ -33,6 +33,7 @@ LONGEST_FIRST = [
 """Files in front of a control plane that take more than about 8 s: the last one begun keeps a run waiting."""
 BEGUN_EARLY = [
     *("tests/e2e/test_demo.py::test_all_of_it_comes_true_and_nothing_is_left", "tests/browser/"),
+    "tests/e2e/test_idle_rules.py",
     *("tests/users/test_shared_pool.py", "tests/users/test_containers.py", "tests/users/test_attacks.py"),
     *("tests/test_architecture.py", "tests/oidc/test_remote_pool.py"),
 ]
