@@ -1,0 +1,126 @@
+"""Asynchronous successive halving (ASHA; Li et al., 2020) over recorded results.
+
+A trial that reaches a rung waits there. It may be promoted while it is among the best `1/eta` of all trials
+that have reached this rung so far. The next step of a sweep is the promotion at the highest rung that has
+one, or else a new trial. Nothing waits for a rung to fill.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+Score = tuple[float, int]
+"""Value, smaller is better, and the number of the trial, by which ties are broken."""
+
+
+class Promotion(NamedTuple):
+    """A trial that goes on from a rung, which `reached` trials have reached so far."""
+
+    trial: int
+    rung: int
+    reached: int
+
+
+@dataclass(slots=True)
+class _Rung:
+    """Scores of the trials that have reached a rung, best first, and those of them that wait there."""
+
+    scores: list[Score] = field(default_factory=list)
+    waiting: list[Score] = field(default_factory=list)
+
+
+class Halving:
+    """Recorded results of a sweep, and the next promotion that they allow.
+
+    Rungs are numbered from 0; the last one is the end of a trial.
+    """
+
+    def __init__(self, rungs: int, eta: int) -> None:
+        assert rungs >= 1
+        assert eta >= 2
+        self._eta = eta
+        self._rungs = [_Rung() for _ in range(rungs)]
+        self._score: dict[int, list[Score]] = {}  # of each trial, by rung
+
+    def record(self, trial: int, rung: int, value: float) -> bool:
+        """Add a result; return False for one that is known. A trial passes each rung in turn."""
+        passed = self._score.setdefault(trial, [])
+        if rung < len(passed):
+            return False
+        assert rung == len(passed), f"trial {trial} skipped a rung before {rung}"
+        self._leave(trial)
+        score = (value if value == value else inf, trial)  # noqa: PLR0124 - not a number is the worst
+        passed.append(score)
+        insort(self._rungs[rung].scores, score)
+        if rung + 1 < len(self._rungs):
+            insort(self._rungs[rung].waiting, score)
+        return True
+
+    def leave(self, trial: int) -> None:
+        """Take a trial off its rung: it was promoted, or it is over. Its results stay."""
+        self._leave(trial)
+
+    def _leave(self, trial: int) -> None:
+        passed = self._score.get(trial)
+        if not passed:
+            return
+        waiting, score = self._rungs[len(passed) - 1].waiting, passed[-1]
+        at = bisect_left(waiting, score)
+        if at < len(waiting) and waiting[at] == score:
+            del waiting[at]
+
+    def promotion(self, *, ready: Container[int] | None = None, last: bool = False) -> Promotion | None:
+        """Return the next promotion, of the highest rung that has one.
+
+        `ready` are the trials that can go on now; None for all. `last`: no trial runs or will begin. Then
+        the best trial of a rung goes on even if fewer than `eta` have reached it and none has gone on from
+        it, so that a sweep ends with a complete trial.
+        """
+        for rung in reversed(range(len(self._rungs) - 1)):
+            here = self._rungs[rung]
+            if not here.waiting:
+                continue
+            promoted_max = len(here.scores) // self._eta
+            if last and not promoted_max and not self._rungs[rung + 1].scores:
+                promoted_max = 1
+            for score in here.waiting:
+                if bisect_left(here.scores, score) >= promoted_max:
+                    break
+                if ready is None or score[1] in ready:
+                    return Promotion(score[1], rung, len(here.scores))
+        return None
+
+    def reached(self, rung: int) -> int:
+        """Return how many trials have reached a rung."""
+        return len(self._rungs[rung].scores)
+
+    def waiting(self, rung: int) -> Sequence[int]:
+        """Return the trials that wait at a rung, best first."""
+        return [trial for _, trial in self._rungs[rung].waiting]
+
+    def rung_of(self, trial: int) -> int:
+        """Return the last rung of a trial; -1 if it has reached none."""
+        return len(self._score.get(trial, ())) - 1
+
+    def best(self) -> int | None:
+        """Return the best trial of the highest rung that any has reached."""
+        for here in reversed(self._rungs):
+            if here.scores:
+                return here.scores[0][1]
+        return None
+
+    def by_promise(self, trials: Iterable[int]) -> list[int]:
+        """Return trials by their prospect of a promotion, best first.
+
+        A higher rung is better, then a better part of the trials there, then an earlier number.
+        """
+        return sorted(trials, key=self._promise)
+
+    def _promise(self, trial: int) -> tuple[int, float, int]:
+        rung = self.rung_of(trial)
+        if rung < 0:
+            return (1, 0.0, trial)
+        scores = self._rungs[rung].scores
+        return (-rung, bisect_left(scores, self._score[trial][-1]) / len(scores), trial)

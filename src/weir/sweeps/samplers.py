@@ -1,0 +1,97 @@
+"""Samplers: the parameters of the next trial, from the trials so far.
+
+Random and grid need no package. The others are Optuna's (`weir.sweeps.optuna_samplers`); its study is made
+of the recorded trials for each question, so nothing but the records has to survive. The seed of a question
+is that of the sweep with the number of the trial: the same records give the same parameters.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weir.sweeps.parameters import SweepParameter, Values
+
+OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes")
+
+
+class SamplerUnavailable(Exception):
+    """A package that the sampler needs is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastTrial:
+    """A trial as a sampler sees it: its results by step, smaller is better.
+
+    `is_complete`: it reached the last rung. `is_over`: it failed, or was stopped.
+    """
+
+    params: Values
+    results: Mapping[int, float]
+    is_complete: bool = False
+    is_over: bool = False
+    state: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggested:
+    """Parameters of a new trial, and what its sampler needs to know of them later."""
+
+    params: Values
+    state: Mapping[str, object] = field(default_factory=dict)
+
+
+def suggest(
+    sampler: str, space: Sequence[SweepParameter], seed: int, number: int, past: Sequence[PastTrial]
+) -> Suggested:
+    """Return the parameters of the trial with a number.
+
+    Raises:
+        SamplerUnavailable: a package is missing.
+    """
+    if sampler == "random":
+        return Suggested(random_point(space, seed, number))
+    if sampler == "grid":
+        return Suggested(grid_point(space, seed, number))
+    from weir.sweeps.optuna_samplers import suggest_with_optuna
+
+    return suggest_with_optuna(sampler, space, seed, number, past)
+
+
+def check_sampler(sampler: str) -> None:
+    """Check that the packages of a sampler are there.
+
+    Raises:
+        SamplerUnavailable: one is missing; with what to do.
+    """
+    if sampler in OPTUNA_SAMPLERS:
+        try:
+            from weir.sweeps.optuna_samplers import check_packages
+        except ImportError:
+            raise SamplerUnavailable(
+                f"sampler {sampler} needs Optuna where the pool's server runs: pip install 'weir[sweep]', "
+                "or write sampler random or grid"
+            ) from None
+        check_packages(sampler)
+
+
+def random_point(space: Sequence[SweepParameter], seed: int, number: int) -> Values:
+    """Return the point of a trial, drawn independently of all others."""
+    chance = random.Random(f"{seed}/{number}")  # noqa: S311 - no secret
+    return {each.name: each.at(chance.random()) for each in space}
+
+
+def grid_point(space: Sequence[SweepParameter], seed: int, number: int) -> Values:
+    """Return the point of a trial in the grid, whose points come in random order."""
+    points = [each.points() for each in space]
+    assert all(each is not None for each in points)
+    sizes = [len(each or ()) for each in points]
+    total = 1
+    for size in sizes:
+        total *= size
+    order = random.Random(seed)  # noqa: S311 - no secret
+    at = order.sample(range(total), number + 1)[number]
+    values = {}
+    for each, here, size in zip(space, points, sizes, strict=True):
+        at, position = divmod(at, size)
+        values[each.name] = (here or ())[position]
+    return values

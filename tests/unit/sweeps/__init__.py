@@ -1,0 +1,1 @@
+"""Sweeps: their search spaces, samplers and decisions."""
