@@ -100,6 +100,20 @@ class ArrayMember:
 
 
 @dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """A new trial of a sweep. `rungs` are steps; `target` is the one of them that it runs to first."""
+
+    sweep: int
+    sweep_name: str
+    number: int
+    params: Mapping[str, object]
+    state_of_sampler: Mapping[str, object]
+    rungs: tuple[int, ...]
+    metric: str
+    target: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadRecord:
     """A workload that isn't over: as it was submitted, and later as it was last written down."""
 
@@ -115,6 +129,8 @@ class WorkloadRecord:
     conditions: StartConditions = NO_CONDITIONS
     array: ArrayPlan | None = None  # of an array; its indices become workloads of their own
     member: ArrayMember | None = None  # of such an index
+    sweep: str | None = None  # the sweep that it is a trial of
+    trial: TrialPlan | None = None  # of a new trial
 
 
 class Journal(Protocol):

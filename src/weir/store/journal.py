@@ -92,6 +92,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
         devices=row.devices,
         conditions=START_CONDITIONS.validate_json(row.conditions),
         member=None if row.array_index is None else ArrayMember(row.array_uid, row.array_index),
+        sweep=row.sweep,
     )
 
 

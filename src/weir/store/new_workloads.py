@@ -9,6 +9,7 @@ from sqlalchemy import Connection, insert, select, update
 from weir.control.journal import ArrayPlan, StartConditions, WorkloadRecord
 from weir.store.codec import START_CONDITIONS, WORKLOAD, as_json, packed
 from weir.store.errors import NameTaken, NoSuchQueue
+from weir.store.sweeps import add_trial
 from weir.store.tables import ARRAY, LIVE, NOT_OVER, arrays, queues, submissions, workloads
 
 _columns = workloads.c
@@ -65,6 +66,8 @@ def insert_workloads(
     for each in made:
         if each.array is not None:
             _insert_array(connection, each.launch.uid, each.array)
+        if each.trial is not None:
+            add_trial(connection, each.trial, each.launch.uid, each.workload.name)
     return made
 
 
@@ -96,6 +99,7 @@ def _listed(record: WorkloadRecord) -> dict[str, Any]:
         "settled": 0,
         "failures": 0,
         "restarts": 0,
+        "sweep": record.sweep,
     }
 
 

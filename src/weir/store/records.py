@@ -124,6 +124,58 @@ class MembershipRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepRecord:
+    """A sweep. `spec` is its request as JSON, `owner` what is needed to act as its person."""
+
+    id: int
+    name: str
+    project: str
+    user: str
+    state: str  # one of `weir.api.sweeps.SweepState`
+    spec: Mapping[str, object]
+    owner: Mapping[str, object]
+    created_s: float
+    ended_s: float | None = None
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """A trial, and its workload as far as it is still stored.
+
+    `state` is that of the workload, `live` or an end; None if the workload was deleted since.
+    """
+
+    sweep: int
+    number: int
+    uid: int
+    name: str
+    params: Mapping[str, object]
+    state_of_sampler: Mapping[str, object]
+    target: int
+    parked: bool
+    state: str | None
+    wall_s: float
+    devices: float
+
+
+@dataclass(frozen=True, slots=True)
+class RungResult:
+    """A trial reached a rung. `value` None: its metric was no finite number there.
+
+    `promoted_among`: how many trials had reached the rung when it was promoted from it; None if it wasn't.
+    """
+
+    sweep: int
+    number: int
+    rung: int
+    step: int
+    value: float | None
+    at_s: float
+    promoted_among: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UsageSample:
     """Usage of one project, user, type and node.
 

@@ -34,6 +34,7 @@ from weir.store.records import (
     WorkloadFilter,
 )
 from weir.store.samples import UsageTables, mark_probed
+from weir.store.sweeps import SweepTable
 from weir.store.tables import pool
 from weir.store.tokens import TokenTable
 from weir.store.trace_export import export_trace
@@ -61,12 +62,7 @@ class Store:
     """Rules of notifications, and what is to be sent."""
 
     def __init__(
-        self,
-        url: str | None,
-        home: Path,
-        *,
-        retention: Retention | None = None,
-        begin_again: bool = False,
+        self, url: str | None, home: Path, *, retention: Retention | None = None, begin_again: bool = False
     ) -> None:
         """Open the database, bring its schema up to date, check that it is the home's, start the writer.
 
@@ -86,6 +82,7 @@ class Store:
         self._uses = UsageTables(self._database, retention)
         self._usage = UsageReports(self._database, retention)
         self._reports = HistoryReports(self._database, retention, self._usage)
+        self.sweeps = SweepTable(self._database)
 
     def close(self) -> None:
         """Write queued work, and close. Idempotent."""

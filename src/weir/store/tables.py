@@ -39,14 +39,14 @@ LONG_SPANS = (*SPANS, MONTH)
 """Spans of sums that reports of a year add up."""
 
 metadata = MetaData()
-_Number = BigInteger().with_variant(Integer, "sqlite")  # INTEGER of SQLite holds 64 bits
+NUMBER = BigInteger().with_variant(Integer, "sqlite")  # INTEGER of SQLite holds 64 bits
 
 pool = Table(
     "pool",
     metadata,
     Column("id", String, primary_key=True),
     Column("created_s", Double, nullable=False),
-    Column("opened", _Number, nullable=False),
+    Column("opened", NUMBER, nullable=False),
     Column("has_leftovers", Boolean, nullable=False),
 )
 
@@ -62,7 +62,7 @@ queues = Table(
 workloads = Table(
     "workloads",
     metadata,
-    Column("uid", _Number, primary_key=True, autoincrement=True),
+    Column("uid", NUMBER, primary_key=True, autoincrement=True),
     Column("name", String, nullable=False),
     Column("project", String, nullable=False),
     Column("department", String),
@@ -91,7 +91,8 @@ workloads = Table(
     Column("held", Text),
     Column("idle", Text, nullable=False, server_default="{}"),
     Column("withdrawn_s", Double),
-    Column("array_uid", _Number),  # of an array its own number, of an index that of its array
+    Column("sweep", String),
+    Column("array_uid", NUMBER),  # of an array its own number, of an index that of its array
     Column("array_index", Integer),
     Column("replaced", Boolean, nullable=False, server_default=false()),  # the index runs once more
     sqlite_autoincrement=True,  # a number is never given twice, whatever was deleted
@@ -125,7 +126,7 @@ Index(
 submissions = Table(
     "submissions",
     metadata,
-    Column("uid", _Number, primary_key=True, autoincrement=False),
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
     Column("spec", Text, nullable=False),
     Column("command", Text, nullable=False),
     Column("environment", Text, nullable=False),
@@ -140,7 +141,7 @@ submissions = Table(
 arrays = Table(
     "arrays",
     metadata,
-    Column("uid", _Number, primary_key=True, autoincrement=False),
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
     Column("written", Text, nullable=False),
     Column("only", Text, nullable=False),  # the indices that run, if not all; JSON
     Column("position", Integer, nullable=False),  # of the next index to be queued
@@ -152,7 +153,7 @@ arrays = Table(
 tokens = Table(
     "tokens",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("id", NUMBER, primary_key=True, autoincrement=True),
     Column("sha256", String(64), nullable=False, unique=True),
     Column("user", String, nullable=False),
     Column("role", String, nullable=False),
@@ -176,10 +177,10 @@ memberships = Table(
 events = Table(
     "events",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("id", NUMBER, primary_key=True, autoincrement=False),
     Column("at_s", Double, nullable=False),
     Column("kind", String, nullable=False),
-    Column("uid", _Number),
+    Column("uid", NUMBER),
     Column("workload", String),
     Column("project", String),
     Column("pod", String),
@@ -216,7 +217,7 @@ uses = Table(
     "uses",
     metadata,
     Column("span_s", Integer, primary_key=True),
-    Column("at_s", _Number, primary_key=True),
+    Column("at_s", NUMBER, primary_key=True),
     Column("project", String, primary_key=True),
     Column("department", String, primary_key=True),
     Column("user", String, primary_key=True),
@@ -233,7 +234,7 @@ pool_uses = Table(
     "pool_uses",
     metadata,
     Column("span_s", Integer, primary_key=True, autoincrement=False),
-    Column("at_s", _Number, primary_key=True, autoincrement=False),
+    Column("at_s", NUMBER, primary_key=True, autoincrement=False),
     *_sums(),
     Column("over_quota_gpu_s", Double, nullable=False),
     Column("waiting_s", Double, nullable=False),
@@ -243,9 +244,9 @@ pool_uses = Table(
 workload_uses = Table(
     "workload_uses",
     metadata,
-    Column("uid", _Number, primary_key=True, autoincrement=False),
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
     Column("span_s", Integer, primary_key=True),
-    Column("at_s", _Number, primary_key=True),
+    Column("at_s", NUMBER, primary_key=True),
     Column("node", String, primary_key=True),
     *_sums(),
     Column("over_quota_gpu_s", Double, nullable=False),
@@ -259,9 +260,9 @@ device_uses = Table(
     Column("node", String, primary_key=True),
     Column("device", Integer, primary_key=True),
     Column("span_s", Integer, primary_key=True),
-    Column("at_s", _Number, primary_key=True),
+    Column("at_s", NUMBER, primary_key=True),
     *_sums(),
-    Column("memory_most", _Number, nullable=False),
+    Column("memory_most", NUMBER, nullable=False),
     sqlite_with_rowid=False,
 )
 Index("device_uses_at", device_uses.c.span_s, device_uses.c.at_s)
@@ -271,7 +272,7 @@ workload_sums = Table(
     metadata,
     Column("kind", String, primary_key=True),
     Column("span_s", Integer, primary_key=True),
-    Column("at_s", _Number, primary_key=True),
+    Column("at_s", NUMBER, primary_key=True),
     Column("key", String, primary_key=True),
     Column("ended", Integer, nullable=False),
     Column("submitted", Integer, nullable=False),
@@ -285,7 +286,7 @@ workload_sums = Table(
 notification_rules = Table(
     "notification_rules",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("id", NUMBER, primary_key=True, autoincrement=True),
     Column("user", String, nullable=False),
     Column("project", String),
     Column("channel", String, nullable=False),
@@ -302,13 +303,13 @@ notification_rules = Table(
 notifications = Table(
     "notifications",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
-    Column("rule", _Number, nullable=False),
-    Column("message", _Number),
+    Column("id", NUMBER, primary_key=True, autoincrement=True),
+    Column("rule", NUMBER, nullable=False),
+    Column("message", NUMBER),
     Column("at_s", Double, nullable=False),
     Column("topic", String, nullable=False),
     Column("kind", String, nullable=False),
-    Column("uid", _Number),
+    Column("uid", NUMBER),
     Column("workload", String),
     Column("project", String),
     Column("sentence", Text, nullable=False),
@@ -326,9 +327,9 @@ Index("notifications_message", notifications.c.message)
 notification_messages = Table(
     "notification_messages",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("id", NUMBER, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False),
-    Column("rule", _Number, nullable=False),
+    Column("rule", NUMBER, nullable=False),
     Column("made_s", Double, nullable=False),
     Column("size", Integer, nullable=False),
     Column("state", String, nullable=False),

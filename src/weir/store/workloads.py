@@ -40,7 +40,7 @@ _ENDS = frozenset(end.value for end in WorkloadOutcome)
 _columns = workloads.c
 _SAME_NAMES = (
     *("uid", "name", "project", "user", "type", "priority", "preemptible", "devices", "pods"),
-    *("submitted_s", "first_started_s", "started_s", "ended_s", "exit_code", "restarts"),
+    *("submitted_s", "first_started_s", "started_s", "ended_s", "exit_code", "restarts", "sweep"),
 )
 """Columns that are fields of a row of the API as they are."""
 _LINE = select(

@@ -301,7 +301,10 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
             before.execute(f"DROP TABLE {table}")
         for column in ("container", "conditions"):
             before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")
-        before.execute("ALTER TABLE workloads DROP COLUMN idle")
+        for column in ("idle", "sweep"):
+            before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")
+        for table in ("sweeps", "sweep_trials", "sweep_results"):
+            before.execute(f"DROP TABLE {table}")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")
         before.execute("DROP INDEX workloads_array")

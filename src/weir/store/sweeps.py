@@ -1,0 +1,214 @@
+"""Sweeps, their trials, and the results at their rungs.
+
+A trial is written with its workload, a result with the suspension of its workload, and a promotion with the
+end of that suspension, each in one transaction. Whatever ends the server, none of them is there by halves.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from weir.control.journal import TrialPlan, WorkloadRecord
+from weir.store.codec import as_json, mapping_of
+from weir.store.database import Database
+from weir.store.errors import NameTaken
+from weir.store.journal import WORKLOAD_RECORDS, workload_record
+from weir.store.records import RungResult, SweepRecord, TrialRecord
+from weir.store.sweep_tables import sweep_results, sweep_trials, sweeps
+from weir.store.tables import LIVE, submissions, workloads
+
+_trials, _results = sweep_trials.c, sweep_results.c
+_TRIALS = (
+    select(sweep_trials, workloads.c.state, workloads.c.wall_s, workloads.c.devices)
+    .outerjoin(workloads, workloads.c.uid == _trials.uid)
+    .order_by(_trials.number)
+)
+_UNFINISHED = (
+    select(sweeps.c.id)
+    .distinct()
+    .select_from(sweeps)
+    .outerjoin(sweep_trials, _trials.sweep == sweeps.c.id)
+    .outerjoin(workloads, workloads.c.uid == _trials.uid)
+)
+
+
+class SweepTable:
+    """Sweeps in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, record: SweepRecord) -> "Future[SweepRecord]":
+        """Write a new sweep down; its record has its number. Raises NameTaken."""
+        row = {
+            "name": record.name,
+            "project": record.project,
+            "user": record.user,
+            "state": record.state,
+            "spec": as_json(record.spec),
+            "owner": as_json(record.owner),
+            "created_s": record.created_s,
+            "sentence": record.sentence,
+        }
+
+        def work(connection: Connection) -> SweepRecord:
+            if connection.execute(select(sweeps.c.id).where(sweeps.c.name == record.name)).first():
+                raise NameTaken(f"There is a sweep called {record.name} already: write another name.")
+            connection.execute(insert(sweeps), row)
+            made = connection.execute(select(sweeps).where(sweeps.c.name == record.name)).one()
+            return _sweep(made)
+
+        return self._database.write(work)
+
+    def all(self) -> list[SweepRecord]:
+        """Return all sweeps, newest first."""
+        found = select(sweeps).order_by(sweeps.c.id.desc())
+        return self._database.read(lambda connection: [_sweep(row) for row in connection.execute(found)])
+
+    def of(self, name: str) -> SweepRecord | None:
+        """Return the sweep of a name."""
+        found = select(sweeps).where(sweeps.c.name == name)
+        row = self._database.read(lambda connection: connection.execute(found).one_or_none())
+        return None if row is None else _sweep(row)
+
+    def unfinished(self, state: str) -> list[SweepRecord]:
+        """Return the sweeps in a state, and those with trials that aren't over, oldest first."""
+        ids = _UNFINISHED.where((sweeps.c.state == state) | (workloads.c.state == LIVE))
+        found = select(sweeps).where(sweeps.c.id.in_(ids)).order_by(sweeps.c.id)
+        return self._database.read(lambda connection: [_sweep(row) for row in connection.execute(found)])
+
+    def trials(self, sweep: int) -> list[TrialRecord]:
+        """Return the trials of a sweep by number."""
+        found = _TRIALS.where(_trials.sweep == sweep)
+        return self._database.read(lambda connection: [_trial(row) for row in connection.execute(found)])
+
+    def results(self, sweep: int) -> list[RungResult]:
+        """Return the results of a sweep in the order in which they were recorded."""
+        found = select(sweep_results).where(_results.sweep == sweep).order_by(_results.id)
+        return self._database.read(lambda connection: [_result(row) for row in connection.execute(found)])
+
+    def record(self, results: Sequence[RungResult], parked: Mapping[int, str]) -> "Future[None]":
+        """Write results down, and park trials: reasons of their suspension by the numbers of workloads.
+
+        A result that is known stays as it is, and a workload that a person suspended stays suspended by them.
+        """
+        rows = [_result_row(each) for each in results]
+
+        def work(connection: Connection) -> None:
+            for row in rows:
+                where = (_results[key] == row[key] for key in ("sweep", "number", "rung"))
+                if connection.execute(select(_results.id).where(*where)).first() is None:
+                    connection.execute(insert(sweep_results), row)
+            for uid, why in parked.items():
+                connection.execute(update(sweep_trials).where(_trials.uid == uid).values(parked=True))
+                held = (workloads.c.uid == uid, workloads.c.held.is_(None))
+                connection.execute(update(workloads).where(*held).values(held=why))
+
+        return self._database.write(work)
+
+    def promote(
+        self, trial: TrialRecord, rung: int, among: int, environment: Mapping[str, str], parked: str
+    ) -> "Future[WorkloadRecord | None]":
+        """Promote a trial from a rung: its workload runs to the next one, with these variables changed.
+
+        Returns None, and changes nothing, if other results were recorded since the decision, or if the
+        workload is over. `among` is how many there were. A workload that isn't suspended as `parked` stays
+        suspended.
+        """
+
+        def work(connection: Connection) -> WorkloadRecord | None:
+            here = (_results.sweep == trial.sweep, _results.rung == rung)
+            count = select(func.count()).select_from(sweep_results).where(*here)
+            row = connection.execute(
+                WORKLOAD_RECORDS.where(workloads.c.uid == trial.uid, workloads.c.state == LIVE)
+            ).one_or_none()
+            if row is None or connection.execute(count).scalar_one() != among:
+                return None
+            mine = (*here, _results.number == trial.number)
+            connection.execute(update(sweep_results).where(*mine).values(promoted_among=among))
+            connection.execute(
+                update(sweep_trials).where(_trials.uid == trial.uid).values(target=rung + 1, parked=False)
+            )
+            variables = {**dict(json.loads(row.environment)), **environment}
+            connection.execute(
+                update(submissions)
+                .where(submissions.c.uid == trial.uid)
+                .values(environment=as_json(sorted(variables.items())))
+            )
+            if row.held == parked:
+                connection.execute(update(workloads).where(workloads.c.uid == trial.uid).values(held=None))
+            return workload_record(
+                connection.execute(WORKLOAD_RECORDS.where(workloads.c.uid == trial.uid)).one()
+            )
+
+        return self._database.write(work)
+
+    def end(self, sweep: int, state: str, sentence: str, at_s: float) -> "Future[None]":
+        """Write down that a sweep is over."""
+        values = {"state": state, "sentence": sentence, "ended_s": at_s}
+        change = update(sweeps).where(sweeps.c.id == sweep, sweeps.c.ended_s.is_(None)).values(values)
+
+        def work(connection: Connection) -> None:
+            connection.execute(change)
+
+        return self._database.write(work)
+
+
+def add_trial(connection: Connection, trial: TrialPlan, uid: int, name: str) -> None:
+    """Write a new trial down, in the transaction of its workload."""
+    connection.execute(
+        insert(sweep_trials),
+        {
+            "sweep": trial.sweep,
+            "number": trial.number,
+            "uid": uid,
+            "name": name,
+            "params": as_json(trial.params),
+            "state_of_sampler": as_json(trial.state_of_sampler),
+            "target": trial.target,
+            "parked": False,
+        },
+    )
+
+
+def _sweep(row: Row[Any]) -> SweepRecord:
+    return SweepRecord(
+        row.id,
+        row.name,
+        row.project,
+        row.user,
+        row.state,
+        mapping_of(row.spec),
+        mapping_of(row.owner),
+        row.created_s,
+        row.ended_s,
+        row.sentence,
+    )
+
+
+def _trial(row: Row[Any]) -> TrialRecord:
+    return TrialRecord(
+        row.sweep,
+        row.number,
+        row.uid,
+        row.name,
+        mapping_of(row.params),
+        mapping_of(row.state_of_sampler),
+        row.target,
+        row.parked,
+        row.state,
+        row.wall_s or 0.0,
+        row.devices or 0.0,
+    )
+
+
+def _result(row: Row[Any]) -> RungResult:
+    return RungResult(row.sweep, row.number, row.rung, row.step, row.value, row.at_s, row.promoted_among)
+
+
+def _result_row(result: RungResult) -> dict[str, Any]:
+    names = ("sweep", "number", "rung", "step", "value", "at_s", "promoted_among")
+    return {name: getattr(result, name) for name in names}
