@@ -11,7 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
+
+from weir.client.sweep_rungs import SweepRungs, rungs_of_this_process
 
 _LINE_MOST = 1 << 16
 _BUSY_S = 3600.0
@@ -20,20 +23,42 @@ _share_kept = False
 
 
 def checkpointed(step: int | None = None) -> None:
-    """Report that the job's state is saved: a stop from now on loses no earlier work."""
+    """Report that the job's state is saved: a stop from now on loses no earlier work.
+
+    A trial of a sweep that has reached a rung waits here for its notice to stop.
+    """
     _note("checkpointed", step, {})
+    rungs = _rungs()
+    rungs.saved(step)
+    rungs.await_notice(_has_notice)
 
 
 def stopping() -> bool:
-    """Return True after notice to stop: save the state and exit before the grace period ends."""
-    directory = os.environ.get("WEIR_POD_DIRECTORY")
+    """Return True after notice to stop: save the state and exit before the grace period ends.
+
+    A trial of a sweep has notice as soon as it reports a rung.
+    """
     _keep_to_share()
-    return bool(directory) and os.access(f"{directory}/stop.json", os.F_OK)
+    return _has_notice() or _rungs().is_reached
 
 
 def report(step: int | None = None, **values: float) -> None:
-    """Report the job's progress and metrics for its charts."""
+    """Report the job's progress and metrics for its charts, and for the sweep that it is a trial of."""
     _note("report", step, values)
+    rungs = _rungs()
+    if rungs.report(step, values):
+        _note("rung", step, {rungs.metric: values[rungs.metric]})
+        rungs.await_notice(_has_notice)
+
+
+def _has_notice() -> bool:
+    directory = os.environ.get("WEIR_POD_DIRECTORY")
+    return bool(directory) and os.access(f"{directory}/stop.json", os.F_OK)
+
+
+@cache
+def _rungs() -> SweepRungs:
+    return rungs_of_this_process()
 
 
 def busy(why: str = "", *, until: float | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from weir.local import pod_files
 from weir.local.job_files import UnreadableFile, open_file
-from weir.local.pod_records import SAVED, JobMessage, TimeBounds, parse_message
+from weir.local.pod_records import RUNG, SAVED, JobMessage, TimeBounds, parse_message
 
 SOCKET = "notes.sock"
 WAKEUPS = "wakeup"
@@ -64,9 +64,9 @@ def read_messages(own: str, since: int, span: TimeBounds) -> MessagesRead:
 
 
 def _latest(lines: list[bytes]) -> list[bytes]:
-    """Return the last lines, and the latest earlier line that may report a checkpoint."""
-    word = SAVED.encode()
-    saved = [line for line in lines[:-_LINES_MOST] if word in line][-_SAVED_MOST:]
+    """Return the last lines, and the latest earlier lines that may report a checkpoint or a rung."""
+    saved_, rung = SAVED.encode(), RUNG.encode()
+    saved = [line for line in lines[:-_LINES_MOST] if saved_ in line or rung in line][-_SAVED_MOST:]
     return [line for line in (*saved, *lines[-_LINES_MOST:]) if line and len(line) <= _LINE_MOST]
 
 

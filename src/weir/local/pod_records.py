@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 from weir.local.job_files import UnreadableFile
 
 Found = TypeVar("Found")
-SAVED, REPORTED, FETCHES, BUSY = "checkpointed", "report", "fetches_image", "busy"
+SAVED, REPORTED, RUNG = "checkpointed", "report", "rung"
+FETCHES, BUSY = "fetches_image", "busy"
 UMASK = 0o022
 """Default umask of jobs."""
 NUMBER_MOST = 10**15
@@ -100,7 +101,7 @@ class RunningRecord(NamedTuple):
 
 
 class JobMessage(NamedTuple):
-    """A message of a job: it saved, reports progress, or is busy (`why`, for `values["for_s"]`)."""
+    """A message of a job: it saved, reports progress or a rung, or is busy (`why`, for `values["for_s"]`)."""
 
     kind: str
     at_s: float
@@ -222,7 +223,7 @@ def _running(record: dict[str, Any]) -> RunningRecord:
 
 def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
     kind, step, values = record.get("kind"), record.get("step"), record.get("values")
-    if kind not in (SAVED, REPORTED, FETCHES, BUSY):
+    if kind not in (SAVED, REPORTED, RUNG, FETCHES, BUSY):
         raise _InvalidRecord("has an unknown kind")
     numbers: dict[str, float] = {}
     for name, value in list(values.items())[:VALUES_MOST] if isinstance(values, dict) else ():

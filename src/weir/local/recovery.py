@@ -16,7 +16,7 @@ from weir.local.machine import Machine
 from weir.local.orphan_cleanup import conclude_start, kill_with_supervisor
 from weir.local.pod_files import own_directory
 from weir.local.pod_processes import PodProcesses
-from weir.local.pod_records import SAVED, JobMessage, StartRecord, TimeBounds
+from weir.local.pod_records import RUNG, SAVED, JobMessage, StartRecord, TimeBounds
 from weir.local.running_pods import LocalWorkload, RunningPod
 from weir.local.start_gates import closed_gates
 from weir.local.start_times import StartTimes
@@ -35,7 +35,9 @@ class RecoveredWorkload:
     local_workload: LocalWorkload
     facts: list[Fact] = field(default_factory=list)
     runs: list[RunningPod] = field(default_factory=list)
-    notes: list[tuple[PodKey, JobMessage]] = field(default_factory=list)  # the last of each kind of each pod
+    notes: list[tuple[PodKey, JobMessage]] = field(
+        default_factory=list
+    )  # the last of each kind and rung of each pod
     unreadable: list[tuple[PodKey, str]] = field(default_factory=list)  # sentences about ignored records
     saved_s: float | None = None
 
@@ -183,7 +185,8 @@ def _notes(
         return 0, complained
     if read.unreadable is not None and not complained:
         found.unreadable.append((pod, f"Its messages are ignored: {read.unreadable.sentence}"))
-    found.notes += [(pod, note) for note in {note.kind: note for note in read.notes}.values()]
+    last = {(note.kind, note.step if note.kind == RUNG else None): note for note in read.notes}
+    found.notes += [(pod, note) for note in last.values()]
     for note in read.notes:
         if note.kind == SAVED:
             found.saved_s = max(note.at_s, found.saved_s or 0.0)

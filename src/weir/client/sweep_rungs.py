@@ -1,0 +1,78 @@
+"""Rungs of a sweep, as a trial sees them from inside. Outside a sweep nothing here does anything.
+
+A trial has reached a rung with its first report of the metric at the rung's step or after it. Then it is to
+save its state and leave. A script that asks `weir.stopping()` leaves by itself. Any other one waits, once its
+state is saved, for the notice to stop: it would train steps that nothing keeps.
+
+This module uses only the standard library: a job must never fail because of its pool.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+NOTICE_S_MAX = 30.0
+"""Time for which a trial waits for the notice to stop: its pool may be starting again."""
+_LOOK_EVERY_S = 0.02
+
+
+class SweepRungs:
+    """Rungs that a trial has yet to reach in this process. Empty outside a sweep.
+
+    `reached_step` is the step at which it reached one; None if it has reached none.
+    """
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.metric = variables.get("WEIR_SWEEP_METRIC", "")
+        self._left: list[int] = []
+        try:
+            target = int(variables.get("WEIR_SWEEP_RUNG", "0"))
+            words = variables.get("WEIR_SWEEP_RUNGS", "")
+            self._left = [rung for rung in map(int, words.split(",") if words else ()) if rung >= target]
+        except ValueError:
+            self.metric = ""
+        self.reached_step: int | None = None
+        self._saved_step: int | None = None
+        self._is_saved = False
+        self._asks = False
+
+    def report(self, step: int | None, values: Mapping[str, object]) -> bool:
+        """Take a report in; return True if it reached a rung."""
+        if step is None or not self._left or self.metric not in values or step < self._left[0]:
+            return False
+        self._left = [rung for rung in self._left if rung > step]
+        self.reached_step = step
+        self._is_saved = self._saved_step is not None and self._saved_step >= step
+        return True
+
+    def saved(self, step: int | None) -> None:
+        """Take in that the state is saved."""
+        self._saved_step = step
+        self._is_saved = self._is_saved or self.reached_step is not None
+
+    @property
+    def is_reached(self) -> bool:
+        """Return True once the trial has reached a rung: the script that asks leaves by itself."""
+        self._asks = self._asks or self.reached_step is not None
+        return self.reached_step is not None
+
+    def await_notice(self, has_notice: Callable[[], bool]) -> None:
+        """Wait for the notice to stop if the trial is saved at a rung, and doesn't leave by itself.
+
+        At the last rung the script ends by itself, so nothing waits there. The signal follows the notice: a
+        script that doesn't handle it would begin a step before it is ended.
+        """
+        if not self._is_saved or self._asks or not self._left:
+            return
+        self._is_saved = False  # wait once, and go on if the pool doesn't answer
+        until_s = time.monotonic() + NOTICE_S_MAX
+        while time.monotonic() < until_s:
+            if has_notice() and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+
+def rungs_of_this_process() -> SweepRungs:
+    """Return the rungs of the trial that this process belongs to."""
+    return SweepRungs(os.environ)
