@@ -110,6 +110,7 @@ class WorkloadRow(Answer):
     evicted: EvictionRow | None = None  # the last time, since the server was started
     nodes: list[str] = []
     progress: float | None = None  # the part of its work that is done, as the job reported
+    sweep: str | None = None  # the sweep that it is a trial of
     array: ArrayCounts | None = None  # of an array, which one row stands for
     array_uid: int | None = None  # of an index, its array
     index: int | None = None

@@ -185,11 +185,11 @@ class LocalBackend(NodeService):
         self._wake()
 
     def changed(self, record: WorkloadRecord, at_s: float) -> None:
-        """Take over the new specification of a workload: its priority changed."""
+        """Take over the new specification of a workload: its priority changed, or its variables."""
         with self._lock:
             known = self._workloads.get(record.workload.name)
             if known is not None and known.launch.uid == record.launch.uid:
-                known.workload = record.workload
+                known.workload, known.launch = record.workload, record.launch
                 self._inbox.append(WorkloadChanged(record.workload, at_s))
         self._wake()
 

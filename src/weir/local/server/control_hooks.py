@@ -20,6 +20,7 @@ from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import ENDED_MOST
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates
+from weir.local.server.sweeps.controller import SweepController
 from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
 from weir.state.cluster import Cluster
@@ -35,14 +36,17 @@ REASONS_SENT_MOST = 64
 class _ObservedBackend:
     """Backend whose facts and effects the view and the event log observe."""
 
-    def __init__(self, pool: PoolState, secrets: ProjectSecrets, cancellations: Cancellations) -> None:
+    def __init__(
+        self, pool: PoolState, secrets: ProjectSecrets, cancellations: Cancellations, sweeps: SweepController
+    ) -> None:
         self._pool = pool
         self._secrets = secrets
         self._cancellations = cancellations
+        self._sweeps = sweeps
         self.connects = True
 
     def events(self) -> Iterable[Fact]:
-        facts = list(self._pool.backend.events())
+        facts = self._sweeps.recorder.after(list(self._pool.backend.events()))
         facts += self._secrets.after(facts)
         if self.connects:  # facts that couldn't be stored are missing in the backend's state
             self.connects = False
@@ -75,8 +79,10 @@ class PoolControlHooks:
         cancellations: Cancellations,
         gates: StartGates,
         arrays: ArrayFeed,
+        sweeps: SweepController,
     ) -> None:
         self._pool = pool
+        self._sweeps = sweeps
         self._secrets = secrets
         self._cancellations = cancellations
         self._gates = gates
@@ -99,6 +105,7 @@ class PoolControlHooks:
         records = pool.store.journal.workloads()
         self._secrets.begin(records)
         self._arrays.begin()
+        self._sweeps.connected()
         self._gates.begin([*records, *pool.view.arrays.not_begun()])
         pool.view.begin(records, lambda workload: submissions.requested_devices(workload, nodes))
         pool.backend.connect()
@@ -106,7 +113,7 @@ class PoolControlHooks:
         pool.counters.connected_s = now_s
         readers = (pool.view, pool.activity_view, pool.event_log, pool.counters, pool.meter)
         control = Control(
-            _ObservedBackend(pool, self._secrets, self._cancellations),
+            _ObservedBackend(pool, self._secrets, self._cancellations, self._sweeps),
             pool.policy,
             pool.clock,
             readers=readers,
@@ -141,6 +148,7 @@ class PoolControlHooks:
         changed = pool.view.arrays.note(rows)
         shown = [pool.view.with_reason(row) for row in pool.view.arrays.shown(rows)] if changed else rows
         self._gates.changed([*rows, *shown] if changed else rows)
+        self._sweeps.changed(rows)
         pool.stream.send([("workload", row, None) for row in shown])
         for uid in changed:
             self._arrays.wake(uid)

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from structlog import get_logger
 
 from weir.control.port import IdleExcused
-from weir.local.pod_records import BUSY, FETCHES, JobMessage
+from weir.local.pod_records import BUSY, FETCHES, RUNG, JobMessage
 from weir.local.server.metric_series import REPORTED
 from weir.local.server.pod_events import pod_event
 from weir.local.server.pool_state import PoolState
 from weir.local.server.reported_progress import ReportedProgress
+from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.state.events import PodKey
 
 FETCHING_S_MOST = 60.0
@@ -19,8 +20,9 @@ _LOG = get_logger(__name__)
 class JobReports:
     """Takes the messages of jobs in. `wake` lets control store the events."""
 
-    def __init__(self, pool: PoolState, wake: Callable[[], None]) -> None:
+    def __init__(self, pool: PoolState, trials: RungRecorder, wake: Callable[[], None]) -> None:
         self._pool = pool
+        self._trials = trials
         self._wake = wake
 
     def noted(self, pod: PodKey, uid: int, message: JobMessage) -> None:
@@ -37,6 +39,10 @@ class JobReports:
             until_s = message.at_s + for_s
             pool.backend.tell(IdleExcused(pod.workload, until_s, message.at_s, why=message.why))
             return
+        if self._trials.noted(pod.workload, uid, message):
+            self._wake()
+        if message.kind == RUNG:
+            return  # the report itself comes besides
         step, values = message.step, message.values
         pool.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
         progress = pool.reported.get(pod.workload)

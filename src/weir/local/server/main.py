@@ -297,6 +297,7 @@ class PoolServer(uvicorn.Server):
         self._tasks = [
             asyncio.create_task(self._connections.sweep()),
             asyncio.create_task(self._pool.node_changes.maintenance.watch()),
+            asyncio.create_task(self._pool.sweeps.run()),
         ]
 
     def _protocol(self) -> BoundedProtocol:

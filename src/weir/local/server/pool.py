@@ -18,13 +18,14 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested
 from weir.local import persistent_clock
 from weir.local.gpu_memory_limits import GpuMemoryLimits
-from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.array_view import ArrayFact
 from weir.local.server.authorization import Action, Person, require
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.control_hooks import PoolControlHooks
+from weir.local.server.default_project import create_default_project
 from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_prices import GpuPrices
@@ -45,26 +46,25 @@ from weir.local.server.reruns import Reruns, stop_index
 from weir.local.server.server_limits import ServerLimits
 from weir.local.server.start_conditions import StartGates
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
+from weir.local.server.sweeps.controller import SweepController
+from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.local.server.wall_clock import on_wall_clock
 from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import unknown_workload, workload_to_change
 from weir.model.nodes import Node
 from weir.model.policy import Policy
-from weir.model.queues import Queue
-from weir.model.resources import GPU
-from weir.model.workloads import WHOLE_MILLI, Workload
+from weir.model.workloads import Workload
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadSuspended
-from weir.store import HistoryEvent, MembershipRecord, NotSuspended, Store
+from weir.store import HistoryEvent, NotSuspended, Store
 
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
 _LOG = get_logger(__name__)
 ASK_S_MOST = 10.0
-DEFAULT_PROJECT = "default"
 
 
 class PoolService(PoolState):
@@ -83,10 +83,7 @@ class PoolService(PoolState):
         accounts: PoolAccounts | None = None,
     ) -> None:
         accounts = PoolAccounts() if accounts is None else accounts
-        if not store.queues():
-            everyone = MembershipRecord(DEFAULT_PROJECT, "everyone", "", "member")
-            member = everyone if accounts.mode is AccountMode.UNIX_ACCOUNTS else None
-            _create_default_project(store, node, clock or Clock(), member)
+        create_default_project(store, node, clock or Clock(), accounts)
         super().__init__(store, node, policy, stream, home=home, clock=clock)
         self.limits = ServerLimits() if limits is None else limits
         self.accounts = accounts
@@ -100,11 +97,16 @@ class PoolService(PoolState):
         self.secrets = ProjectSecrets(self)
         self.cancellations = Cancellations(self)
         self.gates = StartGates(self)
+        self.memberships = Memberships(self)
+        self.trials = RungRecorder(self)
+        self.sweeps = SweepController(self, self, self.trials, self.memberships.roles_of)
         self.array_feed = ArrayFeed(self, self._array_ended)
         self.wake_array = self.array_feed.wake
-        hooks = PoolControlHooks(self, self.secrets, self.cancellations, self.gates, self.array_feed)
+        hooks = PoolControlHooks(
+            self, self.secrets, self.cancellations, self.gates, self.array_feed, self.sweeps
+        )
         self.control_thread = ControlThread(hooks, self.clock)
-        self.job_reports = JobReports(self, self.control_thread.wake)
+        self.job_reports = JobReports(self, self.trials, self.control_thread.wake)
         self.checks: dict[str, Callable[[], Trouble]] = {"control": lambda: self.control_thread.trouble}
         self.health = Health(self.checks, Probe(home, store.probe))
         self.deadline = ShutdownDeadline()
@@ -113,9 +115,8 @@ class PoolService(PoolState):
         services = SubmissionServices(
             self.accounts, self.secrets, self.pending_limits, self.containers, self.workers
         )
-        self.submitter = Submitter(self, services, self.gates, self.control_thread.wake)
+        self.submitter = Submitter(self, services, self.gates, self.trials, self.control_thread.wake)
         self.reruns = Reruns(self, self.submitter, self.workers)
-        self.memberships = Memberships(self)
         self.queue_changes = QueueChanges(self)
         self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)
         self.notifications = Notifications(self)
@@ -250,6 +251,7 @@ class PoolService(PoolState):
         spec = self.view.spec_of(name)
         if spec is not None:
             require(person, Action.SUBMIT, spec.project)
+        self.trials.refuse_if_parked(name)
         await self.secrets.check_resumed(name)
         try:
             record = await asyncio.wrap_future(self.store.resume_soon(name))
@@ -283,9 +285,3 @@ class PoolService(PoolState):
         """Publish stored events. Called from the writer's thread."""
         if self.stream.readers:
             self.stream.send([("event", event_row(each), each.project) for each in recollected])
-
-
-def _create_default_project(store: Store, node: Node, clock: Clock, member: MembershipRecord | None) -> None:
-    """Create a project in a new pool, so that people can submit to it at once."""
-    quota = {GPU: node.gpus * WHOLE_MILLI}
-    store.set_queue(Queue(DEFAULT_PROJECT, quota=quota, created_s=clock()), member)

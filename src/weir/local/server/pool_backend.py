@@ -30,7 +30,7 @@ class PoolBackend(Protocol):
         ...
 
     def changed(self, record: WorkloadRecord, at_s: float) -> None:
-        """Take over the new specification of a workload: its priority changed."""
+        """Take over the new specification of a workload: its priority changed, or its variables."""
         ...
 
     def tell(self, fact: Fact) -> None:

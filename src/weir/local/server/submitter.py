@@ -21,6 +21,8 @@ from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates, start_conditions
+from weir.local.server.sweeps.rung_recorder import RungRecorder
+from weir.local.server.sweeps.trial_launch import TrialLaunch, as_trial
 from weir.local.server.worker_threads import Workers
 from weir.store import NameTaken
 
@@ -33,13 +35,14 @@ ORDER_S = 1e-6
 class ReadSubmission:
     """A submission, its JSON without a name, and the size of that in bytes.
 
-    `only` are the indices of an array that run, if not all.
+    `only` are the indices of an array that run, if not all. `trial` makes it a trial of a sweep.
     """
 
     submission: Submission
     raw: Mapping[str, object]
     size: int
     only: tuple[int, ...] = ()
+    trial: TrialLaunch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,18 @@ class Submitter:
     """Queues workloads. Belongs to the event loop."""
 
     def __init__(
-        self, pool: PoolState, people: SubmissionServices, gates: StartGates, wake: Callable[[], None]
+        self,
+        pool: PoolState,
+        people: SubmissionServices,
+        gates: StartGates,
+        trials: RungRecorder,
+        wake: Callable[[], None],
     ) -> None:
         """Create it; `wake` lets control take in what is new."""
         self._pool = pool
         self._people = people
         self._gates = gates
+        self._trials = trials
         self._wake = wake
 
     async def submit(self, asked: ReadSubmission, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
@@ -182,12 +191,14 @@ class Submitter:
                 )
             written = asked.submission.array
             plan = None if written is None else ArrayPlan(written, asked.only)
-            records.append(replace(record, conditions=each.conditions, array=plan))
+            record = replace(record, conditions=each.conditions, array=plan)
+            records.append(as_trial(record, asked.trial))
         return records
 
     def _add(self, record: WorkloadRecord, person: Person) -> WorkloadRow:
         """Add a workload that is written down to the view, and the event of its submission."""
         pool, workload = self._pool, record.workload
+        self._trials.watch(record)
         sentence = f"{person.user} submitted {workload.name} to project {workload.project}."
         numbers: dict[str, object] = {"devices": record.devices}
         if record.array is None:

@@ -34,6 +34,7 @@ from weir.api.notifications import (
     NotificationPage,
     NotificationRow,
 )
+from weir.api.sweeps import RungValue, SweepDetail, SweepPage, SweepRow, TrialRow
 from weir.api.workload_list import ActivityRow, ArrayIndexPage, ArrayIndexRow
 
 Shown = TypeVar("Shown", bound=Answer)
@@ -58,6 +59,9 @@ _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     NotificationRow: ("created_s",),
     NotificationMade: ("created_s",),
     DeliveryRow: ("made_s", "due_s", "done_s"),
+    SweepRow: ("created_s", "ended_s"),
+    SweepDetail: ("created_s", "ended_s"),
+    RungValue: ("at_s",),
 }
 """Fields that are times rather than durations."""
 _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
@@ -71,6 +75,9 @@ _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
     SecretPage: ("items",),
     NotificationPage: ("items",),
     DeliveryPage: ("items",),
+    SweepPage: ("items",),
+    SweepDetail: ("trial_rows",),
+    TrialRow: ("results",),
 }
 """Fields that are lists of such answers."""
 _EVICTED = (WorkloadRow, WhyAnswer)

@@ -49,6 +49,7 @@ class WorkloadView:
     lost_s: float = 0.0  # run that this stop lost
     evicted: EvictionRow | None = None
     ended: EndWorkload | None = None
+    sweep: str | None = None  # that it is a trial of
     utilization: float | None = None  # of its devices, as last measured
     used_gpu_s: float = 0.0  # measured since the server started
     idle_gpu_s: float = 0.0
@@ -125,6 +126,7 @@ def workload_view(record: WorkloadRecord, devices: float) -> WorkloadView:
         suspended=_suspension(record.suspended),
         member=record.member,
         idle=record.status.idle,
+        sweep=record.sweep,
     )
 
 
@@ -158,6 +160,7 @@ def workload_row(line: WorkloadView) -> WorkloadRow:
         nodes=nodes,
         array_uid=None if line.member is None else line.member.uid,
         index=None if line.member is None else line.member.index,
+        sweep=line.sweep,
         activity=_activity(line),
     )
 

@@ -153,12 +153,14 @@ async def standing(
         pool, Authenticator(token, store, pool.clock, accounts=pool.accounts, roles=pool.memberships.roles_of)
     )
     stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
+    sweeps = asyncio.create_task(pool.sweeps.run())
     try:
         await stands.until_true(lambda _: True, "status")
         yield stands
     finally:
         if end_jobs:
             await _end_all(stands)
+        sweeps.cancel()
         stream.close()
         await asyncio.to_thread(pool.close)
 

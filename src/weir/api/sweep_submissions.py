@@ -1,0 +1,85 @@
+"""Requests for hyper-parameter sweeps."""
+
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from weir.api.submissions import Submission
+from weir.api.sweeps import SamplerName
+from weir.scenario_io.scalars import Name
+from weir.scenario_io.specs import Entry
+from weir.sweeps.parameters import SweepParameter, grid_size, parse_parameter
+
+TRIALS_MAX = 10_000
+RUNGS_MAX = 32
+STEP_MAX = 10**15
+ParameterRange = Annotated[str, Field(max_length=65_536)]
+Rung = Annotated[int, Field(ge=1, le=STEP_MAX)]
+
+
+class SweepSubmission(Entry):
+    """A sweep: ranges of parameters, rungs, and the workload that each trial runs.
+
+    `rungs` are steps that a trial reports. The best `1/eta` of the trials at a rung go on to the next.
+    Without `trials` a grid tries each point once.
+    """
+
+    name: Name | None = None
+    params: Annotated[dict[str, ParameterRange], Field(min_length=1, max_length=64)]
+    trials: Annotated[int, Field(ge=1, le=TRIALS_MAX)] | None = None
+    rungs: Annotated[list[Rung], Field(min_length=1, max_length=RUNGS_MAX)]
+    eta: Annotated[int, Field(ge=2, le=1000)] = 3
+    metric: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_]\w*$")] = "loss"
+    mode: Literal["min", "max"] = "min"
+    sampler: SamplerName = "tpe"
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    parallel: Annotated[int, Field(ge=1, le=TRIALS_MAX)] | None = None
+    arguments: bool = True  # append --NAME=VALUE to a command without placeholders
+    workload: Submission
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for low, high in pairwise(self.rungs):
+            if low >= high:
+                raise ValueError(
+                    f"rungs: {high} doesn't come after {low}; write rising steps such as 1, 3, 9"
+                )
+        space = self.space()
+        variables = {each.variable: each.name for each in space}
+        if len(variables) < len(space):
+            twice = next(each for each in space if variables[each.variable] != each.name)
+            other = variables[twice.variable]
+            raise ValueError(f"params: {twice.name} and {other} are both {twice.variable}; rename one")
+        if self.sampler == "grid":
+            size = grid_size(space)
+            if size > TRIALS_MAX and self.trials is None:
+                raise ValueError(
+                    f"params: the grid has {size:,} points; write at most {TRIALS_MAX:,} as trials"
+                )
+        elif self.trials is None:
+            raise ValueError(f"trials: how many is missing; sampler {self.sampler} has no end of its own")
+        return self
+
+    def space(self) -> list[SweepParameter]:
+        """Return the parameters.
+
+        Raises:
+            ValueError: one can't be read.
+        """
+        found = []
+        for name, text in self.params.items():
+            try:
+                found.append(parse_parameter(name, text))
+            except ValueError as error:
+                raise ValueError(f"params.{name}: {error}") from None
+        return found
+
+    @property
+    def trials_max(self) -> int:
+        """Return the number of trials that are begun."""
+        if self.sampler == "grid":
+            size = grid_size(self.space())
+            return size if self.trials is None else min(size, self.trials)
+        assert self.trials is not None
+        return self.trials

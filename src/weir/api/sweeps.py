@@ -1,0 +1,84 @@
+"""Answers about hyper-parameter sweeps."""
+
+from typing import Literal
+
+from weir.api.workload_list import Answer, Page
+
+SweepState = Literal["running", "finished", "stopped", "failed"]
+TrialState = Literal["pending", "running", "parked", "suspended", "succeeded", "failed", "stopped", "deleted"]
+SamplerName = Literal["tpe", "gp", "cmaes", "random", "grid"]
+Value = float | int | str | bool
+
+
+class RungValue(Answer):
+    """Result of a trial at a rung. `value` None: its metric was no finite number there."""
+
+    rung: int  # step
+    step: int  # that it reported, the rung's or a later one
+    value: float | None
+    at_s: float
+    promoted_among: int | None = None  # trials that had reached the rung when it was promoted from it
+
+
+class TrialRow(Answer):
+    """A trial of a sweep."""
+
+    number: int
+    name: str  # of its workload
+    uid: int
+    state: TrialState
+    params: dict[str, Value]
+    target: int  # step of the rung that it runs to
+    results: list[RungValue] = []
+    gpu_hours: float = 0.0
+
+
+class RungRow(Answer):
+    """A rung of a sweep: trials that reached it, were promoted from it, and wait at it."""
+
+    rung: int
+    reached: int
+    promoted: int
+    parked: int
+    best: float | None = None
+
+
+class SweepRow(Answer):
+    """A line of a list of sweeps."""
+
+    name: str
+    project: str
+    user: str
+    state: SweepState
+    sentence: str = ""  # why it is over, or what keeps it from going on
+    metric: str
+    mode: Literal["min", "max"]
+    trials: int  # begun so far
+    trials_max: int
+    running: int = 0
+    parked: int = 0
+    best: float | None = None  # at the highest rung that any trial reached
+    best_trial: int | None = None
+    gpu_hours: float = 0.0
+    created_s: float
+    ended_s: float | None = None
+
+
+class SweepPage(Page):
+    """A page of sweeps, newest first."""
+
+    items: list[SweepRow]
+
+
+class SweepDetail(SweepRow):
+    """Details of a sweep, with all its trials."""
+
+    params: dict[str, str]  # ranges, as they were written
+    rungs: list[int]
+    eta: int
+    sampler: SamplerName
+    seed: int
+    parallel: int | None = None
+    command: list[str]
+    rung_rows: list[RungRow] = []
+    trial_rows: list[TrialRow] = []

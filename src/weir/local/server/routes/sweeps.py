@@ -1,0 +1,112 @@
+"""Hyper-parameter sweeps: begun, listed, shown and stopped."""
+
+import asyncio
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from weir.api.sweep_submissions import SweepSubmission
+from weir.api.sweeps import SweepDetail, SweepPage
+from weir.local.server.audit_middleware import note
+from weir.local.server.authorization import Person
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.routes.common import (
+    BODY_REFUSALS,
+    After,
+    Limit,
+    ThePool,
+    Who,
+    json_response,
+    position,
+    problems,
+    takes,
+    words,
+)
+from weir.local.server.sweeps.live_sweep import LiveSweep
+from weir.local.server.sweeps.requests import create_sweep, stop_sweep
+from weir.local.server.sweeps.rows import sweep_detail, sweep_row
+from weir.store import SweepRecord
+
+routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"])
+
+
+@routes.get("", response_model=SweepPage, responses=problems(422))
+async def list_sweeps(
+    pool: ThePool,
+    who: Who,
+    project: Annotated[str | None, Query(max_length=4096, description="Projects, between commas.")] = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> Response:
+    """Sweeps of projects that one may see, newest first."""
+    at, projects = position(after), words(project)
+    records = [
+        each
+        for each in await asyncio.to_thread(pool.store.sweeps.all)
+        if pool.may_see(who, each.project, each.created_s) and (not projects or each.project in projects)
+    ]
+    total = len(records)
+    if at is not None:
+        records = [each for each in records if each.id < at]
+    items = [sweep_row(await _current(pool, each), pool) for each in records[:limit]]
+    more = str(records[limit - 1].id) if len(records) > limit else None
+    return json_response(pool.on_wall_clock(SweepPage(total=total, next=more, items=items)))
+
+
+@routes.post(
+    "",
+    status_code=201,
+    response_model=SweepDetail,
+    responses=problems(403, 404, *BODY_REFUSALS, 409),
+    openapi_extra=takes(SweepSubmission, "The sweep; every trial of it runs `workload`."),
+)
+async def create(request: Request, pool: ThePool, who: Who) -> Response:
+    """Begin a sweep."""
+
+    def parse(body: bytes) -> tuple[SweepSubmission, dict[str, object]]:
+        if len(body) > pool.limits.workload_bytes_max:
+            bytes_max = pool.limits.workload_bytes_max
+            raise RequestRefused(
+                413, f"The sweep is larger than {bytes_max:,} bytes: put what is large into a file."
+            )
+        return read_as(SweepSubmission, body, "The sweep", pool.priority_classes), json.loads(body)
+
+    submission, raw = await read_body(request, parse)
+    record = await create_sweep(pool, submission, raw, who)
+    note(request, sweep=record.name, project=record.project)
+    return json_response(await _detail(pool, record), 201)
+
+
+@routes.get("/{name}", response_model=SweepDetail, responses=problems(403, 404))
+async def show(name: str, pool: ThePool, who: Who) -> Response:
+    """Return a sweep with its trials."""
+    return json_response(await _detail(pool, await _visible(pool, name, who)))
+
+
+@routes.post("/{name}/stop", response_model=SweepDetail, responses=problems(403, 404, 409))
+async def stop(name: str, pool: ThePool, who: Who) -> Response:
+    """Stop a sweep and its trials for good."""
+    record = await stop_sweep(pool, await _visible(pool, name, who), who)
+    return json_response(await _detail(pool, record))
+
+
+async def _visible(pool: PoolService, name: str, who: Person) -> SweepRecord:
+    record = await asyncio.to_thread(pool.store.sweeps.of, name)
+    if record is None:
+        raise RequestRefused(
+            404, f"There is no sweep called {name[:80]}: `weir sweep list` shows which there are."
+        )
+    pool.require_visible(who, record.project, record.created_s)
+    return record
+
+
+async def _current(pool: PoolService, record: SweepRecord) -> LiveSweep:
+    """Return a sweep as the controller has it, or else as it is written down."""
+    live = pool.sweeps.live.get(record.name)
+    return live if live is not None else await pool.sweeps.read_sweep(record)
+
+
+async def _detail(pool: PoolService, record: SweepRecord) -> SweepDetail:
+    return pool.on_wall_clock(sweep_detail(await _current(pool, record), pool))

@@ -1,0 +1,342 @@
+"""Controller of sweeps: begins and promotes trials, one decision at a time, from what is written down.
+
+It belongs to the event loop. Parameters are asked for in a thread. The controller may stop anywhere: its
+state is made of the records again, and a decision that wasn't written down is taken again.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+from structlog import get_logger
+
+from weir.api.answers import WorkloadRow
+from weir.api.sweep_submissions import SweepSubmission
+from weir.control.journal import TrialPlan
+from weir.control.port import CancelRequested
+from weir.local.server.auth import RoleLookup
+from weir.local.server.cancellations import Cancellations
+from weir.local.server.pool_state import PoolState
+from weir.local.server.problem_details import RequestRefused, read_as
+from weir.local.server.submitter import ReadSubmission, Submitter
+from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial
+from weir.local.server.sweeps.owner import owner_now
+from weir.local.server.sweeps.rung_recorder import RungRecorder, WatchedTrial
+from weir.local.server.sweeps.trial_launch import (
+    TrialLaunch,
+    target_variables,
+    trial_submission,
+    trial_variables,
+)
+from weir.state.cluster import Cluster
+from weir.state.events import WorkloadChanged, WorkloadSuspended
+from weir.store import HistoryEvent, RungResult, SweepRecord, TrialRecord
+from weir.store.errors import NameTaken, NoSuchWorkload, StoreFailed, WorkloadOver
+from weir.sweeps.halving import Promotion
+from weir.sweeps.samplers import suggest
+
+RETRY_S, RETRY_S_MAX = 2.0, 60.0
+PROMISE_S, PROMISES_MAX = 600.0, 20
+"""Each better prospect of a promotion makes a trial as expensive to stop as this much lost work."""
+_LATER = (429, 503)
+"""Refusals after which a submission is tried again."""
+_LOG = get_logger(__name__)
+
+
+class SweepPool(Protocol):
+    """Parts of a pool that the controller needs besides its state."""
+
+    cancellations: Cancellations
+    submitter: Submitter
+
+    async def query(self, fn: Callable[[Cluster], None]) -> None:
+        """Have something read from the cluster, between steps."""
+        ...
+
+
+class SweepController:
+    """Controller of the sweeps of a pool."""
+
+    def __init__(
+        self, state: PoolState, pool: SweepPool, recorder: RungRecorder, roles_of: RoleLookup
+    ) -> None:
+        self._state = state
+        self._pool = pool
+        self.recorder = recorder
+        self._roles_of = roles_of
+        self.live: dict[str, LiveSweep] = {}
+        self._inbox: deque[RungResult | WorkloadRow] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wakes = asyncio.Event()
+        self._reload = True
+
+    # Other threads
+
+    def changed(self, rows: Iterable[WorkloadRow]) -> None:
+        """Take rows in that control has published. On the control thread."""
+        results = self.recorder.recorded()
+        mine = [row for row in rows if row.sweep is not None]
+        if results or mine:
+            self._inbox.extend((*results, *mine))
+            self.wake()
+        for row in mine:
+            if row.ended_s is not None:
+                self.recorder.forget(row.name, row.uid)
+
+    def connected(self) -> None:
+        """Read everything again: control has begun from what is written down. On the control thread."""
+        self.recorder.begin()
+        self._reload = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the controller look at its sweeps. Any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the server stops
+                self._loop.call_soon_threadsafe(self._wakes.set)
+
+    # The event loop
+
+    async def run(self) -> None:
+        """Go on with all sweeps until the server stops."""
+        self._loop = asyncio.get_running_loop()
+        while not self._state.closing:
+            wait_s = RETRY_S
+            try:
+                if self._reload:
+                    await self._load()
+                self._drain()
+                for sweep in list(self.live.values()):
+                    await self._go_on(sweep)
+                wait_s = self._wait_s()
+            except (OSError, RequestRefused) as error:
+                _LOG.warning("sweeps_wait", why=str(error))
+                self._reload = True
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wakes.wait(), wait_s)
+            self._wakes.clear()
+
+    def _wait_s(self) -> float:
+        now_s = self._state.clock()
+        dues = [sweep.retry_s - now_s for sweep in self.live.values() if sweep.retry_s > now_s]
+        return max(0.05, min([*dues, RETRY_S_MAX]))
+
+    async def _load(self) -> None:
+        """Make the state of all sweeps that go on from the records."""
+        self._reload = False
+        self._inbox.clear()
+        await self._pool.query(lambda _: None)  # control has taken in what runs
+        table = self._state.store.sweeps
+        records = await asyncio.to_thread(table.unfinished, "running")
+        live = {}
+        for record in records:
+            live[record.name] = await self.read_sweep(record)
+        self.live = live
+
+    async def take(self, record: SweepRecord) -> None:
+        """Go on with a sweep that was just written down."""
+        self.live.setdefault(record.name, await self.read_sweep(record))
+        self._wakes.set()
+
+    async def read_sweep(self, record: SweepRecord) -> LiveSweep:
+        """Return a sweep as it is written down."""
+        table = self._state.store.sweeps
+        results = await asyncio.to_thread(table.results, record.id)
+        trials = await asyncio.to_thread(table.trials, record.id)
+        text = json.dumps(dict(record.spec))
+        spec = read_as(SweepSubmission, text, f"Sweep {record.name}", self._state.priority_classes)
+        return LiveSweep(record, spec, [(each, self._status_of(each)) for each in trials], results)
+
+    def _status_of(self, trial: TrialRecord) -> Any:
+        row = self._state.view.row_of(trial.uid)
+        if row is not None:
+            return row.status
+        return "stopped" if trial.state in (None, "live") else trial.state
+
+    def _drain(self) -> None:
+        while self._inbox:
+            item = self._inbox.popleft()
+            if isinstance(item, RungResult):
+                sweep = next((each for each in self.live.values() if each.record.id == item.sweep), None)
+                if sweep is not None and item.number < len(sweep.trials):
+                    sweep.take_result(item)
+            elif item.sweep is not None and (named := self.live.get(item.sweep)) is not None:
+                named.take_row(item)
+
+    async def _go_on(self, sweep: LiveSweep) -> None:
+        """Take the decisions of one sweep that may be taken now."""
+        try:
+            if sweep.record.ended_s is not None:
+                await self._clear(sweep)
+                return
+            while sweep.retry_s <= self._state.clock() and not self._state.closing:
+                if not await self._step(sweep):
+                    break
+                self._drain()
+            self._tell_promises(sweep)
+        except RequestRefused as refused:
+            if refused.status in _LATER:
+                sweep.failures += 1
+                sweep.trouble = refused.detail
+                pause_s = min(RETRY_S * 2 ** min(sweep.failures - 1, 10), RETRY_S_MAX)
+                sweep.retry_s = self._state.clock() + pause_s
+            else:
+                await self.end(sweep, "failed", f"A trial can't be submitted: {refused.detail}")
+        except NameTaken as error:
+            await self.end(sweep, "failed", f"A trial can't be submitted: {error}")
+        except StoreFailed:
+            raise
+        except Exception as error:  # noqa: BLE001 - one sweep that fails doesn't stop the others
+            _LOG.exception("sweep_failed", sweep=sweep.record.name)
+            await self.end(sweep, "failed", f"It can't go on: {error}")
+
+    async def _step(self, sweep: LiveSweep) -> bool:
+        """Take one decision; return True if another one may follow at once."""
+        if sweep.has_failed:
+            first = sweep.trials[0].record.name
+            await self.end(sweep, "failed", f"Its first trials have all failed: see `weir logs {first}`.")
+            return False
+        if not sweep.may_begin():
+            return False
+        promotion = sweep.promotion()
+        if promotion is not None:
+            return await self._promote(sweep, promotion)
+        if not sweep.is_exhausted:
+            await self._begin(sweep)
+            return True
+        if not sweep.active:
+            await self.end(sweep, "finished", _outcome(sweep))
+        return False
+
+    async def _begin(self, sweep: LiveSweep) -> None:
+        """Begin a new trial."""
+        spec, number = sweep.spec, len(sweep.trials)
+        suggested = await asyncio.to_thread(
+            suggest, spec.sampler, sweep.space, spec.seed, number, sweep.past()
+        )
+        name, written = sweep.record.name, sweep.record.spec["workload"]
+        assert isinstance(written, Mapping)
+        raw = trial_submission(spec, written, name, number, suggested.params)
+        submission = spec.workload.model_copy(update={"command": raw["command"], "name": raw["name"]})
+        owner = owner_now(sweep.record.owner, self._state.store, self._roles_of)
+        plan = TrialPlan(
+            *(sweep.record.id, name, number, suggested.params, suggested.state),
+            *(tuple(spec.rungs), spec.metric),
+        )
+        launch = TrialLaunch(plan, trial_variables(spec, name, number, suggested.params))
+        asked = ReadSubmission(submission, raw, 0, trial=launch)
+        record, _ = await self._pool.submitter.submit(asked, owner)
+        sweep.add(
+            TrialRecord(
+                sweep=plan.sweep,
+                number=number,
+                uid=record.launch.uid,
+                name=record.workload.name,
+                params=suggested.params,
+                state_of_sampler=suggested.state,
+                target=0,
+                parked=False,
+                state="live",
+                wall_s=0.0,
+                devices=record.devices,
+            )
+        )
+        sweep.failures, sweep.trouble = 0, ""
+
+    async def _promote(self, sweep: LiveSweep, promotion: Promotion) -> bool:
+        """Let a parked trial run to its next rung; return False if the decision has become old."""
+        trial, rungs = sweep.trials[promotion.trial], sweep.spec.rungs
+        environment = target_variables(rungs, promotion.rung + 1)
+        reason = sweep.rung_reason(trial)
+        record = await asyncio.wrap_future(
+            self._state.store.sweeps.promote(
+                trial.record, promotion.rung, promotion.reached, environment, reason
+            )
+        )
+        if record is None:
+            return False
+        sweep.promoted(trial)
+        name = trial.record.name
+        self.recorder.add(
+            WatchedTrial(
+                *(sweep.record.id, sweep.record.name, promotion.trial, trial.record.uid, name),
+                *(tuple(rungs), sweep.spec.metric, promotion.rung + 1, promotion.rung + 1),
+            )
+        )
+        sentence = (
+            f"{name} is promoted from rung {rungs[promotion.rung]} to rung {rungs[promotion.rung + 1]} "
+            f"of sweep {sweep.record.name}, as one of the best of {promotion.reached} trials."
+        )
+        self._event(sweep, "promoted", sentence, trial)
+        self._state.backend.changed(record, self._state.clock())
+        if record.suspended is None:
+            self._state.backend.tell(WorkloadSuspended(name, False))
+        return True
+
+    def _tell_promises(self, sweep: LiveSweep) -> None:
+        """Tell the engine what it costs to stop each running trial: the least likely to be promoted first."""
+        now_s, base_s = self._state.clock(), self._state.policy.price.restart
+        for trial, promise in sweep.changed_promises():
+            line = self._state.view.workloads.get(trial.record.name)
+            if line is not None and line.uid == trial.record.uid:
+                cost_s = base_s + min(promise, PROMISES_MAX) * PROMISE_S * max(1.0, line.devices)
+                self._state.backend.tell(WorkloadChanged(replace(line.spec, restart_s=cost_s), now_s))
+
+    async def end(self, sweep: LiveSweep, state: str, sentence: str) -> None:
+        """End a sweep: write it down, then stop the trials that aren't over."""
+        at_s = self._state.clock()
+        await asyncio.wrap_future(self._state.store.sweeps.end(sweep.record.id, state, sentence, at_s))
+        sweep.record = replace(sweep.record, state=state, sentence=sentence, ended_s=at_s)
+        self._event(sweep, "sweep", f"Sweep {sweep.record.name} is {state}. {sentence}")
+        await self._clear(sweep)
+
+    async def _clear(self, sweep: LiveSweep) -> None:
+        """Stop the trials of a sweep that is over; forget it once none is left."""
+        name = sweep.record.name
+        left = [*sweep.active, *sweep.parked]
+        for trial in left:
+            where = sweep.rung_reason(trial) if trial.parked else "running"
+            sentence = f"Sweep {name} is over: {trial.record.name} was {where}."
+            await self._stop(trial, sentence)
+        if not left:
+            self.live.pop(name, None)
+
+    async def _stop(self, trial: LiveTrial, sentence: str) -> None:
+        line = self._state.view.workloads.get(trial.record.name)
+        if line is None or line.uid != trial.record.uid:
+            return
+        stop = CancelRequested(trial.record.name, self._state.clock(), sentence=sentence)
+        with suppress(NoSuchWorkload, WorkloadOver):
+            await self._pool.cancellations.withdraw(stop, lambda _workload, _uid: None)
+
+    def _event(self, sweep: LiveSweep, kind: str, sentence: str, trial: LiveTrial | None = None) -> None:
+        record = None if trial is None else trial.record
+        self._state.user_events.append(
+            HistoryEvent(
+                self._state.clock(),
+                kind,
+                sentence,
+                uid=None if record is None else record.uid,
+                workload=None if record is None else record.name,
+                project=sweep.record.project,
+                numbers={"sweep": sweep.record.name},
+            )
+        )
+
+
+def _outcome(sweep: LiveSweep) -> str:
+    """Return the sentence about a sweep all of whose trials are tried."""
+    best = sweep.best()
+    count = len(sweep.trials)
+    trials = "Its trial has" if count == 1 else f"Its {count:,} trials have"
+    if best is None:
+        return f"{trials} ended, and none reached rung {sweep.spec.rungs[0]}."
+    rung = max(best.results)
+    value = best.results[rung].value
+    shown = "no number" if value is None else f"{value:.6g}"
+    metric, step = sweep.spec.metric, sweep.spec.rungs[rung]
+    return f"{trials} been tried: {best.record.name} is the best, {metric} {shown} at rung {step}."

@@ -1,0 +1,206 @@
+"""A sweep that goes on, in memory: its trials, their results, and what it may do next."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from weir.api.answers import Status, WorkloadRow
+from weir.api.sweep_submissions import SweepSubmission
+from weir.local.server.sweeps.trial_launch import parked_reason
+from weir.store import RungResult, SweepRecord, TrialRecord
+from weir.sweeps.halving import Halving, Promotion
+from weir.sweeps.parameters import SweepParameter, Values
+from weir.sweeps.samplers import PastTrial
+
+ENDS: frozenset[Status] = frozenset(("succeeded", "failed", "stopped"))
+FAILED_FIRST = 5
+"""Failed trials from which on a sweep is given up if none has reached a rung."""
+
+
+@dataclass(slots=True)
+class LiveTrial:
+    """A trial of a sweep that goes on."""
+
+    record: TrialRecord
+    target: int
+    parked: bool
+    status: Status
+    has_left: bool = True  # control has settled that it runs nowhere, after its last result
+    results: dict[int, RungResult] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if its workload has ended."""
+        return self.status in ENDS
+
+    @property
+    def is_active(self) -> bool:
+        """Return True if it runs, or is to run."""
+        return not self.is_over and not self.parked
+
+    @property
+    def is_parked(self) -> bool:
+        """Return True if it waits at a rung."""
+        return self.parked and not self.is_over
+
+
+class LiveSweep:
+    """State of one sweep. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        record: SweepRecord,
+        spec: SweepSubmission,
+        trials: Iterable[tuple[TrialRecord, Status]],
+        results: Iterable[RungResult],
+    ) -> None:
+        self.record = record
+        self.spec = spec
+        self.space: Sequence[SweepParameter] = spec.space()
+        self.trouble = ""
+        self.retry_s = 0.0  # not before
+        self.failures = 0  # of its submissions, in a row
+        self.trials: list[LiveTrial] = []
+        self._active: set[int] = set()
+        self._parked: set[int] = set()
+        self._failed = 0
+        self._halving = Halving(len(spec.rungs), spec.eta)
+        self.promises: dict[int, int] = {}  # prospects of running trials as last told, by number
+        for trial, status in trials:
+            self.trials.append(LiveTrial(trial, trial.target, trial.parked, status, status == "pending"))
+        for result in results:
+            self._add_result(result)
+        for each in self.trials:
+            if each.target > self._halving.rung_of(each.record.number):
+                self._halving.leave(each.record.number)
+            self._update(each)
+
+    def add(self, record: TrialRecord) -> None:
+        """Add a new trial."""
+        self.trials.append(LiveTrial(record, record.target, parked=False, status="pending"))
+        self._update(self.trials[-1])
+
+    def take_result(self, result: RungResult) -> None:
+        """Take in a result that was just written down: the trial still has to leave its rung."""
+        if self._add_result(result):
+            self.trials[result.number].has_left = False
+
+    def _add_result(self, result: RungResult) -> bool:
+        trial = self.trials[result.number]
+        if result.rung in trial.results:
+            return False
+        trial.results[result.rung] = result
+        return self._halving.record(result.number, result.rung, self.loss(result.value))
+
+    def take_row(self, row: WorkloadRow) -> LiveTrial | None:
+        """Take in the row of a trial, as control has published it; return the trial."""
+        trial = self.named(row.name)
+        if trial is None or trial.record.uid != row.uid or trial.is_over:
+            return None
+        trial.status, trial.has_left = row.status, row.status == "pending"
+        self._update(trial)
+        return trial
+
+    def _update(self, trial: LiveTrial) -> None:
+        """Bring up to date what is known of a trial that has changed."""
+        number = trial.record.number
+        rung = self._halving.rung_of(number)
+        if trial.is_over:
+            self._halving.leave(number)
+            self._failed += trial.status == "failed"
+        elif trial.has_left and trial.target <= rung < len(self.spec.rungs) - 1:
+            trial.parked, trial.target = True, rung
+        for numbers, belongs in ((self._active, trial.is_active), (self._parked, trial.is_parked)):
+            (numbers.add if belongs else numbers.discard)(number)
+
+    def promoted(self, trial: LiveTrial) -> None:
+        """Take in that a trial was promoted."""
+        trial.target, trial.parked = trial.target + 1, False
+        self._halving.leave(trial.record.number)
+        self._update(trial)
+
+    def promotion(self) -> Promotion | None:
+        """Return the next promotion of a trial that is parked."""
+        done = self.is_exhausted and not self._active
+        return self._halving.promotion(ready=self._parked, last=done)
+
+    def loss(self, value: float | None) -> float:
+        """Return a value of the metric as a loss: smaller is better, and no number is the worst."""
+        if value is None:
+            return inf
+        return value if self.spec.mode == "min" else -value
+
+    @property
+    def active(self) -> list[LiveTrial]:
+        """Return the trials that run or are to run."""
+        return [self.trials[number] for number in sorted(self._active)]
+
+    @property
+    def parked(self) -> list[LiveTrial]:
+        """Return the trials that wait at a rung."""
+        return [self.trials[number] for number in sorted(self._parked)]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Return True if no further trial is begun."""
+        return len(self.trials) >= self.spec.trials_max
+
+    @property
+    def has_failed(self) -> bool:
+        """Return True if the first trials have all failed."""
+        return self._failed >= FAILED_FIRST and not self._halving.reached(0)
+
+    def may_begin(self) -> bool:
+        """Return True if another trial may run: none is pending, and fewer run than are wanted."""
+        active = self.active
+        if self.spec.parallel is not None and len(active) >= self.spec.parallel:
+            return False
+        return all(each.status != "pending" for each in active)
+
+    def best(self) -> LiveTrial | None:
+        """Return the best trial of the highest rung that any has reached."""
+        number = self._halving.best()
+        return None if number is None else self.trials[number]
+
+    def past(self) -> list[PastTrial]:
+        """Return its trials as samplers see them."""
+        rungs = self.spec.rungs
+        return [
+            PastTrial(
+                params_of(each.record),
+                {rungs[rung]: self.loss(result.value) for rung, result in each.results.items()},
+                is_complete=len(each.results) == len(rungs),
+                is_over=each.is_over,
+                state=each.record.state_of_sampler,
+            )
+            for each in self.trials
+        ]
+
+    def changed_promises(self) -> list[tuple[LiveTrial, int]]:
+        """Return running trials with their prospects where these changed: 0 for the one to stop first."""
+        running = [each.record.number for each in self.active if each.status == "running"]
+        order = self._halving.by_promise(running)
+        promises = {number: len(order) - 1 - at for at, number in enumerate(order)}
+        changed = [
+            (self.trials[number], promise)
+            for number, promise in promises.items()
+            if self.promises.get(number) != promise
+        ]
+        self.promises = promises
+        return changed
+
+    def rung_reason(self, trial: LiveTrial) -> str:
+        """Return the reason for which a parked trial is suspended."""
+        return parked_reason(self.record.name, self.spec.rungs[trial.target])
+
+    def named(self, name: str) -> LiveTrial | None:
+        """Return the trial with the name of a workload."""
+        number = name.rpartition("-")[2]
+        if number.isascii() and number.isdigit() and len(number) <= 6 and int(number) < len(self.trials):
+            return self.trials[int(number)]
+        return None
+
+
+def params_of(record: TrialRecord) -> Values:
+    """Return the parameters of a trial as they were written down."""
+    return {name: value for name, value in record.params.items() if isinstance(value, float | int | str)}

@@ -1,0 +1,131 @@
+"""Requests about sweeps: checked completely, written down, and then left to the controller."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from functools import partial
+
+from weir.api.sweep_submissions import SweepSubmission
+from weir.local.server import submissions
+from weir.local.server.authorization import Action, Person, require
+from weir.local.server.pool import PoolService
+from weir.local.server.pool_inventory import check_name
+from weir.local.server.problem_details import FieldErrors, RequestRefused
+from weir.local.server.sweeps.owner import owner_record
+from weir.local.server.sweeps.trial_launch import trial_submission
+from weir.store import HistoryEvent, NameTaken, SweepRecord
+from weir.sweeps.samplers import SamplerUnavailable, check_sampler, random_point
+
+NAME_LENGTH_MAX = 40
+"""Trials are named after their sweep, and names of workloads are limited, too."""
+NAMES_TRIED_MAX = 5
+_LETTERS = "23456789bcdfghjkmnpqrstvwxz"
+_SINGLE = ("name", "array", "begin", "after", "after_ok", "after_not_ok", "after_any")
+"""Fields of a workload that its trials can't share."""
+
+
+async def create_sweep(
+    pool: PoolService, submission: SweepSubmission, raw: Mapping[str, object], person: Person
+) -> SweepRecord:
+    """Write a new sweep down, and let the controller begin its trials.
+
+    Raises:
+        RequestRefused: the request is invalid, or not allowed for this person.
+        NameTaken: there is a sweep of this name.
+    """
+    workload = submission.workload
+    if workload.project in pool.inventory.of:
+        require(person, Action.SUBMIT, workload.project)
+        await pool.secrets.check(workload)
+    await _check(pool, submission, person)
+    for tries_left in reversed(range(NAMES_TRIED_MAX)):
+        name = submission.name or f"sweep-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
+        record = SweepRecord(
+            id=0,
+            name=name,
+            project=workload.project,
+            user=person.user,
+            state="running",
+            spec={**raw, "name": name},
+            owner=owner_record(person),
+            created_s=pool.clock(),
+        )
+        try:
+            made = await asyncio.wrap_future(pool.store.sweeps.create(record))
+        except NameTaken:
+            if submission.name is not None or not tries_left:
+                raise
+            continue
+        break
+    sentence = f"{person.user} begins sweep {name} of {submission.trials_max:,} trials."
+    _event(pool, made, person, sentence)
+    await pool.sweeps.take(made)
+    return made
+
+
+async def stop_sweep(pool: PoolService, record: SweepRecord, person: Person) -> SweepRecord:
+    """End a sweep: its trials are stopped, and no further ones begun.
+
+    Raises:
+        RequestRefused: it is over, or the person may not.
+    """
+    require(person, Action.CONTROL, record.project, owner=record.user)
+    if record.ended_s is not None:
+        raise RequestRefused(409, f"Sweep {record.name} is over already.")
+    sweep = pool.sweeps.live.get(record.name) or await pool.sweeps.read_sweep(record)
+    await pool.sweeps.end(sweep, "stopped", f"{person.user} stopped it.")
+    found = await asyncio.to_thread(pool.store.sweeps.of, record.name)
+    assert found is not None
+    return found
+
+
+async def _check(pool: PoolService, submission: SweepSubmission, person: Person) -> None:
+    """Check everything that a trial would be refused for.
+
+    Raises:
+        RequestRefused: with everything that is wrong.
+    """
+    fields, workload = FieldErrors("The sweep"), submission.workload
+    check_name(submission.name, ("name",), fields)
+    if submission.name is not None and len(submission.name) > NAME_LENGTH_MAX:
+        text = f"name: is longer than {NAME_LENGTH_MAX} characters, and trials add to it; write a shorter one"
+        fields.at(("name",), text)
+    for key in _SINGLE:
+        if getattr(workload, key):
+            fields.at(("workload", key), f"{key}: doesn't go with a sweep, whose trials differ; leave it out")
+    if workload.preemptible is False:
+        text = "preemptible: trials of a sweep are preemptible; leave it out"
+        fields.at(("workload", "preemptible"), text)
+    try:
+        await asyncio.to_thread(check_sampler, submission.sampler)
+    except SamplerUnavailable as error:
+        fields.at(("sampler",), f"sampler: {error}")
+    fields.refuse_if_any()
+    params = random_point(submission.space(), submission.seed, 0)
+    made = trial_submission(submission, {}, submission.name or "sweep", 0, params)
+    trial = workload.model_copy(update={"command": made["command"], "name": None})
+    account = await pool.accounts.job_account(person.user)
+    exists = await submissions.directory_exists(trial, pool.workers, account)
+    check = partial(
+        submissions.check_submission,
+        trial,
+        person=person,
+        now_s=pool.clock(),
+        inventory=pool.inventory,
+        rules=pool.policy.life,
+        directory_exists=exists,
+        home=None if account is None else account.home,
+        containers=pool.containers,
+    )
+    record = await asyncio.to_thread(check)
+    if not record.workload.preemptible:
+        text = "type: trials of a sweep are preemptible; write train, or a priority below 100"
+        fields.at(("workload", "type"), text)
+    fields.refuse_if_any()
+
+
+def _event(pool: PoolService, record: SweepRecord, person: Person, sentence: str) -> None:
+    numbers = {"user": person.user, "sweep": record.name}
+    event = HistoryEvent(pool.clock(), "sweep", sentence, project=record.project, numbers=numbers)
+    pool.user_events.append(event)
+    pool.control_thread.wake()

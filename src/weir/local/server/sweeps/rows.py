@@ -1,0 +1,115 @@
+"""Answers about sweeps, from what is written down and what runs now."""
+
+from collections.abc import Sequence
+
+from weir.api.sweeps import RungRow, RungValue, SweepDetail, SweepRow, TrialRow, TrialState
+from weir.api.workload_list import WorkloadRow
+from weir.local.server.pool_state import PoolState
+from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial, params_of
+
+HOUR_S = 3600.0
+
+
+def sweep_row(sweep: LiveSweep, state: PoolState) -> SweepRow:
+    """Return the line of a sweep."""
+    return SweepRow(**_line(sweep, state))
+
+
+def sweep_detail(sweep: LiveSweep, state: PoolState) -> SweepDetail:
+    """Return all details of a sweep."""
+    spec = sweep.spec
+    return SweepDetail(
+        **_line(sweep, state),
+        params=dict(spec.params),
+        rungs=list(spec.rungs),
+        eta=spec.eta,
+        sampler=spec.sampler,
+        seed=spec.seed,
+        parallel=spec.parallel,
+        command=list(spec.workload.command),
+        rung_rows=_rungs(sweep),
+        trial_rows=[_trial(each, spec.rungs, state) for each in sweep.trials],
+    )
+
+
+def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
+    record, spec, best = sweep.record, sweep.spec, sweep.best()
+    return {
+        "name": record.name,
+        "project": record.project,
+        "user": record.user,
+        "state": record.state,
+        "sentence": record.sentence or sweep.trouble,
+        "metric": spec.metric,
+        "mode": spec.mode,
+        "trials": len(sweep.trials),
+        "trials_max": spec.trials_max,
+        "running": sum(each.status in ("running", "starting", "stopping") for each in sweep.trials),
+        "parked": len(sweep.parked),
+        "best": None if best is None else best.results[max(best.results)].value,
+        "best_trial": None if best is None else best.record.number,
+        "gpu_hours": sum(gpu_hours(each, state) for each in sweep.trials),
+        "created_s": record.created_s,
+        "ended_s": record.ended_s,
+    }
+
+
+def gpu_hours(trial: LiveTrial, state: PoolState) -> float:
+    """Return the GPU-hours of a trial, those of its current run included."""
+    row = state.view.row_of(trial.record.uid)
+    ran_s = trial.record.wall_s if row is None else row.ran_s
+    return ran_s * trial.record.devices / HOUR_S
+
+
+def _trial(trial: LiveTrial, rungs: Sequence[int], state: PoolState) -> TrialRow:
+    row = state.view.row_of(trial.record.uid)
+    return TrialRow(
+        number=trial.record.number,
+        name=trial.record.name,
+        uid=trial.record.uid,
+        state=_state(trial, row),
+        params=dict(params_of(trial.record)),
+        target=rungs[trial.target],
+        results=[
+            RungValue(
+                rung=rungs[rung],
+                step=result.step,
+                value=result.value,
+                at_s=result.at_s,
+                promoted_among=result.promoted_among,
+            )
+            for rung, result in sorted(trial.results.items())
+        ],
+        gpu_hours=gpu_hours(trial, state),
+    )
+
+
+def _state(trial: LiveTrial, row: WorkloadRow | None) -> TrialState:
+    if trial.is_parked:
+        return "parked"
+    if trial.is_over and row is None and trial.record.state is None:
+        return "deleted"
+    if trial.status in ("running", "starting", "stopping"):
+        return "running"
+    if trial.status == "pending" and row is not None and row.reason is not None:
+        return "suspended" if row.reason.why == "suspended" else "pending"
+    return trial.status  # type: ignore[return-value]  # the others are states of trials as well
+
+
+def _rungs(sweep: LiveSweep) -> list[RungRow]:
+    rows = []
+    for at, rung in enumerate(sweep.spec.rungs):
+        results = [each.results[at] for each in sweep.trials if at in each.results]
+        values = [each.value for each in results if each.value is not None]
+        parked = sum(each.is_parked and each.target == at for each in sweep.trials)
+        choose = min if sweep.spec.mode == "min" else max
+        rows.append(
+            RungRow(
+                rung=rung,
+                reached=len(results),
+                promoted=sum(each.promoted_among is not None for each in results),
+                parked=parked,
+                best=choose(values, default=None),
+            )
+        )
+    return rows

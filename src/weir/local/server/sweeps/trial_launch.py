@@ -1,0 +1,61 @@
+"""Launch of a trial: its name, its variables, and the words in which its states are reported."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weir.api.sweep_submissions import SweepSubmission
+from weir.control.journal import TrialPlan, WorkloadRecord
+from weir.sweeps.parameters import Values, command_of_trial, variables
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLaunch:
+    """Additions of a trial to its submission: its plan, and its variables."""
+
+    plan: TrialPlan
+    environment: Mapping[str, str]
+
+
+def as_trial(record: WorkloadRecord, launch: TrialLaunch | None) -> WorkloadRecord:
+    """Return the record of a new workload as that of a trial, if it is one."""
+    if launch is None:
+        return record
+    environment = {**dict(record.launch.environment), **launch.environment}
+    changed = replace(record.launch, environment=tuple(sorted(environment.items())))
+    return replace(record, sweep=launch.plan.sweep_name, trial=launch.plan, launch=changed)
+
+
+def trial_name(sweep: str, number: int) -> str:
+    """Return the name of a trial's workload."""
+    return f"{sweep}-{number}"
+
+
+def parked_reason(sweep: str, rung: int) -> str:
+    """Return the reason for which a parked trial is suspended."""
+    return f"parked at rung {rung} of sweep {sweep}"
+
+
+def target_variables(rungs: Sequence[int], target: int) -> dict[str, str]:
+    """Return the variables that change when a trial is promoted."""
+    return {"WEIR_SWEEP_RUNG": str(rungs[target])}
+
+
+def trial_variables(spec: SweepSubmission, sweep: str, number: int, params: Values) -> dict[str, str]:
+    """Return the variables of a trial: its parameters, and what `weir.report` needs to know."""
+    return {
+        **variables(spec.space(), params),
+        "WEIR_SWEEP": sweep,
+        "WEIR_SWEEP_TRIAL": str(number),
+        "WEIR_SWEEP_METRIC": spec.metric,
+        "WEIR_SWEEP_RUNGS": ",".join(map(str, spec.rungs)),
+        **target_variables(spec.rungs, 0),
+    }
+
+
+def trial_submission(
+    spec: SweepSubmission, written: Mapping[str, object], sweep: str, number: int, params: Values
+) -> dict[str, object]:
+    """Return the submission of a trial, as the workload of its sweep was `written`."""
+    command = command_of_trial(spec.workload.command, spec.space(), params, arguments=spec.arguments)
+    raw = {key: value for key, value in written.items() if key not in ("run", "command")}
+    return {**raw, "command": command, "name": trial_name(sweep, number)}

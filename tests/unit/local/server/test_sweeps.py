@@ -1,0 +1,254 @@
+"""Sweeps on a real pool: trials are real processes that report, save, leave and go on."""
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .in_process_server import SMALL, Standing, connect_anew, standing
+
+TRIAL = Path(__file__).parent / "sweep_trial.py"
+RUNGS = [1, 3, 9]
+
+
+def workload(
+    folder: Path, way: str = "asks", steps: int = 9, *, slow: str = "", step_s: str = "0", **more: Any
+) -> dict[str, Any]:
+    """Return a trial's submission. The trial called `slow` trains once there is a file `go`."""
+    command = [sys.executable, str(TRIAL), str(steps), way]
+    env = {"TRAINED": str(folder), "PYTHONPATH": ":".join(sys.path), "SLOW": slow, "STEP_S": step_s}
+    return {"project": "default", "command": command, "gpus": 1, **SMALL, "env": env, **more}
+
+
+async def begin(stands: Standing, folder: Path, *, way: str = "asks", **more: Any) -> dict[str, Any]:
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a path would have to be asked asynchronously
+    body = {
+        "name": "s",
+        "params": {"lr": "float:0..1"},
+        "trials": 9,
+        "rungs": RUNGS,
+        "sampler": "random",
+        "arguments": False,
+        "workload": workload(folder, way, **more.pop("workload", {})),
+        **more,
+    }
+    made = await stands.admin.post("/api/v1/sweeps", json=body)
+    assert made.status_code == 201, made.text
+    return dict(made.json())
+
+
+async def until_over(stands: Standing, name: str = "s") -> dict[str, Any]:
+    found: dict[str, Any] = await stands.until_true(
+        lambda sweep: sweep["state"] != "running" and not sweep["running"] and not sweep["parked"],
+        f"sweeps/{name}",
+    )
+    return found
+
+
+def let_go(folder: Path) -> None:
+    """Let the slow trial train."""
+    (folder / "go").touch()
+
+
+def trained(folder: Path, trial: int) -> list[int]:
+    return [int(line) for line in (folder / f"s-{trial}").read_text().split()]
+
+
+def check_promotions(sweep: dict[str, Any]) -> None:
+    """Each promotion was of one of the best third of those that had reached the rung by then."""
+    for at, rung in enumerate(sweep["rungs"][:-1]):
+        results = [
+            (each["at_s"], each["value"], trial["number"], each["promoted_among"])
+            for trial in sweep["trial_rows"]
+            for each in trial["results"]
+            if each["rung"] == rung
+        ]
+        goes_on = {trial["number"] for trial in sweep["trial_rows"] if len(trial["results"]) > at + 1}
+        promoted = {number for _, _, number, among in results if among is not None}
+        assert goes_on <= promoted
+        results.sort()
+        for _, value, _, among in results:
+            if among is not None:
+                best = sorted(each[1] for each in results[:among])
+                assert value in best[: max(1, among // sweep["eta"])]
+
+
+@pytest.mark.parametrize("way", ["asks", "saves"])
+async def test_sweep_halves_and_trains_no_step_twice(stands: Standing, tmp_path: Path, way: str) -> None:
+    made = await begin(stands, tmp_path / "trained", way=way)
+    assert made["state"] == "running"
+    sweep = await until_over(stands)
+    assert sweep["state"] == "finished", sweep["sentence"]
+    rows = sweep["trial_rows"]
+    assert sweep["rung_rows"][0]["reached"] == 9
+    assert sweep["rung_rows"][1]["reached"] >= 3
+    assert sweep["rung_rows"][2]["reached"] >= 1
+    check_promotions(sweep)
+    for row in rows:
+        steps = trained(tmp_path / "trained", row["number"])
+        assert steps == list(range(1, row["results"][-1]["rung"] + 1)), row
+        for result in row["results"]:
+            assert result["value"] == pytest.approx(abs(row["params"]["lr"] - 0.3) + 1 / result["rung"])
+    best = min((row for row in rows if len(row["results"]) == 3), key=lambda row: row["results"][-1]["value"])
+    assert sweep["best_trial"] == best["number"]
+    assert f"s-{best['number']} is the best" in sweep["sentence"]
+    assert Counter(row["state"] for row in rows) == {
+        "succeeded": sweep["rung_rows"][2]["reached"],
+        "stopped": 9 - sweep["rung_rows"][2]["reached"],
+    }
+    listed = (await stands.get("workloads", all=True))["items"]
+    assert {row["sweep"] for row in listed} == {"s"}
+
+
+async def test_trial_is_parked_and_only_its_sweep_resumes_it(stands: Standing, tmp_path: Path) -> None:
+    """Trial 0 waits at its rung for as long as trial 1 runs."""
+    await begin(stands, tmp_path / "trained", trials=2, parallel=1, rungs=[1, 9], workload={"slow": "s-1"})
+    await stands.until_true(lambda sweep: sweep["trials"] == 2, "sweeps/s")
+    row = await stands.until_true(lambda row: row["status"] == "pending", "workloads/s-0")
+    assert row["reason"]["why"] == "suspended"
+    assert row["reason"]["sentence"] == "it is suspended: parked at rung 1 of sweep s"
+    refused = await stands.admin.post("/api/v1/workloads/s-0/resume")
+    assert refused.status_code == 409
+    assert "it goes on once its sweep promotes it" in refused.json()["detail"]
+    let_go(tmp_path / "trained")
+    sweep = await until_over(stands)
+    assert sweep["state"] == "finished"
+    assert sweep["rung_rows"][1]["reached"] == 1
+
+
+async def test_trial_that_neither_leaves_nor_saves_goes_on_to_its_end(
+    stands: Standing, tmp_path: Path
+) -> None:
+    await begin(stands, tmp_path / "trained", way="ignores", trials=3)
+    sweep = await until_over(stands)
+    assert [row["state"] for row in sweep["trial_rows"]] == ["succeeded"] * 3
+    assert [row["reached"] for row in sweep["rung_rows"]] == [3, 3, 3]
+    assert [row["promoted"] for row in sweep["rung_rows"]] == [0, 0, 0]
+    for number in range(3):
+        assert trained(tmp_path / "trained", number) == list(range(1, 10))
+
+
+async def test_trial_that_trains_past_the_last_rung_is_stopped(stands: Standing, tmp_path: Path) -> None:
+    more = {"steps": 100_000, "step_s": "0.05"}
+    await begin(stands, tmp_path / "trained", way="ignores", trials=1, rungs=[2], workload=more)
+    sweep = await until_over(stands)
+    assert sweep["trial_rows"][0]["state"] == "stopped"
+    row = await stands.get("workloads/s-0")
+    assert row["reason"]["sentence"] == "s-0 trained on past 2, the last rung of sweep s."
+
+
+async def test_sweep_whose_first_trials_all_fail_is_given_up(stands: Standing, tmp_path: Path) -> None:
+    await begin(stands, tmp_path / "trained", way="fails", trials=50, workload={"retries": 0})
+    sweep = await until_over(stands)
+    assert sweep["state"] == "failed"
+    assert "`weir logs s-0`" in sweep["sentence"]
+    assert sweep["trials"] < 20
+
+
+async def test_sweep_goes_on_without_a_trial_that_a_person_stops(stands: Standing, tmp_path: Path) -> None:
+    await begin(stands, tmp_path / "trained", trials=4, workload={"slow": "s-1"})
+    await stands.until_true(lambda sweep: sweep["trials"] == 4, "sweeps/s")
+    await stands.admin.post("/api/v1/workloads/s-1/stop")
+    sweep = await until_over(stands)
+    assert sweep["state"] == "finished"
+    assert sweep["trial_rows"][1]["state"] == "stopped"
+    assert sweep["rung_rows"][-1]["reached"] == 1
+
+
+async def test_stop_ends_all_trials(stands: Standing, tmp_path: Path) -> None:
+    await begin(stands, tmp_path / "trained", trials=20, workload={"slow": "s-5"})
+    await stands.until_true(lambda sweep: sweep["trials"] > 5, "sweeps/s")
+    stopped = await stands.admin.post("/api/v1/sweeps/s/stop")
+    assert stopped.status_code == 200
+    sweep = await until_over(stands)
+    assert sweep["state"] == "stopped"
+    assert {row["state"] for row in sweep["trial_rows"]} <= {"stopped", "succeeded"}
+    again = await stands.admin.post("/api/v1/sweeps/s/stop")
+    assert again.status_code == 409
+
+
+async def test_control_that_connects_and_server_that_starts_again_go_on(tmp_path: Path) -> None:
+    """Trials are parked, run and are left meanwhile; each trains each step once."""
+    async with standing(tmp_path / "home", end_jobs=False) as stands:
+        await begin(stands, tmp_path / "trained", workload={"step_s": "0.1"})
+        await stands.until_true(lambda sweep: sweep["parked"] >= 2, "sweeps/s")
+        await connect_anew(stands)
+        await stands.until_true(lambda sweep: sweep["trials"] >= 6, "sweeps/s")
+    async with standing(tmp_path / "home") as again:
+        sweep = await until_over(again)
+        assert sweep["state"] == "finished"
+        assert sweep["trials"] == 9
+        check_promotions(sweep)
+        for row in sweep["trial_rows"]:
+            last = row["results"][-1]["rung"]
+            assert trained(tmp_path / "trained", row["number"]) == list(range(1, last + 1))
+
+
+async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Path) -> None:
+    await stands.project("vision", 2)
+    await stands.project("speech", 2)
+    mia, tom = await stands.member("vision"), await stands.member("speech", user="tom")
+    await begin(stands, tmp_path / "trained", trials=1, workload={"slow": "s-0"})
+    body = {"name": "m", "params": {"lr": "float:0..1"}, "trials": 1, "rungs": [1], "sampler": "random"}
+    body["workload"] = {"project": "vision", "command": ["sleep", "600"], **SMALL}
+    assert (await tom.post("/api/v1/sweeps", json=body)).status_code == 403
+    assert (await mia.post("/api/v1/sweeps", json=body)).status_code == 201
+    await stands.until_true(lambda sweep: sweep["running"], "sweeps/m")
+    assert (await stands.get("workloads/m-0"))["user"] == "mia"
+    assert [row["name"] for row in (await mia.get("/api/v1/sweeps")).json()["items"]] == ["m"]
+    assert (await tom.get("/api/v1/sweeps")).json()["items"] == []
+    assert (await tom.get("/api/v1/sweeps/m")).status_code == 403
+    assert (await mia.post("/api/v1/sweeps/s/stop")).status_code == 403
+    assert (await mia.post("/api/v1/sweeps/m/stop")).status_code == 200
+    assert (await mia.get("/api/v1/sweeps/nothing")).status_code == 404
+    await stands.admin.post("/api/v1/sweeps/s/stop")
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "sentence"),
+    [
+        ({"params": {}}, "params", "write at least one entry"),
+        ({"params": {"lr": "log:0..1"}}, "body", "doesn't go with log"),
+        ({"params": {"lr": "float:1..0"}}, "body", "write the smaller number first"),
+        ({"params": {"a.b": "int:1..2", "a-b": "int:1..2"}}, "body", "are both WEIR_PARAM_A_B"),
+        ({"rungs": [3, 1]}, "body", "1 doesn't come after 3"),
+        ({"trials": None}, "body", "how many is missing"),
+        ({"sampler": "grid"}, "body", "a grid needs few"),
+        ({"workload": {"project": "nothing", "command": ["true"]}}, "project", "there is no project nothing"),
+        (
+            {"workload": {"project": "default", "command": ["true"], "name": "x"}},
+            "workload.name",
+            "leave it out",
+        ),
+        (
+            {"workload": {"project": "default", "command": ["true"], "preemptible": False}},
+            "workload",
+            "preemptible",
+        ),
+        (
+            {"workload": {"project": "default", "command": ["true"], "type": "build"}},
+            "workload",
+            "preemptible",
+        ),
+        ({"sampler": "gp"}, "sampler", "needs torch"),
+        ({"name": "n" * 60}, "name", "write a shorter one"),
+    ],
+)
+async def test_bad_request_is_refused_with_what_to_write(
+    stands: Standing, change: dict[str, Any], field: str, sentence: str
+) -> None:
+    body = {
+        "params": {"lr": "float:0..1"},
+        "trials": 2,
+        "rungs": [1],
+        "sampler": "random",
+        "workload": {"project": "default", "command": ["true"]},
+    }
+    refused = await stands.admin.post("/api/v1/sweeps", json={**body, **change})
+    assert refused.status_code == 422, refused.text
+    assert sentence in refused.json()["detail"]
+    assert refused.json()["errors"][0]["field"].startswith(field)
+    assert await stands.get("sweeps") == {"total": 0, "next": None, "items": []}
