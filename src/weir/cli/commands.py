@@ -30,6 +30,7 @@ TOPICS = (
         (
             Command("submit", "weir.cli.submit:submit", "Queue a command."),
             Command("sbatch", "weir.cli.slurm.sbatch:app", "Submit a job script of Slurm as it is."),
+            Command("sweep", "weir.cli.sweep:app", "Search hyper-parameters by many short trials."),
             Command("list", "weir.cli.workloads:list_", "List workloads."),
             Command(
                 "describe", "weir.cli.workloads:describe", "Show all details of a workload.", "workloads"

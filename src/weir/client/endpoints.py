@@ -16,6 +16,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterat
 from weir.client.node_endpoints import NodeEndpoints
 from weir.client.notification_endpoints import NotificationEndpoints
 from weir.client.path_parts import path_part
+from weir.client.sweep_endpoints import SweepEndpoints
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -55,7 +56,7 @@ class EventFilterFields(TypedDict, total=False):
     kind: str | None
 
 
-class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints):
+class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints, SweepEndpoints):
     """Calls of both clients."""
 
     address: Address

@@ -1,0 +1,322 @@
+"""`weir sweep`: hyper-parameter sweeps, begun, listed, shown and stopped."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from weir.cli.columns import Column, pairs, table
+from weir.cli.formatting import NOTHING, counted, moment, number, sentence, since
+from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
+from weir.cli.submit import INHERITED, in_options
+from weir.cli.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    read_options,
+    variables,
+)
+from weir.cli.sweep_options import SweepOptions, read_sweep_options
+from weir.cli.terminal import Tone, plain, screen
+
+if TYPE_CHECKING:
+    from weir.api.sweeps import RungRow, SweepDetail, SweepRow, TrialRow
+    from weir.client.api import Pool
+
+app = App(name="sweep", help="Search hyper-parameters, and list, show and stop searches.")
+
+
+@app.default
+def begin(
+    *command: Annotated[str, Parameter(show=True)],
+    search: SweepOptions = SweepOptions(),
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    name: str | None = None,
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+    file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
+    output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
+) -> int:
+    """Begin a sweep, as in `weir sweep --param lr=log:1e-5..1 --trials 60 --rungs 1,3,9 -- python train.py`.
+
+    Each trial runs the command with other parameters. At a rung it is parked, and the best go on from
+    their checkpoints.
+
+    Parameters
+    ----------
+    command
+        Command of every trial: everything after --. {lr} in it becomes the value of parameter lr.
+    project
+        Project whose quota the trials use; $WEIR_PROJECT if left out.
+    name
+        Name of the sweep; generated if left out. Trials are called NAME-0, NAME-1 and so on.
+    file
+        Sweep as YAML or JSON; the workload of its trials is under `workload`. Options override it.
+    output
+        name, or the whole answer as json or yaml.
+    """
+    from weir.cli.connect import connect
+    from weir.client.errors import Refused
+
+    try:
+        body = {} if file is None else _read(file)
+        body |= read_sweep_options(search) | ({} if name is None else {"name": name})
+        words = read_options(request, rules, StartOptions(), environment, placement)
+        workload = {**body.get("workload", {}), **words}
+        if project is not None or "project" not in workload:
+            workload["project"] = project or os.environ.get("WEIR_PROJECT")
+        if command:
+            workload["command"] = list(command)
+        _check(body, workload)
+        with connect() as pool:
+            made = _begin(pool, body, workload, environment)
+    except ValueError as error:
+        print(f"weir: {plain(str(error))}.", file=sys.stderr)
+        return 2
+    except Refused as refused:
+        print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
+        return 2 if refused.is_ours else 1
+    if output != "name":
+        print_plain(made.model_dump(mode="json"), output)
+        return 0
+    print(made.name, flush=True)
+    here = screen(sys.stderr)
+    trials = counted(made.trials_max, "trial")
+    print(here.paint(f"begun in {made.project}: {trials}, rungs {_steps(made)}", "quiet"), file=sys.stderr)
+    print(here.paint(f"  weir sweep show {made.name}  shows its trials", "quiet"), file=sys.stderr)
+    return 0
+
+
+def _begin(
+    pool: "Pool", body: dict[str, Any], workload: dict[str, Any], environment: EnvironmentOptions
+) -> "SweepDetail":
+    in_container = workload.get("image") is not None
+    inherited = INHERITED if environment.inherit and pool.address.is_loopback and not in_container else ()
+    own = {key: os.environ[key] for key in inherited if key in os.environ}
+    env = {**own, **workload.get("env", {}), **variables(environment.env)}
+    if env:
+        workload["env"] = env
+    if workload.get("directory"):
+        workload["directory"] = str(Path(workload["directory"]).absolute())
+    return pool.begin_sweep({**body, "workload": workload})
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return the sweep of a file.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    import yaml
+
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+        body = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{file} can't be read: {error}") from None
+    if isinstance(body, dict) and isinstance(body.get("workload", {}), dict):
+        return body
+    raise ValueError(f"{file} holds no sweep: write keys such as params, trials, rungs and workload")
+
+
+def _check(body: Mapping[str, Any], workload: dict[str, Any]) -> None:
+    """Check that what every sweep needs is given.
+
+    Raises:
+        ValueError: something is missing.
+    """
+    if not workload.get("project"):
+        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+    if not {"command", "run"}.intersection(workload):
+        raise ValueError("no command is named: write it after --, such as -- python train.py")
+    if not body.get("params"):
+        raise ValueError("no parameter is given: write --param lr=log:1e-5..1e-1")
+    if not body.get("rungs"):
+        raise ValueError(
+            "no rungs are given: write the steps at which trials are compared, such as --rungs 1,3,9"
+        )
+
+
+# What there is
+
+
+def _tone(row: "SweepRow | TrialRow") -> Tone:
+    return "bad" if row.state == "failed" else "plain"
+
+
+SWEEPS: "tuple[Column[SweepRow], ...]" = (
+    Column("NAME", lambda row: row.name, least=8),
+    Column("PROJECT", lambda row: row.project, least=6, drop=3),
+    Column("USER", lambda row: row.user, least=4, drop=4),
+    Column("STATE", lambda row: row.state, tone=_tone),
+    Column("TRIALS", lambda row: f"{row.trials}/{row.trials_max}", right=True),
+    Column("RUNNING", lambda row: str(row.running), right=True, drop=2),
+    Column("PARKED", lambda row: str(row.parked), right=True, drop=2),
+    Column("BEST", lambda row: _value(row.best), right=True),
+    Column("GPU-HOURS", lambda row: f"{row.gpu_hours:.2f}", right=True, drop=5),
+    Column("AGE", lambda row: since(row.created_s), right=True, drop=1),
+    Column("", lambda row: sentence(row.sentence), sentence=True, drop=6),
+)
+RUNGS: "tuple[Column[RungRow], ...]" = (
+    Column("RUNG", lambda row: str(row.rung), right=True),
+    Column("REACHED", lambda row: str(row.reached), right=True),
+    Column("PROMOTED", lambda row: str(row.promoted), right=True),
+    Column("PARKED", lambda row: str(row.parked), right=True),
+    Column("BEST", lambda row: _value(row.best), right=True),
+)
+
+
+@app.command(name="list")
+def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
+    """List the sweeps of your projects, newest first.
+
+    Parameters
+    ----------
+    project
+        Only those of a project.
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        rows = pool.sweeps(project=project)
+    show(rows, SWEEPS, output, none="There are no sweeps. Begin one: weir sweep --help")
+    return 0
+
+
+@app.command(name="show")
+def show_(name: str, /, *, output: OutputOption = "table") -> int:
+    """Show a sweep: its rungs, and its trials with their parameters and results, the best first.
+
+    Parameters
+    ----------
+    name
+        The sweep.
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        sweep = pool.sweep(name)
+    if output in ("json", "yaml"):
+        print_plain(sweep.model_dump(mode="json"), output)
+        return 0
+    here = screen()
+    state = sweep.state if not sweep.sentence else f"{sweep.state}. {sentence(sweep.sentence)}"
+    facts = [
+        ("Sweep", f"{sweep.name} of {sweep.user} in {sweep.project}"),
+        ("State", state),
+        ("Begun", f"{moment(sweep.created_s)}, {since(sweep.created_s)} ago"),
+        ("Search", f"{sweep.sampler}, seed {sweep.seed}, {sweep.mode} {sweep.metric}, eta {sweep.eta}"),
+        ("Trials", f"{sweep.trials} of {sweep.trials_max}, {sweep.gpu_hours:.2f} GPU-hours"),
+        ("Command", " ".join(sweep.command)),
+    ]
+    print("\n".join(pairs(facts, here)))
+    print()
+    print("\n".join(table(sweep.rung_rows, RUNGS, here)))
+    if sweep.trial_rows:
+        print()
+        rows = sorted(sweep.trial_rows, key=lambda row: _order(row, sweep.mode))
+        print("\n".join(table(rows, _trial_columns(sweep), here, wide=output == "wide")))
+    return 0
+
+
+@app.command
+def best(name: str, /, *, output: OutputOption = "table") -> int:
+    """Show the best trial of a sweep: its parameters, its results and its checkpoints.
+
+    Parameters
+    ----------
+    name
+        The sweep.
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        sweep = pool.sweep(name)
+        if sweep.best_trial is None:
+            print(f"No trial of sweep {plain(name)} has reached a rung yet.", file=sys.stderr)
+            return 1
+        trial = sweep.trial_rows[sweep.best_trial]
+        workload = pool.get(f"{trial.uid}")
+    if output in ("json", "yaml"):
+        print_plain(trial.model_dump(mode="json") | {"checkpoints": workload.checkpoints}, output)
+        return 0
+    values = [f"{_value(each.value)} at rung {each.rung}" for each in trial.results]
+    facts = [
+        ("Trial", f"{trial.name}, {trial.state}"),
+        *(
+            (name, number(value) if isinstance(value, float) else str(value))
+            for name, value in trial.params.items()
+        ),
+        (sweep.metric, ", ".join(values)),
+        ("Checkpoints", workload.checkpoints or NOTHING),
+    ]
+    print("\n".join(pairs(facts, screen())))
+    return 0
+
+
+@app.command
+def stop(name: str, /) -> int:
+    """Stop a sweep and its trials for good. Their checkpoints stay.
+
+    Parameters
+    ----------
+    name
+        The sweep.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        sweep = pool.stop_sweep(name)
+    print(f"Sweep {plain(sweep.name)} is stopped, after {counted(sweep.trials, 'trial')}.")
+    return 0
+
+
+def _trial_columns(sweep: "SweepDetail") -> "list[Column[TrialRow]]":
+    def param(name: str) -> "Column[TrialRow]":
+        return Column(name, lambda row: _param(row.params.get(name)), right=True)
+
+    return [
+        Column("TRIAL", lambda row: row.name, least=6),
+        Column("STATE", lambda row: row.state, tone=_tone),
+        *(param(name) for name in sweep.params),
+        Column("RUNG", lambda row: str(row.results[-1].rung) if row.results else NOTHING, right=True),
+        Column(
+            sweep.metric.upper(),
+            lambda row: _value(row.results[-1].value) if row.results else NOTHING,
+            right=True,
+        ),
+        Column("GPU-HOURS", lambda row: f"{row.gpu_hours:.3f}", right=True, drop=1),
+    ]
+
+
+def _order(row: "TrialRow", mode: str) -> tuple[float, float, int]:
+    """Return the sort key of a trial: the highest rung first, then the best value."""
+    last = row.results[-1] if row.results else None
+    worst = last is None or last.value is None
+    value = float("inf") if worst or last is None or last.value is None else last.value
+    return (-last.rung if last else 0, value if mode == "min" or worst else -value, row.number)
+
+
+def _param(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _value(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.6g}"
+
+
+def _steps(sweep: "SweepDetail") -> str:
+    return ", ".join(map(str, sweep.rungs))
