@@ -11,15 +11,15 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column, pairs, table
 from weir.cli.formatting import NOTHING, counted, moment, number, sentence, since
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
-from weir.cli.submit import INHERITED, in_options
+from weir.cli.submit import in_options
 from weir.cli.submit_options import (
     EnvironmentOptions,
     PlacementOptions,
     RequestOptions,
     RuleOptions,
     StartOptions,
+    environment_of,
     read_options,
-    variables,
 )
 from weir.cli.sweep_options import SweepOptions, read_sweep_options
 from weir.cli.terminal import Tone, plain, screen
@@ -97,10 +97,8 @@ def begin(
 def _begin(
     pool: "Pool", body: dict[str, Any], workload: dict[str, Any], environment: EnvironmentOptions
 ) -> "SweepDetail":
-    in_container = workload.get("image") is not None
-    inherited = INHERITED if environment.inherit and pool.address.is_loopback and not in_container else ()
-    own = {key: os.environ[key] for key in inherited if key in os.environ}
-    env = {**own, **workload.get("env", {}), **variables(environment.env)}
+    inherits = pool.address.is_loopback and workload.get("image") is None
+    env = environment_of(environment, workload.get("env", {}), inherits=inherits)
     if env:
         workload["env"] = env
     if workload.get("directory"):
