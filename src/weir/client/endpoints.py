@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 Kind = Literal["projects", "departments"]
 Action = Literal["stop", "suspend", "resume", "rerun"]
-
 _ROWS_A_PAGE = 500
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _ALL = {"limit": "1000"}
