@@ -163,7 +163,7 @@ TOPICS = (
             Command(
                 "import",
                 "weir.cli.import_queues:app",
-                "Convert the queues of KAI, Kueue or Run:ai to departments and projects.",
+                "Convert the queues of KAI, Kueue or Run:ai, or a job script of Slurm.",
                 extra="kubernetes",
             ),
         ),

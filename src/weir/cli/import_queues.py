@@ -1,4 +1,4 @@
-"""`weir import`: queues of other schedulers as departments and projects."""
+"""`weir import`: queues of other schedulers as departments and projects, and job scripts as submissions."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     Converter = Callable[[Iterable[Mapping[str, Any]]], Conversion]
 
-app = App(name="import", help="Convert the queues of another scheduler to departments and projects.")
+app = App(name="import", help="Convert queues and job scripts of other schedulers.")
+app.command("weir.cli.slurm.import_script:app", name="sbatch")
 _FILES = Parameter(consume_multiple=True, negative=())
 
 

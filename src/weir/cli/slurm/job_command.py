@@ -51,7 +51,7 @@ def job_command(
         input=request.text("input") or None,
         append=request.append,
         requeue=request.requeue,
-        variables=_variables(request, resources, directory),
+        variables=slurm_variables(request, resources, directory),
         notice=None if notice is None else (notice.number, notice.lead_s, int(notice.to_shell)),
         limit_s=None if request.limit_minutes is None else request.limit_minutes * 60.0,
         grace_s=30.0 if notice is None else max(30.0, notice.lead_s),
@@ -59,7 +59,7 @@ def job_command(
     return [sys.executable, "-I", "-m", "weir.slurm.batch", as_text(settings), text, *arguments]
 
 
-def _variables(request: BatchRequest, resources: NodeResources, directory: str) -> Mapping[str, str]:
+def slurm_variables(request: BatchRequest, resources: NodeResources, directory: str) -> Mapping[str, str]:
     """Return the variables that sbatch sets for the options of a job."""
     found = {
         "SLURM_SUBMIT_DIR": directory,

@@ -1,10 +1,8 @@
 """`weir sbatch`: a job script of Slurm becomes a workload, as it is."""
 
 import os
-import re
 import secrets
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +29,6 @@ app = App(
 _NAMES_TRIED_MOST = 8
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 _SUFFIX_LENGTH = 4
-_NAME_MOST = 54
 _TAKEN = 409
 
 
@@ -119,6 +116,7 @@ def _body(script: "BatchScript", job: "MappedScript") -> dict[str, Any]:
     """
     from weir.cli.slurm.exported_variables import exported_variables
     from weir.cli.slurm.job_command import job_command
+    from weir.cli.slurm.workload_names import workload_name
     from weir.slurm.ledger import DirectiveFate
 
     request, here = script.request, str(Path.cwd())
@@ -141,15 +139,6 @@ def _body(script: "BatchScript", job: "MappedScript") -> dict[str, Any]:
         "directory": str(Path(here, request.text("chdir"))),
         "command": job_command(request, job.resources, script.name, script.text, script.arguments, here),
     }
-
-
-def workload_name(name: str) -> str:
-    """Return a name for a workload that is like that of a job."""
-    plain_letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    kept = re.sub(r"[^A-Za-z0-9._-]+", "-", plain_letters)[:_NAME_MOST].strip("._-")
-    if not kept:
-        return "job"
-    return f"job-{kept}" if kept.isdecimal() else kept
 
 
 def _queued(pool: "Pool", body: Mapping[str, Any]) -> "WorkloadDetail":

@@ -1,0 +1,137 @@
+"""`weir import sbatch`: a job script of Slurm as a submission of Weir, with a ledger."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weir.cli.slurm.batch_script import BatchScript
+from weir.cli.slurm.site_table import SiteNames
+from weir.cli.slurm.submission_fields import MappedScript, map_job
+from weir.slurm.ledger import DirectiveFate
+
+_PROJECT = "default"
+_SHELLS = ("ash", "bash", "dash", "ksh", "sh", "zsh")
+_VARIABLE = re.compile(r"\bSLURM[A-Z_]*\b")
+_PROGRAM = re.compile(r"^\s*(?:\w+=\S*\s+)*(srun|scontrol|sbatch|squeue|scancel|sacct)\b", re.MULTILINE)
+_SHELL_TEXT = {
+    "SLURM_JOB_ID": "${WEIR_POD_ID%%/*}",
+    "SLURM_JOBID": "${WEIR_POD_ID%%/*}",
+    "SLURM_ARRAY_JOB_ID": "$WEIR_ARRAY_ID",
+    "SLURM_ARRAY_TASK_ID": "$WEIR_ARRAY_INDEX",
+    "SLURM_ARRAY_TASK_COUNT": "$WEIR_ARRAY_COUNT",
+    "SLURM_ARRAY_TASK_MIN": "$WEIR_ARRAY_MIN",
+    "SLURM_ARRAY_TASK_MAX": "$WEIR_ARRAY_MAX",
+    "SLURM_ARRAY_TASK_STEP": "$WEIR_ARRAY_STEP",
+    "SLURM_RESTART_COUNT": "$WEIR_RESTARTS",
+    "SLURM_JOB_GPUS": "$WEIR_DEVICES",
+    "SLURM_JOB_NODELIST": "$(hostname -s)",
+    "SLURM_NODELIST": "$(hostname -s)",
+    "SLURMD_NODENAME": "$(hostname -s)",
+    "SLURM_NNODES": "1",
+    "SLURM_JOB_NUM_NODES": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_SUBMIT_DIR": "$PWD",
+}
+"""Variables of Slurm that a shell has from those of Weir."""
+_OF_FILES = ("output", "error", "input", "open-mode")
+_OF_SUBMISSION = ("wait", "parsable", "quiet", "verbose", "test-only", "export")
+
+
+def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], list[DirectiveFate]]:
+    """Return the fields of a submission, in their order in a file, and the fate of each directive.
+
+    Raises:
+        SlurmError: an option has no counterpart.
+    """
+    job = map_job(script.request, names, foreign=script.directives.foreign, best_effort=script.best_effort)
+    ledger = [_in_a_file(each) for each in job.ledger]
+    variables = _variables(script, job)
+    ledger += _lost(script, variables)
+    fields = {"project": script.project or _PROJECT, "name": _name(script), **job.fields}
+    if script.request.has("chdir"):
+        fields["directory"] = script.request.text("chdir")
+    if not script.project and "project" not in job.fields:
+        ledger.append(DirectiveFate("changed", "project", "write yours: no account is named", "file"))
+    return {**fields, **_command(script, variables)}, ledger
+
+
+def _name(script: BatchScript) -> str:
+    from weir.cli.slurm.workload_names import workload_name
+
+    return workload_name(Path(script.name).stem if not script.request.has("job-name") else script.name)
+
+
+def _in_a_file(line: DirectiveFate) -> DirectiveFate:
+    """Return the fate of a directive, where a file differs from `weir sbatch`."""
+    option = line.written.removeprefix("--").partition("=")[0]
+    if option in _OF_FILES:
+        why = "output is in `weir logs`, and the input is empty: write exec > FILE or < FILE into run"
+        return DirectiveFate("ignored", line.written, why, line.where)
+    if option in _OF_SUBMISSION:
+        return DirectiveFate(
+            "ignored", line.written, "is an option of `weir submit` with this file", line.where
+        )
+    if option == "signal":
+        return DirectiveFate(
+            "changed", line.written, "SIGTERM comes as notice, with this time as grace", line.where
+        )
+    if option == "no-requeue":
+        return DirectiveFate("ignored", line.written, "Weir starts a preempted job again", line.where)
+    return line
+
+
+def _variables(script: BatchScript, job: MappedScript) -> Mapping[str, str]:
+    """Return the variables of Slurm that the script uses, each as text of a shell."""
+    from weir.cli.slurm.job_command import slurm_variables
+
+    fixed = {**slurm_variables(script.request, job.resources, "$PWD"), "SLURM_JOB_NAME": script.name}
+    fixed["SLURM_CPUS_ON_NODE"] = str(job.resources.cpus or 1)
+    fixed["SLURM_GPUS_ON_NODE"] = str(job.resources.gpus)
+    fixed["SLURM_TASKS_PER_NODE"] = str(job.resources.tasks)
+    used = dict.fromkeys(_VARIABLE.findall(_body(script.text)))
+    quoted = {name: shlex.quote(fixed[name]) for name in used if name in fixed}
+    return {
+        name: _SHELL_TEXT.get(name) or quoted[name] for name in used if name in _SHELL_TEXT or name in quoted
+    }
+
+
+def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveFate]:
+    """Return what the script uses of Slurm that a file doesn't give it."""
+    body = _body(script.text)
+    unset = [name for name in dict.fromkeys(_VARIABLE.findall(body)) if name not in variables]
+    found = [
+        *(
+            DirectiveFate("changed", name, f"is set to {text} in run", "script")
+            for name, text in variables.items()
+        ),
+        *(DirectiveFate("ignored", name, "isn't set", "script") for name in unset),
+    ]
+    for program in dict.fromkeys(_PROGRAM.findall(body)):
+        why = "is there with `weir sbatch` only" if program in ("srun", "scontrol") else "isn't there"
+        found.append(DirectiveFate("ignored", program, why, "script"))
+    return found
+
+
+def _body(text: str) -> str:
+    """Return the lines of a script that aren't comments."""
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+
+
+def _command(script: BatchScript, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the script as `run` if a shell runs it, else its command."""
+    interpreter = script.text.splitlines()[0].removeprefix("#!").split()
+    names = [Path(word).name for word in interpreter if not word.startswith("-")]
+    program = names[1] if names[:1] == ["env"] and len(names) > 1 else names[0] if names else ""
+    if program not in _SHELLS:
+        return {"command": [*interpreter, script.name, *script.arguments]}
+    lines = [line for line in script.text.splitlines()[1:] if not line.startswith(("#SBATCH", "#SLURM"))]
+    options = [word for word in interpreter if word.startswith("-")]
+    first = [f"set {' '.join(options)}"] if options else []
+    if script.arguments:
+        first.append(f"set -- {shlex.join(script.arguments)}")
+    first += [f"export {name}={text}" for name, text in variables.items()]
+    return {"run": "\n".join([*first, *lines]).strip("\n") + "\n"}

@@ -1,0 +1,15 @@
+"""Names of workloads for jobs of Slurm, which may have any name."""
+
+import re
+import unicodedata
+
+_NAME_MOST = 54
+
+
+def workload_name(name: str) -> str:
+    """Return a name for a workload that is like that of a job."""
+    plain_letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    kept = re.sub(r"[^A-Za-z0-9._-]+", "-", plain_letters)[:_NAME_MOST].strip("._-")
+    if not kept:
+        return "job"
+    return f"job-{kept}" if kept.isdecimal() else kept
