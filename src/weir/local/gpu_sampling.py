@@ -6,11 +6,13 @@ devices have no utilization: the processor time of the pod stands for it, and th
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.control.clock import Clock
 from weir.local import pod_counters, pod_files
+from weir.local.cgroups import text_of
 from weir.local.devices import DeviceActivity
 from weir.local.foreign_usage import ForeignProcess, foreign_processes
 from weir.local.machine import Machine
@@ -43,7 +45,8 @@ class PodReading:
 
     `use` is of the devices it holds, 0 to 1; None before it can be known, and of a pod without
     devices. `by` is the source: "nvml", or "cpu" as a stand-in. `peaks` are the highest uses of its devices
-    since the reading before, in the order of its place. `blocked` processes wait for a device or a server.
+    since the reading before, in the order of its place. `blocked` processes wait for a device or a server;
+    `entered` ones came into its control groups from outside, as `weir exec` and SSH do.
     """
 
     pod: RunningPod
@@ -56,6 +59,7 @@ class PodReading:
     peaks: tuple[float | None, ...] = ()
     rates: PodRates = _NO_RATES
     blocked: int = 0
+    entered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,13 @@ class _Tree:
     memory: int = 0
     blocked: int = 0
     pids: tuple[int, ...] = ()
+    entered: tuple[int, ...] = ()
+
+    def add(self, pid: int, fields: Sequence[bytes]) -> None:
+        """Add a process of the pod."""
+        self.memory += int(fields[_RSS_AT]) * _PAGE
+        self.blocked += fields[_STATE_AT] == _BLOCKED
+        self.pids += (pid,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +129,10 @@ class UtilizationSampler:
             )
             for pod in running
         }
-        used = tuple(self._use(pod, trees[pod.directory], doing, looks[pod.directory]) for pod in running)
+        holders = Counter(device for pod in running for device in pod.place.devices)
+        used = tuple(
+            self._use(pod, trees[pod.directory], doing, looks[pod.directory], holders) for pod in running
+        )
         self._last = looks
         devices = tuple(
             DeviceReading(
@@ -138,7 +152,14 @@ class UtilizationSampler:
         faults = self._machine.nvml.faults() if self._machine.nvml is not None else {}
         return MachineReading(self._clock(), devices, used, self._machine.virtual, foreign, faults)
 
-    def _use(self, pod: RunningPod, tree: _Tree, doing: list[DeviceActivity], look: _Earlier) -> PodReading:
+    def _use(
+        self,
+        pod: RunningPod,
+        tree: _Tree,
+        doing: list[DeviceActivity],
+        look: _Earlier,
+        holders: Mapping[int, int],
+    ) -> PodReading:
         last, cores, rates = self._last.get(pod.directory), None, _NO_RATES
         if last is not None and look.at_s > last.at_s:
             passed_s = look.at_s - last.at_s
@@ -150,12 +171,16 @@ class UtilizationSampler:
         if devices and self._machine.nvml is not None:
             held = [activity for activity in doing if activity.index in devices]
             use, memory = _on_devices(held, tree.pids)
-            by, peaks = BY_NVML, tuple(_peak(activity, tree.pids) for activity in held)
+            by = BY_NVML
+            peaks = tuple(
+                _peak(activity, tree.pids, is_shared=holders[activity.index] > 1) for activity in held
+            )
         elif devices and cores is not None:
             use = min(1.0, cores)
             peaks = (use,) * len(devices)
         return PodReading(
-            pod, use, by, memory, cores, tree.memory, len(tree.pids), peaks, rates, tree.blocked
+            *(pod, use, by, memory, cores, tree.memory, len(tree.pids), peaks, rates, tree.blocked),
+            entered=tree.entered,
         )
 
 
@@ -182,9 +207,12 @@ def _of_processes(activity: DeviceActivity, pids: tuple[int, ...]) -> float | No
     return min(1.0, sum(activity.use_of.get(pid, 0.0) for pid in pids))
 
 
-def _peak(activity: DeviceActivity, pids: tuple[int, ...]) -> float | None:
-    """Return the highest use of a device by a pod since the look before; None if it can't be measured."""
-    if not _is_alone(activity, pids):
+def _peak(activity: DeviceActivity, pids: tuple[int, ...], *, is_shared: bool) -> float | None:
+    """Return the highest use of a device by a pod since the look before; None if it can't be measured.
+
+    Any process on a device that one pod holds counts for it: a person may have started it beside the pod.
+    """
+    if is_shared and not _is_alone(activity, pids):
         return _of_processes(activity, pids)
     known = [each for each in (activity.use, activity.mean, *activity.use_of.values()) if each is not None]
     return min(1.0, max(known)) if known else None
@@ -197,7 +225,7 @@ def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceReading:
 
 
 def _trees(running: Sequence[RunningPod]) -> dict[str, _Tree]:
-    """Return the processes of each pod: all descendants of its supervisor, which adopts orphans."""
+    """Return the processes of each pod: below its supervisor, which adopts orphans, and entered ones."""
     trees = {pod.directory: _Tree() for pod in running}
     supervisors = {}
     for pod in running:
@@ -220,7 +248,19 @@ def _trees(running: Sequence[RunningPod]) -> dict[str, _Tree]:
         of_the_job = children if pid in supervisors else [*own, *children]
         tree.cpu_s += sum(map(int, of_the_job)) / _TICKS_A_SECOND
         if pid not in supervisors:
-            tree.memory += int(fields[_RSS_AT]) * _PAGE
-            tree.blocked += fields[_STATE_AT] == _BLOCKED
-            tree.pids += (pid,)
+            tree.add(pid, fields)
+    of_trees = {pid for tree in trees.values() for pid in tree.pids}
+    for pod in running:
+        tree = trees[pod.directory]
+        for pid in _in_groups(pod):
+            if pid in stats and pid not in of_trees and pid not in supervisors:
+                tree.cpu_s += sum(map(int, stats[pid][_TIMES_AT])) / _TICKS_A_SECOND
+                tree.add(pid, stats[pid])
+                tree.entered += (pid,)
     return trees
+
+
+def _in_groups(pod: RunningPod) -> list[int]:
+    """Return the processes in the control groups of a pod; any of its groups has all of them."""
+    texts = (text_of(f"{group[0]}/cgroup.procs") for group in pod.groups)
+    return [int(pid) for pid in next(filter(None, texts), "").split()]

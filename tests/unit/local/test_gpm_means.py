@@ -85,16 +85,20 @@ def test_devices_without_support_and_failing_ones_have_no_mean_and_keep_nothing(
     assert GpmMeans(SimpleNamespace(NVMLError=Refused)).read(0, 0) is None
 
 
-def test_highest_reading_since_the_look_before_counts_for_a_pod_alone_on_its_device() -> None:
-    assert _peak(DeviceActivity(0, 0.0, mean=0.2), ()) == 0.2
-    assert _peak(DeviceActivity(0, 0.1, use_of={7: 0.6}, memory_of={7: 1}), (7,)) == 0.6
-    assert _peak(DeviceActivity(0), ()) is None
+def test_highest_reading_since_the_look_before_counts_for_the_only_holder_of_a_device() -> None:
+    for activity, peak in (
+        (DeviceActivity(0, 0.0, mean=0.2), 0.2),
+        (DeviceActivity(0, 0.1, use_of={7: 0.6}, memory_of={7: 1}), 0.6),
+        (DeviceActivity(0, 0.8, memory_of={9: 1}), 0.8),  # a process that a person started beside the pod
+        (DeviceActivity(0), None),
+    ):
+        assert _peak(activity, (7,), is_shared=False) == peak
 
 
 def test_part_of_a_shared_device_is_unknown_if_the_driver_does_not_tell_processes_apart() -> None:
     shared = DeviceActivity(0, 0.9, memory_of={7: 1, 8: 1})
-    assert _peak(shared, (7,)) is None
+    assert _peak(shared, (7,), is_shared=True) is None
     told = DeviceActivity(0, 0.9, memory_of={7: 1, 8: 1}, use_of={8: 0.9})
-    assert _peak(told, (7,)) == 0.0
-    assert _peak(told, (8,)) == 0.9
-    assert _peak(DeviceActivity(0, 0.0, memory_of={7: 1, 8: 1}), (7,)) == 0.0
+    assert _peak(told, (7,), is_shared=True) == 0.0
+    assert _peak(told, (8,), is_shared=True) == 0.9
+    assert _peak(DeviceActivity(0, 0.0, memory_of={7: 1, 8: 1}), (7,), is_shared=True) == 0.0

@@ -38,6 +38,7 @@ class WorkloadActivities:
             run = (line.uid, line.restarts)
             window = windows[run] = self._windows.get(run) or ActivityWindow()
             devices = _devices(line.spec, readings)
+            entered = [pid for each in readings for pid in each.entered]
             if devices:
                 found[name] = window.add(
                     ActivitySample(
@@ -47,7 +48,7 @@ class WorkloadActivities:
                         _sum([each.rates.disk for each in readings]),
                         _sum([each.rates.network for each in readings]),
                         sum(each.blocked for each in readings),
-                        self._interactions.of(line.uid, sample.at_s),
+                        self._interactions.look(line.uid, entered, sample.at_s),
                     ),
                     window_s=rules.idle_window,
                     below=rules.idle_below.of(line.spec.type),

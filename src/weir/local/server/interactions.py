@@ -1,12 +1,12 @@
 """Signs of people in workloads: when keys were last pressed, and how many connections are open.
 
-Code that connects a person to a workload fills this in. Entries of `weir exec` are followed by their
-processes: one that lives is a connection, and the kernel stamps its terminal at each key. The stamp is of
-the wall clock, so only its changes count.
+Code that connects a person to a workload may note it here. Processes that entered a pod, by `weir exec`,
+`weir shell` and SSH, are connections while they live, and the kernel stamps a terminal at each key. The stamp
+is of the wall clock, so only its changes count.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -14,26 +14,18 @@ from threading import Lock
 from weir.local import pod_files
 from weir.model.activity import Interaction
 
-_TERMINAL_AT = 4
-"""Position of the terminal's device number in /proc/PID/stat, from the state on."""
+_SESSION_AT, _TERMINAL_AT = 3, 4
+"""Positions in /proc/PID/stat, from the state on."""
 _PTS_MAJORS = range(136, 144)
-ENTRIES_MOST = 64
-"""Processes followed of one workload."""
-
-
-@dataclass(slots=True)
-class _Visitor:
-    """A process that entered a pod."""
-
-    pid: int
-    ticks: int
-    stamp: float | None = None
+_EIGHT_BITS = 256
+ENTERED_MOST = 256
+"""Entered processes of one workload that are looked at."""
 
 
 @dataclass(slots=True)
 class _Seen:
     interaction: Interaction = field(default_factory=Interaction)
-    entries: list[_Visitor] = field(default_factory=list)
+    stamps: Mapping[int, float] = field(default_factory=dict)  # by terminal
 
 
 class Interactions:
@@ -51,29 +43,15 @@ class Interactions:
             open_ = seen.interaction.open if connections is None else connections
             seen.interaction = Interaction(last_s, open_)
 
-    def entered(self, uid: int, pid: int, at_s: float) -> None:
-        """Follow a process that has entered a pod."""
-        self.note(uid, at_s)
-        ticks = pod_files.started_ticks(pid)
-        if ticks is not None:
-            with self._lock:
-                entries = self._seen[uid].entries
-                entries.append(_Visitor(pid, ticks, _stamp(pid)))
-                del entries[:-ENTRIES_MOST]
-
-    def of(self, uid: int, at_s: float) -> Interaction:
-        """Return the last interaction with a workload, as seen at this time."""
+    def look(self, uid: int, entered: Sequence[int], at_s: float) -> Interaction:
+        """Return the last interaction with a workload, with what its entered processes show at this time."""
+        sessions, stamps = _stamps(entered[:ENTERED_MOST])
         with self._lock:
-            seen = self._seen.get(uid)
-            if seen is None:
-                return Interaction()
-            seen.entries = [each for each in seen.entries if pod_files.started_ticks(each.pid) == each.ticks]
-            for each in seen.entries:
-                stamp = _stamp(each.pid)
-                if stamp != each.stamp:
-                    each.stamp = stamp
-                    seen.interaction = replace(seen.interaction, last_s=at_s)
-            return replace(seen.interaction, open=seen.interaction.open + len(seen.entries))
+            seen = self._seen.setdefault(uid, _Seen())
+            if stamps != seen.stamps:
+                seen.stamps = stamps
+                seen.interaction = replace(seen.interaction, last_s=at_s)
+            return replace(seen.interaction, open=seen.interaction.open + sessions)
 
     def keep(self, uids: Iterable[int]) -> None:
         """Forget all other workloads."""
@@ -82,13 +60,14 @@ class Interactions:
             self._seen = {uid: seen for uid, seen in self._seen.items() if uid in kept}
 
 
-def _stamp(pid: int) -> float | None:
-    """Return when the terminal of a process was last read from; None without one."""
-    fields = pod_files.stat_of(pid)
-    number = int(fields[_TERMINAL_AT]) if fields else 0
-    major, minor = os.major(number), os.minor(number)
-    if major not in _PTS_MAJORS:
-        return None
-    with suppress(OSError):
-        return os.stat(f"/dev/pts/{(major - _PTS_MAJORS.start) * 256 + minor}").st_atime
-    return None
+def _stamps(pids: Sequence[int]) -> tuple[int, dict[int, float]]:
+    """Return the number of sessions of processes, and when each of their terminals was last read from."""
+    found = [fields for pid in pids if (fields := pod_files.stat_of(pid))]
+    stamps = {}
+    for number in {int(fields[_TERMINAL_AT]) for fields in found}:
+        major, minor = os.major(number), os.minor(number)
+        if major in _PTS_MAJORS:
+            with suppress(OSError):
+                place = (major - _PTS_MAJORS.start) * _EIGHT_BITS + minor
+                stamps[number] = os.stat(f"/dev/pts/{place}").st_atime
+    return len({fields[_SESSION_AT] for fields in found}), stamps

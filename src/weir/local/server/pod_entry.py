@@ -74,5 +74,5 @@ def _enter(pool: PoolService, run: RunningPod, pid: int) -> EnteredProcess:
         os.close(process)
     if refused:
         raise RequestRefused(409, f"The process {pid} can't enter the pod: {refused}.")
-    pool.interactions.entered(run.uid, pid, pool.clock())
+    pool.interactions.note(run.uid, pool.clock())
     return EnteredProcess(leader=record.leader, leader_ticks=record.leader_ticks)

@@ -48,33 +48,32 @@ def _children(pid: int) -> list[int]:
 
 def test_noted_signs_only_move_forward() -> None:
     signs = Interactions()
-    assert signs.of(1, 5.0) == Interaction()
+    assert signs.look(1, (), 5.0) == Interaction()
     signs.note(1, 100.0, connections=2)
     signs.note(1, 50.0)
-    assert signs.of(1, 200.0) == Interaction(100.0, 2)
+    assert signs.look(1, (), 200.0) == Interaction(100.0, 2)
     signs.note(1, 300.0, connections=0)
-    assert signs.of(1, 400.0) == Interaction(300.0, 0)
+    assert signs.look(1, (), 400.0) == Interaction(300.0, 0)
     signs.keep([2])
-    assert signs.of(1, 500.0) == Interaction()
+    assert signs.look(1, (), 500.0) == Interaction()
 
 
-def test_an_entry_is_a_connection_and_each_key_a_sign(shell: tuple[int, str]) -> None:
+def test_an_entered_session_is_a_connection_and_each_key_a_sign(shell: tuple[int, str]) -> None:
     pid, terminal = shell
     signs = Interactions()
-    signs.entered(7, pid, 10.0)
-    assert signs.of(7, 20.0) == Interaction(10.0, 1)
+    assert signs.look(7, [pid], 20.0) == Interaction(20.0, 1)
+    assert signs.look(7, [pid], 25.0) == Interaction(20.0, 1)
     os.utime(terminal, (time.time() + 60, time.time() + 60))  # as the kernel does at a key
-    assert signs.of(7, 30.0) == Interaction(30.0, 1)
-    assert signs.of(7, 40.0) == Interaction(30.0, 1)
+    assert signs.look(7, [pid], 30.0) == Interaction(30.0, 1)
+    assert signs.look(7, [pid], 40.0) == Interaction(30.0, 1)
+    assert signs.look(7, [], 50.0) == Interaction(50.0, 0)
+    assert signs.look(7, [], 60.0) == Interaction(50.0, 0)
 
 
-def test_an_entry_that_ended_is_no_connection() -> None:
+def test_an_entered_process_without_a_terminal_is_a_connection_alone() -> None:
     signs = Interactions()
-    with subprocess.Popen(["sleep", "600"]) as process:
-        signs.entered(7, process.pid, 10.0)
-        assert signs.of(7, 20.0).open == 1
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        assert signs.look(7, [process.pid], 20.0) == Interaction(None, 1)
         process.kill()
         process.wait()
-    assert signs.of(7, 30.0) == Interaction(10.0, 0)
-    signs.entered(7, 1 << 30, 40.0)
-    assert signs.of(7, 50.0) == Interaction(40.0, 0)
+        assert signs.look(7, [process.pid], 30.0) == Interaction(None, 0)
