@@ -47,7 +47,10 @@ def _of_activity(row: "ActivityRow | None") -> str:
     if row is None:
         return ""
     if row.state in IDLE_STATES:
-        return f"{row.state} for {since(row.since_s)}" if row.since_s is not None else str(row.state)
+        lasts = f" for {since(row.since_s)}" if row.since_s is not None else ""
+        return (
+            f"{row.state}{lasts}{', open to all' if row.unprotected else ', warned' if row.warning else ''}"
+        )
     return f"quiet: {', '.join(row.quiet)}" if row.quiet else ""
 
 

@@ -24,10 +24,7 @@ _SENTENCE_MIN = 20
 
 def workload_columns(row: WorkloadRow) -> bytes:
     """Return a workload as the list has it, in JSON: an array in the order of COLUMNS."""
-    activity = row.activity
-    why = row.reason
-    if why is None and activity is not None and activity.warning is not None:
-        why = Explanation(why="idle", sentence=activity.warning)
+    activity, why = row.activity, _why(row)
     values = [
         row.uid,
         row.name,
@@ -55,9 +52,18 @@ def workload_columns(row: WorkloadRow) -> bytes:
     return text
 
 
+def _why(row: WorkloadRow) -> Explanation | None:
+    """Return the reason of a workload, or the warning that it is idle."""
+    activity = row.activity
+    if row.reason is not None or activity is None or activity.warning is None:
+        return row.reason
+    return Explanation(why="idle", sentence=activity.warning)
+
+
 def _sentence(row: WorkloadRow) -> str:
     """Return the reason of a workload; of an array that isn't over, after the number of its indices."""
-    why = "" if row.reason is None else row.reason.sentence
+    reason = _why(row)
+    why = "" if reason is None else reason.sentence
     if row.array is None or row.ended_s is not None:
         return why
     return f"{row.array.sentence}; {why}" if why else row.array.sentence

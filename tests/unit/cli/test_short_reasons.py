@@ -57,6 +57,9 @@ def test_a_begin_names_its_time() -> None:
         (workload("succeeded", "succeeded", "fine", evicted=EVICTED), ""),
         (workload("running"), ""),
         (workload("running", activity={"quiet": ["GPU 1"]}), "quiet: GPU 1"),
+        (workload("running", activity={"state": "starved"}), "starved"),
+        (workload("running", activity={"state": "left", "warning": "soon"}), "left, warned"),
+        (workload("running", activity={"state": "parked", "unprotected": True}), "parked, open to all"),
     ],
 )
 def test_other_words(found: WorkloadRow, words: str) -> None:

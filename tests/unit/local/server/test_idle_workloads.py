@@ -1,6 +1,7 @@
 """Idle work in a pool, from readings of a test to states, notices, lost protection, extensions and suspension."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from weir.dashboard.live_frames import COLUMNS, workload_columns
 from weir.local.gpu_sampling import BY_NVML, DeviceReading, MachineReading, PodReading
 from weir.local.pod_counters import PodRates
 from weir.local.running_pods import RunningPod
@@ -106,6 +108,11 @@ async def test_parked_work_is_named_warned_taken_first_and_suspended(scene: Scen
     row = await stands.get("workloads/parked")
     assert "loses its protection in" in row["activity"]["warning"]
     assert "weir extend parked" in row["activity"]["warning"]
+    live = stands.pool.view.row("parked")
+    assert live is not None
+    columns = dict(zip(COLUMNS, json.loads(workload_columns(live)), strict=True))
+    assert (columns["activity"], columns["why"]) == ("parked", "idle")
+    assert columns["sentence"].startswith("parked has been idle for")
     assert (await stands.get("workloads/parked/why"))["activity"]["warning"] == row["activity"]["warning"]
     await scene.goes_on(900)
     assert await scene.kinds("parked") == ["idle_warning", "protection_lost"]
