@@ -44,6 +44,7 @@ PAGES = (
 )
 READS = {"list", "top", "why", "status", "events", "nodes", "logs", "describe"}
 """Commands that change nothing: they are asked again until they print what the page shows."""
+READS_OF_GROUPS = {("sweep", "list"), ("sweep", "show"), ("sweep", "best")}
 WITHIN_S = 120.0
 TRAIN = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 
@@ -110,6 +111,12 @@ def _is_new_pool(command: Command) -> bool:
     return command.text.startswith("weir up")
 
 
+def _reads(command: Command) -> bool:
+    """Return True if a command changes nothing."""
+    words = command.text.split()
+    return words[1] in READS or tuple(words[1:3]) in READS_OF_GROUPS
+
+
 def _check(shell: Shell, page: str, command: Command) -> None:
     """Run one command until it prints what its page shows."""
     where, wanted = f"{page}:{command.line}: {command.text}", shape(command.output)
@@ -118,7 +125,7 @@ def _check(shell: Shell, page: str, command: Command) -> None:
         code, answer = shell.run(command.text)
         if code == 0 and wanted.search(" ".join(answer.split())):
             return
-        may_ask_again = command.text.split()[1] in READS and time.monotonic() < until
+        may_ask_again = _reads(command) and time.monotonic() < until
         assert may_ask_again, f"{where}\n{answer}\nends with {code}, and should print\n{command.output}"
         time.sleep(0.5)
 

@@ -12,6 +12,8 @@ from .in_process_server import SMALL, Standing, connect_anew, standing
 
 TRIAL = Path(__file__).parent / "sweep_trial.py"
 RUNGS = [1, 3, 9]
+RECLAIMS = 4 * int(os.environ.get("WEIR_EFFORT", "1"))
+"""Number of times that an owner takes most GPUs of a sweep; WEIR_EFFORT=5 makes twenty."""
 
 
 def workload(
@@ -185,6 +187,42 @@ async def test_control_that_connects_and_server_that_starts_again_go_on(tmp_path
         for row in sweep["trial_rows"]:
             last = row["results"][-1]["rung"]
             assert trained(tmp_path / "trained", row["number"]) == list(range(1, last + 1))
+
+
+async def test_reclaim_takes_the_trial_with_the_least_prospects(stands: Standing, tmp_path: Path) -> None:
+    """It has run for longer than the promoted one, so it would lose more work."""
+    await stands.project("lab", 0)
+    more = {"project": "lab", "slow": "s-0", "steps": 1000, "step_s": "0.05"}
+    await begin(stands, tmp_path / "trained", trials=3, parallel=2, eta=2, rungs=[1, 1000], workload=more)
+    await stands.until_true(lambda sweep: sweep["rung_rows"][0]["promoted"] == 1, "sweeps/s")
+    sweep = await stands.get("sweeps/s")
+    promoted = next(row["name"] for row in sweep["trial_rows"] if row["target"] == 1000)
+    await stands.until(promoted, "running")
+    await stands.submit("sleep", "3600", name="owner", gpus=3)
+    await stands.until("owner", "running")
+    assert (await stands.get("workloads/s-0"))["status"] == "pending"
+    assert (await stands.get(f"workloads/{promoted}"))["status"] == "running"
+    await stands.admin.post("/api/v1/sweeps/s/stop")
+    await stands.admin.post("/api/v1/workloads/owner/stop")
+
+
+async def test_promotions_are_legal_while_an_owner_takes_and_returns_gpus(
+    stands: Standing, tmp_path: Path
+) -> None:
+    await stands.project("lab", 1)
+    await stands.project("owners", 3)
+    await begin(stands, tmp_path / "trained", trials=18, workload={"project": "lab", "step_s": "0.03"})
+    for turn in range(RECLAIMS):
+        await stands.submit("sleep", "0.3", name=f"owner-{turn}", project="owners", gpus=3)
+        await stands.until(f"owner-{turn}", "succeeded")
+    sweep = await until_over(stands)
+    assert sweep["state"] == "finished"
+    assert sweep["rung_rows"][0]["reached"] == 18
+    assert sweep["rung_rows"][1]["promoted"] >= 1
+    check_promotions(sweep)
+    for row in sweep["trial_rows"]:
+        last = row["results"][-1]["rung"]
+        assert trained(tmp_path / "trained", row["number"]) == list(range(1, last + 1))
 
 
 async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Path) -> None:
