@@ -1,0 +1,266 @@
+"""Sweeps: what halving saves, and against Optuna's own pruner.
+
+    python -m bench.sweeps [--seeds 10] [--trials 60] [--virtual 10000] [--output json]
+
+Each trial trains a small network on digits in plain numpy, for up to 27 epochs. `full` trains all trials to
+the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many epochs as the
+sweep used. The sweep's decisions are those of the server (`weir.sweeps`), in virtual time: eight GPUs, one
+epoch takes a time that depends on the size of the network. Virtual time alone is measured with 10,000
+trials of made curves.
+"""
+
+import argparse
+import gzip
+import heapq
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weir.sweeps.halving import Halving
+from weir.sweeps.parameters import parse_parameter
+from weir.sweeps.samplers import PastTrial, suggest
+
+RUNGS, ETA, GPUS = (1, 3, 9, 27), 3, 8
+SPACE = [
+    parse_parameter("lr", "log:1e-3..1"),
+    parse_parameter("hidden", "int:4..64"),
+    parse_parameter("momentum", "float:0..0.95"),
+    parse_parameter("batch", "choice:16,32,64,128"),
+]
+UNSEEN = 297
+
+
+def digits() -> tuple[Any, Any]:
+    found = find_spec("sklearn")
+    assert found is not None
+    assert found.origin is not None
+    with gzip.open(Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz", "rt") as file:
+        table = np.loadtxt(file, delimiter=",")
+    return table[:, :-1] / 16.0, table[:, -1].astype(int)
+
+
+class Network:
+    """One trial's training, which goes on from where it was."""
+
+    def __init__(self, params: dict[str, Any], seed: int, data: tuple[Any, Any]) -> None:
+        self.params, self.seed, self.data = params, seed, data
+        chance = np.random.default_rng(seed)
+        hidden = int(params["hidden"])
+        self.weights = [
+            chance.normal(0, 0.2, (64, hidden)),
+            np.zeros(hidden),
+            chance.normal(0, 0.2, (hidden, 10)),
+            np.zeros(10),
+        ]
+        self.speed = [np.zeros_like(each) for each in self.weights]
+        self.losses: list[float] = []
+
+    def loss_at(self, epoch: int) -> float:
+        """Train up to an epoch, and return the loss on what was never seen."""
+        while len(self.losses) < epoch:
+            self._epoch()
+        return self.losses[epoch - 1]
+
+    @property
+    def epoch_s(self) -> float:
+        """Virtual time of an epoch: larger networks and smaller batches take longer."""
+        return 1.0 + int(self.params["hidden"]) / 64 + 16 / int(self.params["batch"])
+
+    def _forward(self, x: Any) -> tuple[Any, Any]:
+        inside = np.tanh(x @ self.weights[0] + self.weights[1])
+        scores = inside @ self.weights[2] + self.weights[3]
+        scores -= scores.max(axis=1, keepdims=True)
+        chances = np.exp(scores)
+        return inside, chances / chances.sum(axis=1, keepdims=True)
+
+    def _epoch(self) -> None:
+        pictures, shown = self.data
+        batch, lr, momentum = (self.params[name] for name in ("batch", "lr", "momentum"))
+        order = np.random.default_rng([self.seed, len(self.losses)]).permutation(len(shown) - UNSEEN)
+        for at in range(0, len(order), batch):
+            some = order[at : at + batch]
+            inside, chances = self._forward(pictures[some])
+            chances[np.arange(len(some)), shown[some]] -= 1
+            back = (chances @ self.weights[2].T) * (1 - inside**2)
+            slopes = (pictures[some].T @ back, back.sum(0), inside.T @ chances, chances.sum(0))
+            for which, slope in enumerate(slopes):
+                self.speed[which] = momentum * self.speed[which] - lr * slope / len(some)
+                self.weights[which] = self.weights[which] + self.speed[which]
+        _, chances = self._forward(pictures[-UNSEEN:])
+        right = chances[np.arange(UNSEEN), shown[-UNSEEN:]]
+        self.losses.append(float(-np.log(right + 1e-12).mean()))
+
+
+@dataclass
+class Outcome:
+    """Result of one search: the best loss at any rung's end, and what it cost."""
+
+    best: float
+    epochs: int
+    gpu_s: float
+    trials: list[Network] = field(default_factory=list)
+
+
+def sweep(trials: int, seed: int, data: tuple[Any, Any], sampler: str) -> Outcome:
+    """Run a sweep on eight GPUs in virtual time, with the decisions of the server."""
+    halving, networks = Halving(len(RUNGS), ETA), []
+    results: list[dict[int, float]] = []
+    running: list[tuple[float, int, int]] = []  # until, trial, rung
+    now_s, gpu_s, epochs = 0.0, 0.0, 0
+    while True:
+        while len(running) < GPUS:
+            begun = len(networks)
+            promotion = halving.promotion(last=begun == trials and not running)
+            if promotion is not None:
+                trial, rung = promotion.trial, promotion.rung + 1
+                halving.leave(trial)
+            elif begun < trials:
+                past = [
+                    PastTrial(
+                        each.params, {RUNGS[at]: loss for at, loss in found.items()}, len(found) == len(RUNGS)
+                    )
+                    for each, found in zip(networks, results, strict=True)
+                ]
+                params = dict(suggest(sampler, SPACE, seed, begun, past).params)
+                networks.append(Network(params, seed, data))
+                results.append({})
+                trial, rung = begun, 0
+            else:
+                break
+            steps = RUNGS[rung] - (RUNGS[rung - 1] if rung else 0)
+            took_s = steps * networks[trial].epoch_s
+            gpu_s, epochs = gpu_s + took_s, epochs + steps
+            heapq.heappush(running, (now_s + took_s, trial, rung))
+        if not running:
+            best = min(min(found.values()) for found in results)
+            return Outcome(best, epochs, gpu_s, networks)
+        now_s, trial, rung = heapq.heappop(running)
+        loss = networks[trial].loss_at(RUNGS[rung])
+        results[trial][rung] = loss
+        halving.record(trial, rung, loss)
+
+
+def full(networks: list[Network]) -> Outcome:
+    """Train all trials to the end."""
+    best = min(each.loss_at(epoch) for each in networks for epoch in RUNGS)
+    gpu_s = sum(each.epoch_s * RUNGS[-1] for each in networks)
+    return Outcome(best, RUNGS[-1] * len(networks), gpu_s)
+
+
+def optuna_pruner(gpu_s_max: float, seed: int, data: tuple[Any, Any]) -> Outcome:
+    """Search with Optuna's TPE and its own pruner, for as many GPU-seconds."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=ETA)
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), pruner=pruner)
+    best, gpu_s, epochs = float("inf"), 0.0, 0
+    while gpu_s < gpu_s_max:
+        trial = study.ask()
+        params = {
+            "lr": trial.suggest_float("lr", 1e-3, 1, log=True),
+            "hidden": trial.suggest_int("hidden", 4, 64),
+            "momentum": trial.suggest_float("momentum", 0, 0.95),
+            "batch": trial.suggest_categorical("batch", [16, 32, 64, 128]),
+        }
+        network = Network(params, seed, data)
+        for epoch in range(1, RUNGS[-1] + 1):
+            loss = network.loss_at(epoch)
+            gpu_s, epochs = gpu_s + network.epoch_s, epochs + 1
+            if epoch in RUNGS:
+                best = min(best, loss)
+            trial.report(loss if np.isfinite(loss) else 1e300, epoch)
+            if gpu_s >= gpu_s_max or (epoch < RUNGS[-1] and trial.should_prune()):
+                break
+        done = epoch == RUNGS[-1]
+        state = optuna.trial.TrialState.COMPLETE if done else optuna.trial.TrialState.PRUNED
+        study.tell(trial, loss if done else None, state=state)
+    return Outcome(best, epochs, gpu_s)
+
+
+def virtual(trials: int) -> dict[str, float]:
+    """Decide a sweep of many trials with made curves, and return what the decisions took."""
+    chance, halving = random.Random(0), Halving(len(RUNGS), ETA)
+    quality = [chance.random() for _ in range(trials)]
+    begun = decisions = 0
+    running: list[tuple[float, int, int]] = []
+    now_s, begin_s = 0.0, time.perf_counter()
+    while True:
+        while len(running) < 64:
+            promotion = halving.promotion(last=begun == trials and not running)
+            decisions += 1
+            if promotion is not None:
+                trial, rung = promotion.trial, promotion.rung + 1
+                halving.leave(trial)
+            elif begun < trials:
+                trial, rung, begun = begun, 0, begun + 1
+            else:
+                break
+            steps = RUNGS[rung] - (RUNGS[rung - 1] if rung else 0)
+            heapq.heappush(running, (now_s + steps * chance.uniform(0.8, 1.2), trial, rung))
+        if not running:
+            break
+        now_s, trial, rung = heapq.heappop(running)
+        halving.record(trial, rung, quality[trial] + chance.gauss(0, 0.3) / RUNGS[rung])
+    took_s = time.perf_counter() - begin_s
+    reached = [halving.reached(rung) for rung in range(len(RUNGS))]
+    return {
+        "decisions": decisions,
+        "s": took_s,
+        "us_each": 1e6 * took_s / decisions,
+        "last_rung": reached[-1],
+    }
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.sweeps", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--trials", type=int, default=60)
+    parser.add_argument("--virtual", type=int, default=10_000)
+    parser.add_argument("--sampler", default="tpe", choices=("tpe", "random"))
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    args = parser.parse_args()
+    data, rows = digits(), []
+    for seed in range(args.seeds):
+        ours = sweep(args.trials, seed, data, args.sampler)
+        theirs = optuna_pruner(ours.gpu_s, seed, data)
+        all_ = full(ours.trials)
+        rows.append(
+            {
+                "bench": "sweeps",
+                "seed": seed,
+                "best": ours.best,
+                "best_full": all_.best,
+                "worse_percent": 100 * (ours.best / all_.best - 1),
+                "gpu_s_percent": 100 * ours.gpu_s / all_.gpu_s,
+                "best_optuna_pruner": theirs.best,
+                "no_worse": ours.best <= theirs.best,
+            }
+        )
+        if args.output == "text":
+            print(
+                "  ".join(
+                    f"{key} {value}" if isinstance(value, str) else f"{key} {value:.4g}"
+                    for key, value in rows[-1].items()
+                ),
+                flush=True,
+            )
+    rows.append({"bench": "sweeps", "virtual_trials": args.virtual, **virtual(args.virtual)})
+    if args.output == "json":
+        print(json.dumps(rows))
+    else:
+        print("  ".join(f"{key} {value}" for key, value in rows[-1].items()))
+        better = sum(bool(row.get("no_worse")) for row in rows)
+        print(f"no worse than Optuna's pruner: {better} of {args.seeds}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
