@@ -45,7 +45,8 @@ TOGETHER = {
     *("tests/users/test_sessions.py", "tests/e2e/test_ssh_sessions.py"),
     *("tests/users/test_containers.py", "tests/users/test_device_isolation.py", "tests/users/test_oidc.py"),
     *("tests/oidc/test_remote_pool.py", "tests/oidc/test_sessions.py", "tests/oidc/test_tokens.py"),
-    *("tests/test_architecture.py", "tests/slurm/test_both.py"),
+    *("tests/test_architecture.py", "tests/slurm/test_both.py", "tests/slurm/test_pool.py"),
+    "tests/users/test_slurm_scripts.py",
 }
 """Files whose tests share a server, or something else that takes long to make."""
 

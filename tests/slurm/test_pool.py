@@ -134,6 +134,39 @@ def test_nothing_is_left_of_a_job_whose_batch_program_is_killed(jobs: Jobs) -> N
     wait_for(lambda: not task.is_running() or task.status() == psutil.STATUS_ZOMBIE)
 
 
+def test_a_preempted_job_gets_its_signal_and_goes_on(jobs: Jobs) -> None:
+    for name, quota in (("owners", 4), ("guests", 0)):
+        status, answer = jobs.pool.ask(
+            "PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": quota}}
+        )
+        assert status in (200, 201), answer
+    script = f"""#SBATCH --gpus=4 --signal=B:USR1@60 --output=guest.out
+trap 'echo saved; exit 1' USR1
+echo "restarts ${{SLURM_RESTART_COUNT:-0}}"
+[ "${{SLURM_RESTART_COUNT:-0}}" = 1 ] && exit 0
+{FOREVER}"""
+    guest = jobs.submit(script, "--project=guests")
+    wait_for(lambda: (jobs.directory / "guest.out").exists() and "restarts 0" in jobs.text("guest.out"))
+    owner = jobs.submit("#SBATCH -G4 -o owner.out\necho owner", "--project=owners")
+    jobs.until(owner, "succeeded")
+    jobs.until(guest, "succeeded")
+    lines = jobs.text("guest.out").splitlines()
+    assert [line for line in lines if line.startswith(("restarts", "saved"))] == [
+        "restarts 0",
+        "saved",
+        "restarts 1",
+    ]
+    assert jobs.get(guest)["restarts"] == 1
+
+
+def test_a_job_submits_the_next_one(jobs: Jobs) -> None:
+    (jobs.directory / "next.sh").write_text("#!/bin/bash\necho next of $1 > next.txt\n")
+    job = jobs.submit("sbatch --parsable next.sh $SLURM_JOB_ID > number")
+    jobs.until(job, "succeeded")
+    jobs.until(jobs.text("number").strip(), "succeeded")
+    assert jobs.text("next.txt") == f"next of {job}\n"
+
+
 def test_variables_that_look_secret_stay_with_the_person(jobs: Jobs) -> None:
     (jobs.directory / "job.sh").write_text("#!/bin/bash\necho ${HF_TOKEN:-none} $DATA\n")
     done = jobs.run("job.sh", HF_TOKEN="hf_1", DATA="/data")

@@ -16,7 +16,13 @@ def batch_environment(
     """Return the complete environment of a job script."""
     kept = {key: value for key, value in inherited.items() if key != FUNCTIONS}
     functions = json.loads(inherited.get(FUNCTIONS, "{}"))
-    own = _job(settings, numbers) | _node(settings) | _array(inherited, numbers) | _gpus(inherited)
+    own = (
+        _pool(inherited)
+        | _job(settings, numbers)
+        | _node(settings)
+        | _array(inherited, numbers)
+        | _gpus(inherited)
+    )
     return {
         **kept,
         **functions,
@@ -44,6 +50,13 @@ def _job(settings: JobSettings, numbers: JobNumbers) -> dict[str, str]:
         "ENVIRONMENT": "BATCH",
         **restarts,
     }
+
+
+def _pool(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the home of a personal pool, by which `sbatch` in the job finds it."""
+    home = Path(inherited.get("WEIR_NOTES", "")).parent
+    found = "WEIR_HOME" not in inherited and os.access(home / "server.json", os.R_OK)
+    return {"WEIR_HOME": str(home)} if found and home.is_absolute() else {}
 
 
 def _node(settings: JobSettings) -> dict[str, str]:

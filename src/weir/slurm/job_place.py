@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PROGRAMS = ("srun", "scontrol")
+PROGRAMS = {
+    "srun": ("weir.slurm.srun",),
+    "scontrol": ("weir.slurm.scontrol",),
+    "sbatch": ("weir", "sbatch"),
+}
+"""Programs on the path of a job: the module of each, and its first words."""
 DIRECTORY = "WEIR_SLURM_DIRECTORY"
 """Variable with the directory of the job's steps."""
 
@@ -43,8 +48,8 @@ def make_place(variables: Mapping[str, str]) -> Path:
     place = Path(own, "slurm") if own else Path(tempfile.mkdtemp(prefix="slurm-job-"))
     for below in (place, place / "bin", place / "steps"):
         below.mkdir(mode=0o700, exist_ok=True)
-    for program in PROGRAMS:
-        line = shlex.join([sys.executable, "-I", "-m", f"weir.slurm.{program}"])
+    for program, words in PROGRAMS.items():
+        line = shlex.join([sys.executable, "-I", "-m", *words])
         write_program(place / "bin" / program, f'#!/bin/sh\nexec {line} "$@"\n')
     return place
 

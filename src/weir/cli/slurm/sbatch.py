@@ -1,6 +1,7 @@
 """`weir sbatch`: a job script of Slurm becomes a workload, as it is."""
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,21 @@ _NAMES_TRIED_MOST = 8
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 _SUFFIX_LENGTH = 4
 _TAKEN = 409
+_OPTIONS = {
+    "project": "account",
+    "gpus": "gpus",
+    "gpu_models": "gres",
+    "cpu": "cpus-per-task",
+    "memory": "mem",
+    "max_runtime": "time",
+    "nodes": "nodelist",
+    "array": "array",
+    "begin": "begin",
+    "directory": "chdir",
+    "env": "export",
+    **dict.fromkeys(("after", "after_ok", "after_not_ok", "after_any"), "dependency"),
+}
+"""Option of sbatch for a field of a submission."""
 
 
 @app.default
@@ -57,7 +73,7 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     except SlurmError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)
     except Refused as refused:
-        print(f"weir: {plain(str(refused))}", file=sys.stderr)
+        print(f"weir: {plain(_in_options(str(refused)))}", file=sys.stderr)
         return 2 if refused.is_ours else 1
     return 2
 
@@ -139,6 +155,15 @@ def _body(script: "BatchScript", job: "MappedScript") -> dict[str, Any]:
         "directory": str(Path(here, request.text("chdir"))),
         "command": job_command(request, job.resources, script.name, script.text, script.arguments, here),
     }
+
+
+def _in_options(text: str) -> str:
+    """Return a refusal with options of sbatch instead of fields."""
+
+    def option(match: re.Match[str]) -> str:
+        return f"--{_OPTIONS[match[1]]}: " if match[1] in _OPTIONS else ""
+
+    return re.sub(r"(?:(?<=^)|(?<=; ))(?:pods\[0\][\w.\[\]]*: )?(?:(\w+)(?:\[\d+\])?: )?", option, text)
 
 
 def _queued(pool: "Pool", body: Mapping[str, Any]) -> "WorkloadDetail":
