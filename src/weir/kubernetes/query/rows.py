@@ -18,6 +18,10 @@ _TYPES: tuple[Type, ...] = get_args(Type)
 _PODS: Mapping[str, Status] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 _PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
 WORKLOAD = "Workload"
+_UID_DIGITS = 13
+"""Hexadecimal digits of a uid in a number: a float holds 53 bits."""
+_EVENT_BITS = 11
+"""Bits of an event's number that tell events of one millisecond apart."""
 
 
 def at_s(written: str | None) -> float | None:
@@ -86,8 +90,8 @@ def workload_row(
 
 
 def number_of(uid: str) -> int:
-    """Return the uid of an object as a number of a pool's answers."""
-    digits = uid.replace("-", "")[:15]
+    """Return the uid of an object as a number of a pool's answers, which browsers hold exactly."""
+    digits = uid.replace("-", "")[:_UID_DIGITS]
     try:
         return int(digits or "0", 16)
     except ValueError:  # an API server makes no such uid
@@ -139,12 +143,19 @@ def memory_isolation(workload: WorkloadObject) -> dict[str, Any]:
 def event_row(event: EventView, workload: str | None, project: str | None) -> EventRow:
     """Return the row of an Event about a workload or one of its pods."""
     about = event.regarding
+    stamp_s = at_s(event.event_time or event.metadata.creation_timestamp) or 0.0
     return EventRow(
-        id=zlib.crc32(event.metadata.uid.encode()),
-        at_s=at_s(event.event_time or event.metadata.creation_timestamp) or 0.0,
+        id=_event_number(event, stamp_s),
+        at_s=stamp_s,
         kind=event.reason.lower(),
         workload=workload,
         project=project,
         pod=None if about.kind == WORKLOAD else about.name,
         sentence=event.note,
     )
+
+
+def _event_number(event: EventView, stamp_s: float) -> int:
+    """Return the number of an Event: later ones have higher numbers, which a float holds exactly."""
+    number = int(stamp_s * 1000) << _EVENT_BITS
+    return number | zlib.crc32(event.metadata.uid.encode()) >> (32 - _EVENT_BITS)

@@ -47,3 +47,12 @@ def test_events_are_of_their_namespace_and_as_many_as_are_kept(monkeypatch: Any)
     assert len(events) == 5
     assert {row.workload for row in matching_events(events.all(), EventQuery("a"))} == {"a/job-a"}
     assert [row.sentence for row in matching_events(events.all(), EventQuery("c"))] == []
+
+
+def test_numbers_of_events_are_in_the_order_of_time_and_exact_in_a_browser() -> None:
+    events = index()
+    times = [f"2026-01-01T00:00:{second:02}.{part:03}000Z" for second in range(3) for part in (0, 1, 999)]
+    events.deliver([event(f"e{at}", eventTime=written) for at, written in enumerate(times)])
+    numbers = [row.id for row in matching_events(events.all(), EventQuery())]
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert all(number == int(float(number)) < 2**53 for number in numbers)
