@@ -231,7 +231,7 @@ test('history: cells of the CSV, mean GPUs of a line, and money', () => {
   const waits = { count: 2, p50_s: 1, p90_s: 3, rounded: false }
   const row = { key: 'a', allocated_gpu_s: 3600, used_gpu_s: null, idle_gpu_s: null, over_quota_gpu_s: 0, waiting_s: 1, workloads: 1, ended: 0, preempted: 2, waits, to_quota: { count: 0, p50_s: null, p90_s: null, rounded: false }, evicted: 1, lost_gpu_s: 9, cost: 2 }
   const point = { at_s: 0, span_s: 60, allocated_gpu_s: 120, used_gpu_s: 30, over_quota_gpu_s: 0, waiting_s: 0 }
-  const found = { since_s: 0, until_s: 60, by: 'project', currency: null, rows: [row], total: row, rules: [], points: [point] }
+  const found = { since_s: 0, until_s: 60, by: 'project', currency: null, note: null, rows: [row], total: row, rules: [], points: [point] }
   const [head, cells] = historyCells(found)
   expect(head!.length).toBe(cells!.length)
   expect(cells).toEqual(['a', 3600, null, null, 1, 9, 2, 2, 1, 3, 0, null, null])

@@ -24,13 +24,15 @@ class MemberRow(Answer):
 class SignInWays(Answer):
     """Sign-in to a pool from elsewhere. Its fields are empty where the pool has no OpenID Connect.
 
-    `client_id` is the client of `weir login`; `dashboard` is the path where a browser begins.
+    `client_id` is the client of `weir login`; `dashboard` is the path where a browser begins. `links_only`:
+    the dashboard of a cluster, which knows no tokens.
     """
 
     issuer: str = ""
     client_id: str | None = None
     scopes: str = ""
     dashboard: str = ""
+    links_only: bool = False
 
 
 class WhoAmI(Answer):

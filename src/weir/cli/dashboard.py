@@ -1,29 +1,45 @@
-"""`weir dashboard`: a link that signs in to the page of the pool."""
+"""`weir dashboard`: a link that signs in to the page of a pool, or a server of the page for a cluster."""
 
 import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 
-CLUSTER = "A cluster has no dashboard: it is for a pool that `weir up` serves."
 
-
-def dashboard(*, open_: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True) -> int:
+def dashboard(
+    *,
+    open_: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
+    port: int | None = None,
+    namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None,
+) -> int:
     """Print a link to the dashboard, and open it in a browser.
 
-    The link works once, within a minute. It has the rights of the token that this command uses.
+    The link works once, within a minute. It has the rights of the token that this command uses. On a cluster
+    this command serves the dashboard until Ctrl-C, with the rights of the kubeconfig.
 
     Parameters
     ----------
     open_
         Open the link in a browser, if this machine has one and a person looks at it.
+    port
+        On a cluster: port of 127.0.0.1 to listen on; a free one by default.
+    namespace
+        On a cluster: show this namespace alone.
     """
     from weir.cli.connect import connect
+    from weir.client.address import find
 
-    with connect() as pool:
-        if pool.address.is_cluster:
-            print(f"weir: {CLUSTER}", file=sys.stderr)
-            return 1
+    address = find()
+    if address.is_cluster:
+        from weir.cli.cluster.dashboard.page_process import serve
+
+        context = address.url.partition(":")[2] or None
+        return serve(
+            context, namespace=namespace, port=port or 0, open_link=_open_in_browser if open_ else _stay
+        )
+    if port is not None:
+        raise ValueError("--port is for clusters: a pool serves its dashboard at its own address")
+    with connect(namespace=namespace) as pool:
         if pool.address.url.startswith("https:") and not pool.address.token:
             return _address(pool.address.url, open_=open_)
         ssh = pool.address.ssh
@@ -34,8 +50,8 @@ def dashboard(*, open_: Annotated[bool, Parameter(name="--open", negative="--no-
         tunnel = f"ssh -NL 9347:127.0.0.1:9347 {ssh.destination}"
         print(f"The dashboard is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
     print("It signs you in once, within a minute.", file=sys.stderr)
-    if open_ and sys.stdout.isatty():
-        open_in_browser(link)
+    if open_:
+        _open_in_browser(link)
     return 0
 
 
@@ -43,15 +59,20 @@ def _address(url: str, *, open_: bool) -> int:
     """Print the address of a pool with OpenID Connect: people sign in there by themselves."""
     print(url, flush=True)
     print("Sign in there with OpenID Connect.", file=sys.stderr)
-    if open_ and sys.stdout.isatty():
-        open_in_browser(url)
+    if open_:
+        _open_in_browser(url)
     return 0
 
 
-def open_in_browser(link: str) -> None:
-    """Open a link in a browser of this machine; do nothing where there is none."""
+def _stay(_link: str) -> None:
+    """Leave a link to the person."""
+
+
+def _open_in_browser(link: str) -> None:
+    """Open a link in a browser of this machine, if it has one and a person looks at it."""
     import os
     import webbrowser
 
-    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin":
+    has_screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"
+    if has_screen and sys.stdout.isatty():
         webbrowser.open(link)

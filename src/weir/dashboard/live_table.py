@@ -1,6 +1,6 @@
 """Table of the live stream: encoded rows, and which of them changed since the last frame."""
 
-from collections.abc import Mapping
+from collections.abc import Container
 
 from pydantic_core import to_json
 
@@ -51,12 +51,21 @@ class LiveTable:
         if self.nodes.get(row.name) != text:
             self.nodes[row.name] = self.changed_nodes[row.name] = text
 
-    def keep_queues(self, names: Mapping[str, object]) -> None:
+    def keep_queues(self, names: Container[str]) -> None:
         """Drop departments and projects that were deleted."""
-        for name in [name for name in self.queues if name not in names]:
-            del self.queues[name]
-            self.changed_queues.pop(name, None)
-            self.gone["queues"].append(name)
+        self._keep("queues", self.queues, self.changed_queues, names)
+
+    def keep_nodes(self, names: Container[str]) -> None:
+        """Drop nodes that were deleted."""
+        self._keep("nodes", self.nodes, self.changed_nodes, names)
+
+    def _keep(
+        self, kind: str, rows: dict[str, bytes], changed: dict[str, bytes], names: Container[str]
+    ) -> None:
+        for name in [name for name in rows if name not in names]:
+            del rows[name]
+            changed.pop(name, None)
+            self.gone[kind].append(name)
 
     def whole(self, status: bytes) -> bytes:
         """Return the frame of everything."""

@@ -8,20 +8,23 @@ export const ACTS: Act[] = ['stop', 'suspend', 'resume', 'rerun']
 const DONE: Record<Act, string> = { stop: 'stopped', suspend: 'suspended', resume: 'resumed', rerun: 'submitted again' }
 
 /** Return True if a person may submit to a project. */
-export const maySubmitTo = (person: Person, project: string): boolean => person.is_admin || person.projects.includes(project)
+export const maySubmitTo = (person: Person, project: string): boolean => (person.is_admin && !person.cluster) || person.projects.includes(project)
+
+/** Return True if a person may submit somewhere. */
+export const maySubmit = (person: Person): boolean => (person.is_admin && !person.cluster) || person.projects.length > 0
 
 /** Return True if a person sees all of a project but the output of others. */
-export const mayView = (person: Person, project: string): boolean => person.is_admin || project in (person.roles ?? {})
+export const mayView = (person: Person, project: string): boolean => person.is_admin || Boolean(person.cluster) || project in (person.roles ?? {})
 
 /** Return True if a person may control a workload and read its output: their own, or any as a lead. */
 export const mayControl = (person: Person, row: Row): boolean =>
-  person.is_admin || person.roles?.[row.project] === 'lead' || (row.user === person.user && row.project in (person.roles ?? {}))
+  person.cluster ? ['*', row.name.split('/', 1)[0]!].some((each) => person.cluster!.controls.includes(each)) : person.is_admin || person.roles?.[row.project] === 'lead' || (row.user === person.user && row.project in (person.roles ?? {}))
 
-/** Return True if an act makes sense for a workload in its state; the pool has the last word. */
-export function fits(act: Act, row: Row): boolean {
+/** Return True if an act makes sense for a workload in its state; the pool has the last word. A Job of a cluster that is over stays over. */
+export function fits(act: Act, row: Row, onCluster = false): boolean {
   const over = OVER.has(row.status)
   const suspended = row.status === 'pending' && row.why === 'suspended'
-  if (act === 'rerun') return over
+  if (act === 'rerun') return over && !onCluster
   if (act === 'resume') return suspended
   return !over && !(act === 'suspend' && suspended)
 }

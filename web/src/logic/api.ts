@@ -47,10 +47,8 @@ export async function send<Answer>(method: string, path: string, body: unknown =
   return answer.status === 204 ? (undefined as Answer) : answer.json()
 }
 
-/** The address where a sign-in with OpenID Connect begins; empty if the pool has none. */
-export async function signInAddress(): Promise<string> {
-  return (await get<{ dashboard: string }>('/sign-in')).dashboard
-}
+/** Return how people sign in: `dashboard` is where OpenID Connect begins; a cluster takes links only. */
+export const signInWays = (): Promise<{ dashboard: string; links_only: boolean }> => get('/sign-in')
 
 export async function signIn(by: { token: string } | { code: string }): Promise<Person> {
   const person = await send<Person>('POST', '/dashboard/sign-in', by)

@@ -63,6 +63,9 @@ export function sentence(text: string, name = ''): string {
   return !begun || /[.?!…]$/.test(begun) ? begun : `${begun}.`
 }
 
+/** A project and a user, as far as they are known: a cluster knows no users of workloads. */
+export const ownerOf = (row: { project: string; user: string }): string => (row.user ? `${row.project}, ${row.user}` : row.project)
+
 export const gpus = (value: number): string => counted(value, 'GPU')
 
 export const percent = (fraction: number): string => `${Math.round(fraction * 100)} %`

@@ -16,7 +16,8 @@ interface Life {
   ended_s: number | null
 }
 
-const NEXT: Record<string, Phase> = { started: 'running', stopping: 'stopping', stopped: 'pending', suspended: 'suspended', resumed: 'pending' }
+/** Events of a pool, then those of a cluster. */
+const NEXT: Record<string, Phase> = { started: 'running', stopping: 'stopping', stopped: 'pending', suspended: 'suspended', resumed: 'pending', scheduled: 'running', preempted: 'pending' }
 
 /** Return the spans of a life from its events, oldest first; `now_s` ends the last one of a live workload. */
 export function lifeline(events: PoolEvent[], life: Life, now_s: number): Span[] {

@@ -118,7 +118,8 @@ export function evictions(pool: Pool): PoolEvent[] {
 }
 
 /** Return True if an event is of a kind; those of workloads that were stopped for nobody are no evictions. */
-export const isOf = (event: PoolEvent, kind: string): boolean => !kind || (event.kind === kind && (kind !== 'stopping' || typeof event.numbers['by'] === 'string'))
+export const isOf = (event: PoolEvent, kind: string): boolean =>
+  !kind || (event.kind === kind && (kind !== 'stopping' || typeof event.numbers['by'] === 'string')) || (kind === 'stopping' && event.kind === 'preempted')
 
 export interface QueueLine {
   queue: Queue

@@ -99,6 +99,17 @@ export interface Person {
   /** Role by department and project. */
   roles?: Record<string, string>
   proof?: string | null
+  /** Null for a pool on one machine. */
+  cluster?: ClusterScope | null
+}
+
+/** The cluster that the page shows, as far as its person's rights go. */
+export interface ClusterScope {
+  name: string
+  /** The only one that is shown; null for all. */
+  namespace: string | null
+  /** Namespaces in which they may stop and suspend Jobs; * for all. */
+  controls: string[]
 }
 
 export interface Explanation {
@@ -145,6 +156,8 @@ export interface Why {
   activity: Activity | null
   queues: Queue[]
   suggestions: Suggestion[]
+  /** Suggestions are still being tried: a later answer has them. */
+  unfinished: boolean
 }
 
 export interface Pod {

@@ -37,11 +37,14 @@ export interface History {
   currency: string | null
   rows: HistoryRow[]
   total: HistoryRow
+  note: string | null
   rules: { rule: string; count: number; lost_gpu_s: number }[]
   points: { at_s: number; span_s: number; allocated_gpu_s: number; used_gpu_s: number; over_quota_gpu_s: number; waiting_s: number }[]
 }
 
 export const BYS = ['project', 'department', 'user', 'type', 'node', 'gpu_model'] as const
+/** Keys that the objects of a cluster tell. */
+export const CLUSTER_BYS: ReadonlySet<string> = new Set(['project', 'department', 'type'])
 export const BY_WORDS: Record<(typeof BYS)[number], string> = { project: 'project', department: 'department', user: 'user', type: 'type', node: 'node', gpu_model: 'GPU model' }
 export const PERIODS: [string, string][] = [['1d', 'Day'], ['7d', 'Week'], ['30d', 'Month'], ['365d', 'Year']]
 

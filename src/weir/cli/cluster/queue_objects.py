@@ -63,8 +63,9 @@ def _spec(words: Mapping[str, Any]) -> dict[str, Any]:
     """Return a queue as the spec of its object, in which fractions are texts."""
     spec: dict[str, Any] = {}
     for key, value in words.items():
-        if key != "name":
-            spec[camel(key)] = _amounts(value) if isinstance(value, dict) else value
+        stated = _amounts(value) if isinstance(value, dict) else value
+        if key != "name" and stated not in (None, {}):
+            spec[camel(key)] = stated
     return spec
 
 
@@ -74,4 +75,5 @@ def _amounts(written: Mapping[str, Any]) -> dict[str, Any]:
             f"{value:g}" if isinstance(value, float) else value
         )
         for name, value in written.items()
+        if value is not None
     }

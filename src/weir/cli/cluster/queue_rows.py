@@ -27,6 +27,7 @@ def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
         limit=_amounts(_texts(spec.get("limit"))),
         weight={name: float(quantity(each)) for name, each in _texts(spec.get("weight")).items()},
         priority=spec.get("priority", 100),
+        max_priority=spec.get("maxPriority"),
         times={_TIMES.get(word, word): seconds(each) for word, each in (spec.get("times") or {}).items()},
         allocated=_amounts(status.allocated),
         share=_amounts(status.share),

@@ -53,7 +53,7 @@ def test_a_read_is_repeated_while_the_api_server_has_no_time(
     times: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from weir.api.answers import NodePage
-    from weir.cli.cluster import transport
+    from weir.cli.cluster import requests
     from weir.cli.cluster.queries import ClusterQueries
     from weir.kubernetes.api.errors import TooManyRequests
 
@@ -66,7 +66,7 @@ def test_a_read_is_repeated_while_the_api_server_has_no_time(
         return NodePage(total=0, items=[])
 
     _use_cluster(tmp_path, monkeypatch, skips=False)
-    monkeypatch.setattr(transport, "BUSY_S", 600.0 if code == 0 else 0.3)
+    monkeypatch.setattr(requests, "BUSY_S", 600.0 if code == 0 else 0.3)
     monkeypatch.setattr(ClusterQueries, "nodes", nodes)
     assert main(["nodes", "-o", "json"]) == code
     answer = capsys.readouterr()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from weir.dashboard.person import DashboardPerson
 from weir.local.server.app import create_schema_app
 
 LOGIC = Path(__file__).parents[4] / "web/src/logic"
@@ -30,6 +31,8 @@ SCHEMAS = {
     "HistoryRow": "HistoryRow",
     "History": "HistoryReport",
     "Replay": "WhatIfRow",
+    "Person": "DashboardPerson",
+    "ClusterScope": "ClusterScope",
 }
 """Schema of the interface for each type of the page."""
 ALIASES = {"Amounts": "Record<string, number>"}
@@ -48,7 +51,13 @@ def interfaces() -> dict[str, tuple[str | None, dict[str, str]]]:
 
 
 SHAPES = interfaces()
-DOCUMENT = create_schema_app().openapi()["components"]["schemas"]
+PERSON = DashboardPerson.model_json_schema(mode="serialization")
+DOCUMENT = {
+    **create_schema_app().openapi()["components"]["schemas"],
+    **PERSON["$defs"],
+    "DashboardPerson": PERSON,
+}
+"""Schemas of the interface, and those of the session, which only the page uses."""
 
 
 def difference(text: str, schema: dict[str, Any]) -> str | None:

@@ -1,12 +1,12 @@
 """Routes of the dashboard: sign-in, one-time links, and the live stream."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import Field
 
 from weir.api.answers import Answer, DashboardLink
+from weir.dashboard.person import DashboardPerson, SignInAsked
 from weir.dashboard.session_table import SESSION_S
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Authenticator, token_hash
@@ -22,7 +22,6 @@ from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.oidc.settings import FLOW_COOKIE
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
-from weir.scenario_io.specs import Entry
 
 if TYPE_CHECKING:
     from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
@@ -31,23 +30,6 @@ SIGN_IN = "/api/v1/dashboard/sign-in"
 _SESSION = "/api/v1/dashboard/session"
 routes = APIRouter(tags=["dashboard"])
 _NO_STORE = {"Cache-Control": "no-store"}
-
-
-class SignInAsked(Entry):
-    """A token, or the code of a one-time link."""
-
-    token: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-    code: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-
-
-class DashboardPerson(Answer):
-    """The person who is signed in, and their rights."""
-
-    user: str
-    is_admin: bool
-    projects: list[str]  # where they may submit
-    roles: dict[str, str]  # by department and project
-    proof: str | None = None  # what the page adds to each of its requests; told once
 
 
 class SignedOut(Answer):

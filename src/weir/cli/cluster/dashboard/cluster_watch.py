@@ -1,0 +1,251 @@
+"""Live view of a cluster with the rights of one person: watches, polls, and the frames of the page.
+
+Workloads, projects and departments are watched. Nodes, events and the status come from Weir's API every few
+seconds, while a page is open. A watch that breaks off ends its readers' streams; the next reader begins
+another one, so a page never shows what is older than its connection.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from pydantic_core import to_json
+
+from weir.api.answers import NodeRow
+from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
+from weir.cli.cluster.objects import ListedQueue
+from weir.cli.cluster.queries import ClusterQueries
+from weir.cli.cluster.requests import sentence_of
+from weir.client.errors import Refused
+from weir.dashboard.live_feed import LiveFeed, LiveReader
+from weir.dashboard.live_frames import GZIP_HEADER, compressed, frame
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Reflector, RetryDelays
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.crd.schemas import API_VERSION
+
+TICK_S = 0.25
+POLL_S = 3.0
+ANSWER_S_MAX = 10.0
+"""Time for the answers of one poll; a connection that takes longer is lost."""
+LIST_S_MAX = 120.0
+EVENTS = 200
+_SYNCED_S = 0.05
+_RETRIES = RetryDelays(most_s=3.0)
+
+
+class WatchBroken(Exception):
+    """A cluster that can't be watched; the sentence says why."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def broken_by(error: Exception, server: str) -> WatchBroken:
+    """Return why a watch can't go on."""
+    if isinstance(error, ApiRefused):  # a 401 of the cluster isn't one of the page
+        status = 403 if error.status in (401, 403) else 503
+        return WatchBroken(status, f"The cluster refused: {sentence_of(error)}")
+    text = str(error) or "there was no answer in time"
+    return WatchBroken(503, f"The cluster at {server} can't be reached: {text.rstrip('.')}.")
+
+
+class ClusterWatch:
+    """A watch of a cluster, from its start until something breaks it off.
+
+    `namespace`: the only one to show; None for all that the person may list.
+    """
+
+    def __init__(self, api: ApiClient, queries: ClusterQueries, namespace: str | None) -> None:
+        self._api = api
+        self._queries = queries
+        self.namespace = namespace
+        self.rows = ClusterRows()
+        self.feed: LiveFeed[None] = LiveFeed()
+        self.broken: WatchBroken | None = None
+        self._workloads: Reflector[WorkloadObject] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._seen: set[int] | None = None  # events of the last poll
+        self._policy = ""
+        self._trouble: str | None = None
+
+    async def start(self) -> None:
+        """Watch what the person may list, and return once the whole list is there.
+
+        Raises:
+            ApiError: the cluster refuses the workloads, or doesn't answer.
+        """
+        path = await self._scope()
+        self._workloads = Reflector(self._api, path, WorkloadObject, self.rows.take_workloads, waits=_RETRIES)
+        watches: list[Reflector[Any]] = [self._workloads]
+        for kind in ("project", "department"):
+            of_kind = path_of(API_VERSION, f"{kind}s")
+            if await self._may_list(of_kind):
+                receiver = self.rows.queues(kind)
+                watches.append(Reflector(self._api, of_kind, ListedQueue, receiver, waits=_RETRIES))
+        self._tasks = [asyncio.create_task(each.run()) for each in watches]
+        async with asyncio.timeout(LIST_S_MAX):
+            for each in watches:
+                while not each.synced.is_set():
+                    if each.failure:
+                        raise ApiUnreachable(each.failure, may_have_happened=False)
+                    await asyncio.sleep(_SYNCED_S)
+        self.rows.begin()
+        await self._poll_once()
+        self.feed.begin(self.rows.table, self._status())
+        self._tasks += [asyncio.create_task(self._tick()), asyncio.create_task(self._poll())]
+
+    async def stop(self, why: WatchBroken) -> None:
+        """End the watch and the streams of its readers."""
+        self._break_off(why)
+        current = asyncio.current_task()
+        tasks = [each for each in self._tasks if each is not current]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _break_off(self, why: WatchBroken) -> None:
+        self.broken = self.broken or why
+        for reader in self.feed.readers:
+            reader.start_over()
+
+    async def _scope(self) -> str:
+        """Return the path of the workloads: of all namespaces, or of the only one that may be listed."""
+        if self.namespace is None:
+            everywhere = path_of(API_VERSION, "workloads")
+            if await self._may_list(everywhere):
+                return everywhere
+            self.namespace = self._api.namespace
+        path = path_of(API_VERSION, "workloads", self.namespace)
+        await self._api.version_of(path)
+        return path
+
+    async def _may_list(self, path: str) -> bool:
+        try:
+            await self._api.version_of(path)
+        except ApiRefused as error:
+            if error.status != 403:
+                raise
+            return False
+        return True
+
+    # Frames
+
+    async def frames(self, reader: LiveReader[None], holds: Callable[[], bool]) -> AsyncIterator[bytes]:
+        """Yield what a reader is sent, as one gzip stream, as long as its session holds."""
+        try:
+            yield GZIP_HEADER
+            while self.broken is None and holds():
+                if reader.behind:
+                    reader.catch_up()
+                    self.feed.tick(self._status())
+                    yield await self.feed.packed_whole()
+                elif packed := await reader.next():
+                    yield packed
+        finally:
+            self.feed.readers.discard(reader)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.feed.tick(self._status())
+
+    def _status(self) -> bytes:
+        return to_json({"trouble": self._trouble or self.rows.trouble, "policy": self._policy, "readings": 0})
+
+    # Polls
+
+    async def _poll(self) -> None:
+        while self.broken is None:
+            await asyncio.sleep(POLL_S)
+            if not self.feed.readers:
+                continue
+            try:
+                async with asyncio.timeout(ANSWER_S_MAX):
+                    await self._poll_once()
+            except (ApiError, TimeoutError) as error:
+                self._break_off(broken_by(error, self._api.server))
+
+    async def _poll_once(self) -> None:
+        """Read what isn't watched.
+
+        Raises:
+            ApiError: the API server doesn't answer, or refuses what is watched.
+        """
+        if self._workloads is not None and self._workloads.failure:
+            await self._scope()
+        self._trouble = None
+        status = await self._read(self._queries.status())
+        if status is not None:
+            self._policy = str(status.get("policy") or "")
+            self._trouble = self._trouble or status.get("trouble")
+        nodes = await self._read(self._queries.nodes())
+        if nodes is not None:
+            rows = [{key: each[key] for key in each if key != "metadata"} for each in nodes["items"]]
+            self.rows.set_nodes([NodeRow.model_validate(row) for row in rows])
+        events = await self._read(self._queries.events({"limit": str(EVENTS)}))
+        if events is not None:
+            self._send_events(events["items"])
+
+    async def _read(self, asked: Awaitable[bytes]) -> dict[str, Any] | None:
+        """Return an answer of Weir's API; None if the person may not read it, or Weir doesn't answer."""
+        try:
+            answer: dict[str, Any] = msgspec.json.decode(await asked)
+        except Refused as error:
+            self._trouble = error.problem.detail or str(error)
+            return None
+        except ApiRefused as error:
+            if error.status == 401:
+                raise
+            if error.status >= 500:
+                self._trouble = sentence_of(error)
+            return None
+        return answer
+
+    def _send_events(self, events: Sequence[dict[str, Any]]) -> None:
+        """Send the events that are new since the last poll."""
+        fresh = [each for each in events if self._seen is not None and each["id"] not in self._seen]
+        self._seen = {each["id"] for each in events}
+        if fresh:
+            self.feed.give(compressed(frame([("kind", b'"events"'), ("events", to_json(fresh))])))
+
+
+class ClusterLive:
+    """The present watch of a cluster, begun with the first page and after each loss."""
+
+    def __init__(self, api: ApiClient, queries: ClusterQueries, namespace: str | None) -> None:
+        self._api = api
+        self._queries = queries
+        self._namespace = namespace
+        self._watch: ClusterWatch | None = None
+        self._lock = asyncio.Lock()
+
+    async def watch(self) -> ClusterWatch:
+        """Return a watch that has the whole list.
+
+        Raises:
+            WatchBroken: the cluster can't be watched now.
+        """
+        async with self._lock:
+            if self._watch is not None and self._watch.broken is None:
+                return self._watch
+            await self.stop()
+            begun = ClusterWatch(self._api, self._queries, self._namespace)
+            try:
+                await begun.start()
+            except (ApiError, TimeoutError) as error:
+                why = broken_by(error, self._api.server)
+                await begun.stop(why)
+                raise why from None
+            self._watch = begun
+            return begun
+
+    async def stop(self) -> None:
+        """End the present watch."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            await watch.stop(WatchBroken(503, "The dashboard is being stopped."))

@@ -1,0 +1,61 @@
+"""`weir dashboard` on a cluster: serves until it is interrupted."""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from aiohttp import web
+
+from weir.cli.cluster.dashboard.page_server import PageServer
+from weir.cli.cluster.transport import kubeconfig_of
+from weir.dashboard.page_bundle import NOT_BUILT, index_file
+from weir.kubernetes.api.client import ApiClient
+
+HOST = "127.0.0.1"
+SHUTDOWN_S = 2.0
+
+
+def serve(context: str | None, *, namespace: str | None, port: int, open_link: Callable[[str], None]) -> int:
+    """Serve the dashboard of a context of the kubeconfig until Ctrl-C; `open_link` gets the link."""
+    if index_file() is None:
+        print(f"weir: {NOT_BUILT}", file=sys.stderr)
+        return 1
+    api = ApiClient(kubeconfig_of(context))
+    try:
+        listener = socket.create_server((HOST, port))
+    except OSError as error:
+        hint = "leave out --port, and a free one is taken"
+        print(f"weir: port {port} can't be used: {error.strerror}; {hint}.", file=sys.stderr)
+        return 1
+    with listener:
+        return asyncio.run(_serve(api, listener, context, namespace, open_link))
+
+
+async def _serve(
+    api: ApiClient,
+    listener: socket.socket,
+    context: str | None,
+    namespace: str | None,
+    open_link: Callable[[str], None],
+) -> int:
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopped.set)
+    port: int = listener.getsockname()[1]
+    async with api:
+        server = PageServer(api, context or api.server, namespace=namespace, port=port)
+        runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=SHUTDOWN_S)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listener).start()
+            link = f"http://{HOST}:{port}/#code={server.make_code()}"
+            print(link, flush=True)
+            print("It signs you in once, within a minute. Ctrl-C ends the dashboard.", file=sys.stderr)
+            open_link(link)
+            await stopped.wait()
+        finally:
+            await server.live.stop()
+            await runner.cleanup()
+    return 0

@@ -1,0 +1,115 @@
+"""Rights of the person of a kubeconfig, as the API server reviews them."""
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from weir.cli.cluster import objects
+from weir.dashboard.person import ClusterScope, DashboardPerson
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiRefused
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION, GROUP
+
+EVERYWHERE = "*"
+NAMESPACES_MAX = 200
+"""Namespaces whose rights are reviewed one by one; more are taken as without rights."""
+AT_ONCE = 16
+_REVIEWS = "authorization.k8s.io/v1"
+_SELF = "authentication.k8s.io/v1"
+_SET_QUOTA = ("patch", "set-quota")
+_CONTROL = ("delete", "patch")
+
+
+class _ReviewStatus(Struct):
+    allowed: bool = False
+
+
+class _Review(Struct):
+    status: _ReviewStatus = field(default_factory=_ReviewStatus)
+
+
+class _UserInfo(Struct):
+    username: str = ""
+
+
+class _SelfStatus(Struct, rename="camel"):
+    user_info: _UserInfo = field(default_factory=_UserInfo)
+
+
+class _SelfReview(Struct):
+    status: _SelfStatus = field(default_factory=_SelfStatus)
+
+
+async def person_of(api: ApiClient, name: str, namespace: str | None) -> DashboardPerson:
+    """Return the person of a kubeconfig, and what the page offers them.
+
+    `name`: of the cluster; `namespace`: the only one that is shown, None for all.
+
+    Raises:
+        ApiError: the API server doesn't answer.
+    """
+    limited = asyncio.Semaphore(AT_ONCE)
+
+    async def may(verbs: Iterable[str], group: str, resource: str, within: str = "") -> bool:
+        async with limited:
+            for verb in verbs:
+                if not await _may(api, verb, group, resource, within):
+                    return False
+        return True
+
+    user, projects = await asyncio.gather(_user(api), _projects(api))
+    is_admin, controls_all, submits_all = await asyncio.gather(
+        may(_SET_QUOTA, GROUP, "projects"),
+        may(_CONTROL, "batch", "jobs"),
+        may(("create",), "batch", "jobs"),
+    )
+    theirs = {each for namespaces in projects.values() for each in namespaces}
+    asked = sorted(theirs if namespace is None else theirs | {namespace})[:NAMESPACES_MAX]
+    controls, submits = [EVERYWHERE], set(asked)
+    if not controls_all:
+        found = await asyncio.gather(*(may(_CONTROL, "batch", "jobs", each) for each in asked))
+        controls = [each for each, allowed in zip(asked, found, strict=True) if allowed]
+    if not submits_all:
+        found = await asyncio.gather(*(may(("create",), "batch", "jobs", each) for each in asked))
+        submits = {each for each, allowed in zip(asked, found, strict=True) if allowed}
+    return DashboardPerson(
+        user=user,
+        is_admin=is_admin,
+        projects=sorted(project for project, namespaces in projects.items() if submits & set(namespaces)),
+        roles={},
+        cluster=ClusterScope(name=name, namespace=namespace, controls=controls),
+    )
+
+
+async def _may(api: ApiClient, verb: str, group: str, resource: str, namespace: str) -> bool:
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+    body = {
+        "apiVersion": _REVIEWS,
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await api.post(path_of(_REVIEWS, "selfsubjectaccessreviews"), body, _Review)
+    return answer.status.allowed
+
+
+async def _user(api: ApiClient) -> str:
+    """Return the name that the API server knows the person by; empty if it doesn't tell."""
+    body = {"apiVersion": _SELF, "kind": "SelfSubjectReview"}
+    try:
+        answer = await api.post(path_of(_SELF, "selfsubjectreviews"), body, _SelfReview)
+    except ApiRefused:
+        return ""
+    return answer.status.user_info.username
+
+
+async def _projects(api: ApiClient) -> dict[str, list[str]]:
+    """Return the namespaces of each project; none if the person may not list projects."""
+    try:
+        found = await api.list_all(path_of(API_VERSION, "projects"), objects.ListedQueue)
+    except ApiRefused as error:
+        if error.status not in (403, 404):
+            raise
+        return {}
+    return {each.metadata.name: list(each.spec.get("namespaces") or []) for each in found}

@@ -1,0 +1,124 @@
+"""REST requests of a pool, answered for a cluster.
+
+Reads go to Weir's API in the cluster, changes to the objects themselves. Requests that a cluster can't carry
+out are refused with the tool that can.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import unquote
+
+from pydantic import BaseModel
+
+from weir.cli.cluster.errors import not_here
+from weir.cli.cluster.queries import ClusterQueries
+from weir.cli.cluster.queue_objects import access_queue, list_queues
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import TooManyRequests
+
+NAMESPACE = "WEIR_NAMESPACE"
+"""Where Weir runs in the cluster."""
+DEFAULT_NAMESPACE = "weir-system"
+BUSY_S = 30.0
+"""Time for which a read is repeated that an API server had no time for."""
+_NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
+_ROOT = "/api/v1/"
+Answer = BaseModel | bytes | str | None
+
+
+def parts_of(raw_path: str) -> list[str]:
+    """Return the parts of a REST path behind its root; names may have an encoded slash."""
+    path = raw_path.partition("?")[0].partition(_ROOT)[2]
+    return [unquote(part) for part in path.split("/")]
+
+
+class ClusterRequests:
+    """Answers to requests about one cluster, with the rights of the client."""
+
+    def __init__(self, api: ApiClient, *, namespace: str | None) -> None:
+        self._api = api
+        home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
+        self.queries = ClusterQueries(api, api.namespace, home, namespace=namespace)
+
+    async def answer(self, method: str, parts: Sequence[str], params: dict[str, str], body: bytes) -> Answer:
+        """Return the answer; a read for which the API server has no time is repeated, as kubectl does.
+
+        Raises:
+            PoolError: a cluster can't carry it out, or Weir doesn't answer.
+            ApiError: the API server refuses it, or doesn't answer.
+        """
+        end_s = time.monotonic() + BUSY_S
+        while True:
+            try:
+                return await self._answer(method, list(parts), params, body)
+            except TooManyRequests as error:
+                if method != "GET" or time.monotonic() + error.retry_after_s > end_s:
+                    raise
+                await asyncio.sleep(max(0.1, error.retry_after_s))
+
+    async def _answer(  # noqa: PLR0911 - one for each request
+        self, method: str, parts: list[str], params: dict[str, str], body: bytes
+    ) -> Answer:
+        queries = self.queries
+        match method, parts:
+            case "GET", ["workloads"]:
+                return await queries.workloads(params)
+            case "POST", ["workloads"]:
+                return await queries.submit(body)
+            case "GET", ["workloads", name]:
+                return await queries.workload(name)
+            case "GET", ["workloads", name, "why"]:
+                return await queries.why(name)
+            case "GET", ["workloads", name, "decision"]:
+                return await queries.decision(name)
+            case "POST", ["workloads", name, ("stop" | "suspend" | "resume") as act]:
+                return await queries.act(name, act)
+            case "GET", [("projects" | "departments") as kind]:
+                return await list_queues(self._api, kind)
+            case _, [("projects" | "departments") as kind, name]:
+                return await access_queue(self._api, method, kind, name, body)
+            case "GET", [("nodes" | "status" | "snapshot") as summary]:
+                summaries: dict[str, Callable[[], Awaitable[Answer]]] = {
+                    "nodes": queries.nodes,
+                    "status": queries.status,
+                    "snapshot": queries.snapshot,
+                }
+                return await summaries[summary]()
+            case "GET", [("usage" | "history") as report]:
+                return await queries.report(report, params)
+            case "GET", ["events"]:
+                return await queries.events(params)
+        raise not_here(_instead(parts))
+
+
+def sentence_of(error: Exception) -> str:
+    """Return an error of the API server as a sentence."""
+    text = str(error)
+    if any(kind in text for kind in _NO_SUCH_KIND):
+        return "Weir isn't installed in this cluster: weir kube manifests | kubectl apply --server-side -f -"
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
+
+
+def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
+    """Return the tool that carries out a request on a cluster."""
+    match parts:
+        case ["workloads", name, "logs"]:
+            namespace, _, rest = name.rpartition("/")
+            within = f"-n {namespace} " if namespace else ""
+            job = rest.removeprefix("job-")
+            return f"the output is with the cluster's nodes: kubectl logs {within}job/{job} -f --prefix"
+        case ["workloads", _, "exec"]:
+            return "that is done with kubectl exec"
+        case ["workloads", _, "rerun"]:
+            return "a Job that is over can't be started again: submit it again"
+        case ["stream"]:
+            return "changes are followed with kubectl get workloads.weir.dev -A --watch"
+        case ["projects", _, "secrets", *_]:
+            return "a cluster has Secrets of its own: kubectl create secret generic"
+        case ["audit"]:
+            return "a cluster has an audit log of its own: see its API server's settings"
+        case ["tokens", *_]:
+            return "RBAC decides who may do what in a cluster: bind the ClusterRole weir-view"
+    return "a cluster doesn't answer that"

@@ -1,0 +1,34 @@
+"""The person of a session, as the page knows them."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from weir.api.answers import Answer
+from weir.scenario_io.specs import Entry
+
+
+class SignInAsked(Entry):
+    """A token, or the code of a one-time link."""
+
+    token: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    code: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+
+
+class ClusterScope(Answer):
+    """The cluster that a page shows, as far as its person's rights go."""
+
+    name: str
+    namespace: str | None  # the only one that is shown; None for all
+    controls: list[str]  # namespaces in which they may stop and suspend Jobs; "*" for all
+
+
+class DashboardPerson(Answer):
+    """The person who is signed in, and their rights."""
+
+    user: str
+    is_admin: bool
+    projects: list[str]  # where they may submit
+    roles: dict[str, str]  # by department and project
+    proof: str | None = None  # what the page adds to each of its requests; told once
+    cluster: ClusterScope | None = None  # None for a pool on one machine

@@ -1,0 +1,78 @@
+"""Rows of a cluster's dashboard: ends, deletions and objects that can't be read."""
+
+import json
+from typing import Any
+
+from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
+from weir.cli.cluster.objects import ListedQueue
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet, ObjectUnreadable
+from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.crd.objects import WorkloadObject, WorkloadSpec, WorkloadStatus
+from weir.kubernetes.query.rows import number_of
+
+UID = "{:08x}-1111-4222-8333-444455556666"
+
+
+def workload(at: int, phase: str, **status: Any) -> ObjectSet[WorkloadObject]:
+    metadata = Metadata(name=f"job-{at}", uid=UID.format(at), namespace="vision")
+    thing = WorkloadObject(
+        metadata, WorkloadSpec(project="vision"), WorkloadStatus(phase=phase, gpus="2", **status)
+    )
+    return ObjectSet(f"vision/job-{at}", thing)
+
+
+def queue(name: str, **spec: Any) -> ObjectSet[ListedQueue]:
+    return ObjectSet(name, ListedQueue(Metadata(name=name, uid="1"), spec))
+
+
+def shown(rows: ClusterRows) -> dict[str, Any]:
+    frame: dict[str, Any] = json.loads(rows.table.whole(b"null"))
+    return frame
+
+
+def test_numbers_of_workloads_are_exact_in_a_browser() -> None:
+    for uid in ("ffffffff-ffff-4fff-bfff-ffffffffffff", UID.format(7)):
+        assert number_of(uid) == int(float(number_of(uid))) < 2**53
+
+
+def test_ended_workloads_that_ended_last_are_kept() -> None:
+    rows = ClusterRows()
+    ended = [workload(at, "Succeeded", ended_at=f"2026-01-31T12:{(at * 7) % 60:02}:00Z") for at in range(150)]
+    rows.take_workloads([*ended, workload(999, "Running")])
+    assert not shown(rows)["rows"]
+    rows.begin()
+    frame = shown(rows)
+    assert [row[1] for row in frame["rows"]] == ["vision/job-999"]
+    assert len(frame["ended"]) == 100
+    assert frame["ended"][-1][1] in {f"vision/job-{at}" for at in range(150) if (at * 7) % 60 == 59}
+
+
+def test_a_deleted_workload_is_stopped_and_one_that_begins_again_is_live() -> None:
+    rows = ClusterRows()
+    rows.take_workloads([workload(1, "Running"), workload(2, "Succeeded", ended_at="2026-01-31T12:00:00Z")])
+    rows.begin()
+    rows.table.take_changes()
+    rows.take_workloads([ObjectRemoved("vision/job-1", UID.format(1))])
+    changed = json.loads(dict(rows.table.take_changes())["rows"])
+    assert [(row[1], row[5]) for row in changed] == [("vision/job-1", "stopped")]
+    assert number_of(UID.format(1)) not in rows.names
+    rows.take_workloads([workload(2, "Pending")])
+    assert [(row[1], row[5]) for row in shown(rows)["rows"]] == [("vision/job-2", "pending")]
+    assert not shown(rows)["ended"]
+
+
+def test_objects_that_cannot_be_read_are_named_and_the_others_shown() -> None:
+    rows = ClusterRows()
+    rows.begin()
+    take = rows.queues("project")
+    take([queue("good", quota={"gpu": 2}, maxPriority=60), queue("bad", quota={"gpu": "many"})])
+    assert [(each["name"], each["max_priority"]) for each in shown(rows)["queues"]] == [("good", 60)]
+    assert rows.trouble is not None
+    assert "project bad can't be read" in rows.trouble
+    rows.take_workloads([ObjectUnreadable("vision/job-1", UID.format(1), "spec: expected an object")])
+    assert "So can't 1 more." in rows.trouble
+    take([queue("bad", quota={"gpu": 1}), ObjectRemoved("good", "1")])
+    assert rows.trouble == "The workload vision/job-1 can't be read: spec: expected an object."
+    rows.take_workloads([workload(1, "Running")])
+    assert rows.trouble is None
+    assert [each["name"] for each in shown(rows)["queues"]] == ["bad"]
