@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
-from weir.cli.formatting import hours, lasting, moment, number, percent
+from weir.cli.formatting import hours, lasting, moment, number, percent, resource
 from weir.cli.outputs import as_json
+from weir.cli.short_reasons import short_reason
 from weir.cli.terminal import screen
+from weir.model.resources import GPU
 
 if TYPE_CHECKING:
     from weir.api.answers import UsageReport, UsageRow
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 app = App(name="report", help="Report who used what over a time.")
 
 Report = TypeVar("Report", bound="UsageReport | HistoryReport")
+_IDLE_MOST = 10
+"""Idle workloads that a report names."""
 By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
 
@@ -64,8 +68,8 @@ class ReportOptions:
 
 @app.command
 def usage(*, options: ReportOptions = ReportOptions()) -> int:
-    """Report allocated, used and idle device time, and waiting times."""
-    return _report(options, lambda pool, filters: pool.usage(**filters), _csv, _table)
+    """Report allocated, used and idle device time, waiting times, and the work that is idle now."""
+    return _report(options, lambda pool, filters: pool.usage(**filters), _csv, _table, _idle_now)
 
 
 @app.command
@@ -79,6 +83,7 @@ def _report(
     get: "Callable[[Pool, Any], Report]",
     to_csv: "Callable[[Report], None]",
     to_table: "Callable[[Report], list[str]]",
+    present: "Callable[[Pool], list[str]] | None" = None,
 ) -> int:
     from weir.cli.connect import connect
 
@@ -90,15 +95,33 @@ def _report(
         return 2
     with connect() as pool:
         report = get(pool, {"since_s": since_s, "until_s": until_s, "by": options.by})
+        now = present(pool) if present is not None and options.output == "table" and until_s is None else []
     if options.output == "json":
         print(as_json(report.model_dump(mode="json"), indent=2))
     elif options.output == "csv":
         to_csv(report)
     else:
-        print("\n".join(to_table(report)))
+        print("\n".join([*to_table(report), *now]))
     if report.note is not None:
         print(report.note, file=sys.stderr)
     return 0
+
+
+def _idle_now(pool: "Pool") -> list[str]:
+    """Return the workloads that hold GPUs and are idle now, with their states, the most GPUs first."""
+    rows = [row for row in pool.list(status="running") if row.activity is not None]
+    idle = [row for row in rows if row.activity is not None and row.activity.state in ("parked", "left")]
+    idle.sort(key=lambda row: (-row.devices, row.uid))
+    if not idle:
+        return []
+    found = [
+        f"  {row.name} of {row.user or 'a person'} in {row.project}: {short_reason(row)}, "
+        f"{resource(GPU, row.devices)}"
+        for row in idle[:_IDLE_MOST]
+    ]
+    more = [f"  and {len(idle) - _IDLE_MOST:,} more"] if len(idle) > _IDLE_MOST else []
+    gpus = resource(GPU, sum(row.devices for row in idle))
+    return ["", f"Idle now, with {gpus}:", *found, *more]
 
 
 @app.command

@@ -148,6 +148,11 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
     idle = CounterMetricFamily(
         "weir_workload_gpu_idle_seconds", "Device seconds allocated but idle.", labels=labels
     )
+    activity = GaugeMetricFamily(
+        "weir_workload_activity",
+        "1 for the state of a running workload: working, starved, parked, left or unknown.",
+        labels=[*labels, "state"],
+    )
     allocated = GaugeMetricFamily(
         "weir_workload_allocated_gpus", "Allocated devices of a workload.", labels=labels
     )
@@ -156,12 +161,14 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
             continue
         if row.pods:
             allocated.add_metric([row.name, row.project], row.devices * row.pods_running / row.pods)
+        if row.activity is not None and row.activity.state is not None:
+            activity.add_metric([row.name, row.project, row.activity.state], 1.0)
         found = seen.workloads.get(row.name)
         if found is not None and found.utilization is not None:
             use.add_metric([row.name, row.project], found.utilization)
             busy.add_metric([row.name, row.project], found.used_gpu_s)
             idle.add_metric([row.name, row.project], found.idle_gpu_s)
-    yield from (allocated, use, busy, idle)
+    yield from (allocated, use, busy, idle, activity)
 
 
 def _passed_by(counters: PoolCounters) -> Iterator[Metric]:

@@ -101,6 +101,8 @@ async def test_parked_work_is_named_warned_taken_first_and_suspended(scene: Scen
         "loads": "starved",
     }
     assert states["loads"]["signals"] == ["disk"]
+    text = (await stands.admin.get("/metrics")).text
+    assert 'weir_workload_activity{project="default",state="starved",workload="loads"} 1.0' in text
     (node,) = (await stands.get("nodes"))["items"]
     assert sorted(each["activity"] for each in node["devices"]) == ["parked", "parked", "starved", "working"]
     await scene.goes_on(600)
