@@ -79,7 +79,7 @@ _HOLDS = {
 class WorkloadLifecycle:
     """Lifecycles of all workloads: facts come in, events and effects go to the outbox."""
 
-    def __init__(self, outbox: Outbox, rules: LifecyclePolicy) -> None:
+    def __init__(self, outbox: Outbox, rules: LifecyclePolicy, *, can_suspend: bool = True) -> None:
         self._out = outbox
         self._transitions = LifecycleTransitions(outbox, rules)
         self._lives = self._transitions.states
@@ -89,7 +89,7 @@ class WorkloadLifecycle:
         self._drains = NodeDrains(
             outbox, self._transitions, self._lives, lambda job: self._transitions.limits(job).max_runtime_s
         )
-        self._idle = IdleLifecycle(outbox, self._transitions)
+        self._idle = IdleLifecycle(outbox, self._transitions, can_suspend=can_suspend)
         self.now_s = 0.0
         happen = outbox.happen
         self._takes: dict[type, Callable[[Any], None]] = {

@@ -24,10 +24,7 @@ from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
 from weir.kubernetes.state.services import note_allocation
-from weir.kubernetes.state.unreadable import UnreadableObject
 from weir.kubernetes.writes.claim_writes import release_write
-from weir.kubernetes.writes.condition_reasons import UNREADABLE_POD
-from weir.kubernetes.writes.event_bodies import unreadable_event
 from weir.kubernetes.writes.node_taints import NodeTaints
 from weir.kubernetes.writes.operations import (
     Bind,
@@ -37,13 +34,14 @@ from weir.kubernetes.writes.operations import (
     Write,
     WriteNotSent,
     WriteRefused,
+    is_of_leaving,
 )
 from weir.kubernetes.writes.overcommit import overcommit_event, stuck_event
-from weir.kubernetes.writes.pending_pods import condition
 from weir.kubernetes.writes.queue_finalizers import QueueFinalizers, leaving_messages
 from weir.kubernetes.writes.shared_node_list import SharedNodeList
 from weir.kubernetes.writes.shared_nodes import SharedNodes
 from weir.kubernetes.writes.statuses import StatusWriter
+from weir.kubernetes.writes.unreadable_writes import unreadable_writes
 from weir.model.policy import BudgetPolicy
 from weir.state.events import PodKey
 
@@ -86,6 +84,7 @@ class KubernetesBackend:
         self._lock = threading.Lock()
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
+        self._told: deque[Fact] = deque()  # facts that don't come from the API server
         self._effects = EffectWrites(cluster_state, self.statuses, wake)
         self._handing_over: Fact | None = None  # the fact that control is taking in
         self._whole = True
@@ -147,8 +146,14 @@ class KubernetesBackend:
         elif isinstance(outcome, WriteRefused | WriteNotSent):
             if isinstance(write.about, Gang):
                 self._outcomes.append((write, outcome))
-            if isinstance(outcome, WriteRefused) and not _is_of_leaving(outcome):
+            if isinstance(outcome, WriteRefused) and not is_of_leaving(outcome):
                 _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
+
+    def tell(self, facts: Iterable[Fact]) -> None:
+        """Hand these facts over with the next ones, while control asks for any."""
+        if self._attended:
+            self._told.extend(facts)
+            self.wake()
 
     def check(self, write: Bind | Evict) -> str:
         """Return why a binding must not be sent after all, by the newest state; empty if it may."""
@@ -187,6 +192,7 @@ class KubernetesBackend:
             if gang is not None:
                 self.cluster_state.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
         self._shared_list.forget()
+        self._told.clear()
         self._whole = self._attended = True
 
     def leave(self) -> None:
@@ -208,10 +214,11 @@ class KubernetesBackend:
             writes += map(release_write, self.cluster_state.claims.take_idle())
             writes += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
             for unread in self.cluster_state.unreadable.take():
-                writes += _of_unreadable(unread, now_s)
+                writes += unreadable_writes(unread, now_s)
         if writes:
             self._submit(writes)
-        return self._handed_over(facts)
+        told = [self._told.popleft() for _ in range(len(self._told))]
+        return self._handed_over([*facts, *told])
 
     def facts_only(self) -> Iterable[Fact]:
         """Return the facts for a replica that doesn't lead: no write follows, and none is noted."""
@@ -327,6 +334,13 @@ class KubernetesBackend:
         if fresh:
             self._submit([stuck_event(each) for each in fresh])
 
+    def note(self, workload: str, reason: str, sentence: str) -> None:
+        """Tell people something of a workload that control has noted."""
+        with self._lock:
+            gang = self.cluster_state.registry.named.get(workload)
+            if gang is not None:
+                self.statuses.say(gang, reason, sentence, "Measuring")
+
     def tell_people(self, now_s: float) -> None:
         """Write what people are to read, as far as it has changed."""
         with self._lock:
@@ -382,19 +396,3 @@ class KubernetesBackend:
         self._inbox.popleft()
         if len(changes) > AT_ONCE:
             self._inbox.appendleft((see, changes[AT_ONCE:]))
-
-
-def _is_of_leaving(refusal: WriteRefused) -> bool:
-    """Return True if the object is gone, is another one, or its namespace is being deleted."""
-    return refusal.status in (404, 409) or (
-        refusal.status == 403 and refusal.sentence.endswith("because it is being terminated")
-    )
-
-
-def _of_unreadable(unread: UnreadableObject, now_s: float) -> Iterator[Write | EmitEvent]:
-    event = unreadable_event(unread)
-    if event is not None:
-        yield event
-    if unread.resource == "pods" and unread.uid:
-        namespace, _, name = unread.key.rpartition("/")
-        yield condition(namespace, name, unread.uid, UNREADABLE_POD, unread.sentence, now_s)

@@ -84,7 +84,7 @@ _VALUES = {
     "quota": _AMOUNT,
     "limit": _AMOUNT,
     "weight": _WEIGHT,
-    **dict.fromkeys((*TimesEntry.model_fields, "overcommit_grace", "wait", "idle"), _TIME),
+    **dict.fromkeys((*TimesEntry.model_fields, "overcommit_grace", "wait", "idle", "interval"), _TIME),
 }
 """Rules of the values of a mapping, or of the value itself, by the word it stands at."""
 

@@ -28,6 +28,7 @@ _KEYS = (
     "sharedNodes",
     "withoutProject",
     "scaleUpOverQuota",
+    "usage",
 )
 
 __all__ = ["KIND", "PLURAL", "SchedulerSettings", "settings_of"]

@@ -9,6 +9,7 @@ from pydantic import Field
 from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.crd.schemas import Namespace
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.usage_settings import UsageSettings, WrittenUsage, read_usage
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
 from weir.kubernetes.translate.device_list import NAMES_MAX, device_name
 from weir.kubernetes.translate.requests import DeviceResources
@@ -52,6 +53,7 @@ class WrittenSettings(Entry):
     shared_nodes: WrittenSharedNodes | None = None
     without_project: WrittenWithoutProject | None = None
     scale_up_over_quota: bool | None = None
+    usage: WrittenUsage | None = None
 
 
 class SchedulerConfigSpec(WrittenSettings):
@@ -72,6 +74,7 @@ class SchedulerSettings:
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)
     without_project: WithoutProject = IGNORE
     scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too
+    usage: UsageSettings = field(default_factory=UsageSettings)
 
     def needs_new_instance(self, other: "SchedulerSettings") -> bool:
         """Return True if objects have to be read again with the other settings."""
@@ -95,6 +98,8 @@ def with_written(base: SchedulerSettings, written: WrittenSettings) -> Scheduler
         found = replace(found, shared_nodes=SharedNodeRules(rules.max, rules.wait, rules.idle))
     if written.scale_up_over_quota is not None:
         found = replace(found, scale_up_over_quota=written.scale_up_over_quota)
+    if written.usage is not None:
+        found = replace(found, usage=read_usage(written.usage))
     if written.without_project is not None:
         found = replace(found, without_project=_without_project(written.without_project))
     return found

@@ -33,6 +33,7 @@ from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import TrackedPod
 from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.usage.cluster_use import ClusterUse
 from weir.model.policy import Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.cluster_copy import ClusterFacts, cluster_facts
@@ -71,11 +72,13 @@ class SchedulerAnswers:
         numbers: Callable[[], ClusterSummary],
         policy: Callable[[], Policy],
         gpu_resources: tuple[str, ...],
+        use: Callable[[], ClusterUse] = ClusterUse,
     ) -> None:
         self._backend = backend
         self._control = control
         self._numbers = numbers
         self._policy = policy
+        self._use = use
         names = (each for each in gpu_resources if not each.endswith("*"))
         self._gpu_resource = next(names, DEFAULT_GPU_RESOURCE)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="weir-query")
@@ -162,7 +165,7 @@ class SchedulerAnswers:
     # Below
 
     def _rows_of_nodes(self, cluster: Cluster, positions: range) -> list[NodeRow]:
-        return rows_of_nodes(cluster, self._uses(cluster, positions), positions)
+        return rows_of_nodes(cluster, self._uses(cluster, positions), positions, self._use().devices)
 
     def _uses(self, cluster: Cluster, positions: range) -> DeviceUses:
         """Return the use of devices on nodes; the state is locked for some of them at a time."""

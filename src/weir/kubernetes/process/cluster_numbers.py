@@ -5,15 +5,17 @@ from collections.abc import Mapping, Sequence
 from weir.api.answers import NodeRow, PoolStatus
 from weir.engine.overcommit import NodeDeviceUsage
 from weir.kubernetes.process.node_rows import cluster_node_row
+from weir.kubernetes.usage.cluster_use import DeviceSighting, Place
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
-from weir.service.queue_rows import node_rows
+from weir.service.queue_rows import DeviceUtilization, node_rows
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 DeviceUses = Mapping[str, NodeDeviceUsage | None]
 """Use of devices by the names of nodes."""
+NOT_SEEN: Mapping[Place, DeviceSighting] = {}
 
 
 def nodes_at(cluster: Cluster, positions: Sequence[int]) -> list[tuple[int, Node]]:
@@ -22,10 +24,21 @@ def nodes_at(cluster: Cluster, positions: Sequence[int]) -> list[tuple[int, Node
     return [(at, node) for at in there if (node := cluster.nodes[at]) is not None]
 
 
-def rows_of_nodes(cluster: Cluster, uses: DeviceUses, positions: Sequence[int]) -> list[NodeRow]:
-    """Return the nodes at these positions, and the use of each."""
+def rows_of_nodes(
+    cluster: Cluster,
+    uses: DeviceUses,
+    positions: Sequence[int],
+    seen: Mapping[Place, DeviceSighting] = NOT_SEEN,
+) -> list[NodeRow]:
+    """Return the nodes at these positions, with the devices in use and their utilization as last seen."""
     nodes = nodes_at(cluster, positions)
-    rows = node_rows(cluster, {}, [at for at, _ in nodes])
+    devices = {
+        (node.name, index): DeviceUtilization(found.use, found.memory_used)
+        for _, node in nodes
+        for index in range(node.gpus)
+        if (found := seen.get((node.name, index))) is not None
+    }
+    rows = node_rows(cluster, devices, [at for at, _ in nodes])
     return [
         cluster_node_row(row, node, uses.get(node.name)) for row, (_, node) in zip(rows, nodes, strict=True)
     ]

@@ -22,6 +22,7 @@ from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStat
 PATH = path_of(API_VERSION, PLURAL)
 _LOG = get_logger(__name__)
 MESSAGE_MAX = 4_000
+READY, REFUSED = "Ready", "Refused"
 SubmitWrites = Callable[[Sequence[EmitEvent | PatchStatus]], None]
 
 
@@ -34,6 +35,7 @@ class ConfigWatcher:
         self.settings = base
         self.refused = ""
         """Error in the object of the scheduler's name; empty if there is none."""
+        self.usage_trouble: str | None = None  # why the use of GPUs isn't known; None if it is
         self.changed: Callable[[], None] = lambda: None
         self.tell: SubmitWrites = lambda _: None
         self._things: dict[str, QuotaObject] = {}
@@ -62,6 +64,12 @@ class ConfigWatcher:
         """Write the status of all objects: this instance leads from now on."""
         for thing in self._things.values():
             self._tell_of(thing)
+
+    def set_usage_trouble(self, why: str | None) -> None:
+        """Write the condition of the use of GPUs, if it has changed."""
+        if why != self.usage_trouble:
+            self.usage_trouble = why
+            self.tell_all()
 
     def _set(self, thing: QuotaObject) -> None:
         name = thing.metadata.name
@@ -104,7 +112,10 @@ class ConfigWatcher:
     def _tell_of(self, thing: QuotaObject) -> None:
         mine = thing.metadata.name == self._scheduler
         message = self.refused if mine else f"This scheduler reads only the {KIND} {self._scheduler}."
-        status = _status(thing, message, self._good if mine else None)
+        conditions = [_accepted(thing, message)]
+        if mine and self.settings.usage.url:
+            conditions.append(_usage_read(thing, self.usage_trouble))
+        status = _status(thing, message, self._good if mine else None, conditions)
         if status is None:
             return
         about = EventSubject(API_VERSION, KIND, thing.metadata.name, "", thing.metadata.uid)
@@ -117,23 +128,45 @@ class ConfigWatcher:
         self.tell([PatchStatus(path, {"status": status}), event])
 
 
-def _status(thing: QuotaObject, message: str, in_force: str | None) -> dict[str, Any] | None:
+def _status(
+    thing: QuotaObject, message: str, in_force: str | None, conditions: list[dict[str, Any]]
+) -> dict[str, Any] | None:
     """Return the status to be written; None if the object has it."""
-    generation = thing.metadata.generation
-    phase = "Refused" if message else "Ready"
-    wanted = {"phase": phase, "message": message, "observedGeneration": generation, "inForce": in_force or ""}
-    before = thing.status
-    if all(before.get(key, "") == value for key, value in wanted.items()):
-        return None
-    last: dict[str, Any] = next(iter(before.get("conditions") or ()), {})
-    state = "False" if message else "True"
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    condition = {
-        "type": "Accepted",
-        "status": state,
-        "reason": phase,
-        "message": message or "The settings are in force.",
-        "lastTransitionTime": last.get("lastTransitionTime", now) if last.get("status") == state else now,
-        "observedGeneration": generation,
+    wanted = {
+        "phase": REFUSED if message else READY,
+        "message": message,
+        "observedGeneration": thing.metadata.generation,
+        "inForce": in_force or "",
     }
-    return {**wanted, "conditions": [condition]}
+    before = thing.status
+    same = all(before.get(key, "") == value for key, value in wanted.items())
+    if same and before.get("conditions", []) == conditions:
+        return None
+    return {**wanted, "conditions": conditions}
+
+
+def _accepted(thing: QuotaObject, message: str) -> dict[str, Any]:
+    state, reason = ("False", REFUSED) if message else ("True", READY)
+    return _condition(thing, "Accepted", state, reason, message or "The settings are in force.")
+
+
+def _usage_read(thing: QuotaObject, trouble: str | None) -> dict[str, Any]:
+    if trouble is None:
+        return _condition(thing, "UsageRead", "True", READY, "The use of GPUs is read.")
+    message = f"The use of GPUs is unknown: {trouble}."
+    return _condition(thing, "UsageRead", "False", "PrometheusFailed", message)
+
+
+def _condition(thing: QuotaObject, type_: str, state: str, reason: str, message: str) -> dict[str, Any]:
+    """Return a condition, with the time since which its state holds."""
+    known: list[dict[str, Any]] = thing.status.get("conditions") or []
+    last = next((each for each in known if isinstance(each, dict) and each.get("type") == type_), {})
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": type_,
+        "status": state,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": last.get("lastTransitionTime", now) if last.get("status") == state else now,
+        "observedGeneration": thing.metadata.generation,
+    }

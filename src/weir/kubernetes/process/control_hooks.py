@@ -6,6 +6,7 @@ from time import perf_counter
 
 from structlog import get_logger
 
+from weir.control.idle_lifecycle import IDLE_WARNING
 from weir.control.loop import Control
 from weir.engine.overcommit import GRACE_S
 from weir.engine.plan import Plan
@@ -22,7 +23,7 @@ from weir.model.policy import Policy
 from weir.service.control_thread import BeginAgain
 from weir.service.pending_reasons import PendingReasons
 from weir.state.cluster import Cluster
-from weir.state.events import Event, PodAssigned, WorkloadEnded
+from weir.state.events import Event, NoteAdded, PodAssigned, WorkloadEnded
 from weir.state.runtime_history import RuntimeHistory
 from weir.state.usage_history import UsageHistory
 
@@ -91,6 +92,7 @@ class ClusterControlHooks:
             decide=self._healing.decide,
             must_decide=self._healing.is_needed,
             isolates_faults=True,
+            can_suspend=False,
         )
         if self._learned is not None:
             self._control.cluster.usage, self._control.cluster.runtimes = self._learned
@@ -129,6 +131,9 @@ class ClusterControlHooks:
         if isinstance(event, PodAssigned):
             self.backend.reasons.pop(event.place.pod.workload, None)
             self._note_allocation(event)
+        elif isinstance(event, NoteAdded):
+            if event.kind == IDLE_WARNING:
+                self.backend.note(event.workload, "IdleWarning", event.sentence)
         elif isinstance(event, WorkloadEnded):
             self.backend.reasons.pop(event.workload, None)
             self._log.ended(event.workload)

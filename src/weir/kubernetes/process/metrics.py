@@ -55,6 +55,14 @@ class ClusterMetrics(Collector):
         yield GaugeMetricFamily("weir_ready", "1 if all parts make progress.", trouble)
         refused = float(bool(here.settings.refused))
         yield GaugeMetricFamily("weir_settings_refused", "1 if a SchedulerConfig is invalid.", refused)
+        if here.settings.settings.usage.url:
+            known = float(here.usage.reader.trouble is None)
+            yield GaugeMetricFamily("weir_usage_known", "1 if the use of GPUs is read.", known)
+            yield GaugeMetricFamily(
+                "weir_usage_read_time_seconds",
+                "Time of the last reading of use.",
+                here.usage.reader.read_s or 0.0,
+            )
         yield from self._requests()
         counts = here.hooks.counts
         restarts = max(0, counts.connects - here.leaderships)

@@ -19,17 +19,14 @@ from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.engine.overcommit import GRACE_S
-from weir.kubernetes.api import objects, resource_objects, volume_objects
 from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
-from weir.kubernetes.api.resource_objects import RESOURCE_API
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
+from weir.kubernetes.crd.objects import OwnerObject, QuotaObject
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings
-from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.cluster_summary import ClusterSummary
@@ -38,6 +35,8 @@ from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.group_watch import GroupWatch
 from weir.kubernetes.process.standby_view import StandbyView
+from weir.kubernetes.process.usage_service import UsageService
+from weir.kubernetes.process.watched_resources import WATCHED
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
@@ -62,24 +61,6 @@ OWNERS_WAIT_S = 5.0
 """Time that kinds of owners may take to be listed; afterwards the others are used without them."""
 _LOG = get_logger(__name__)
 Deliver = Callable[[Sequence[Change[Any]]], None]
-WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
-    ("v1", "nodes", objects.KubeNode),
-    ("v1", "namespaces", objects.Namespace),
-    ("scheduling.k8s.io/v1", "priorityclasses", objects.PriorityClass),
-    ("policy/v1", "poddisruptionbudgets", objects.PodDisruptionBudget),
-    ("v1", "persistentvolumeclaims", volume_objects.PersistentVolumeClaim),
-    ("v1", "persistentvolumes", volume_objects.PersistentVolume),
-    ("storage.k8s.io/v1", "storageclasses", volume_objects.StorageClass),
-    ("storage.k8s.io/v1", "csinodes", volume_objects.CsiNode),
-    (RESOURCE_API, "deviceclasses", resource_objects.DeviceClass),
-    (RESOURCE_API, "resourceslices", resource_objects.ResourceSlice),
-    (RESOURCE_API, "resourceclaims", resource_objects.ResourceClaim),
-    (API_VERSION, "departments", QuotaObject),
-    (API_VERSION, "projects", QuotaObject),
-    (API_VERSION, "topologies", QuotaObject),
-    (API_VERSION, "workloads", WorkloadObject),
-    ("v1", "pods", objects.KubePod),
-)
 
 
 @dataclass(slots=True)
@@ -163,6 +144,7 @@ class SchedulerProcess:
         self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
         self.control_thread: ControlThread | None = None
         self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
+        self.usage = UsageService(self, clock)
         self.query: QueryService | None = None
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
@@ -189,7 +171,12 @@ class SchedulerProcess:
         self._see_owners = webhook_server.owners.deliver
         webhook_server.without_project = chosen.without_project
         answers = SchedulerAnswers(
-            self.backend, self._thread, self._numbers, lambda: self.hooks.policy, chosen.devices.resources
+            self.backend,
+            self._thread,
+            self._numbers,
+            lambda: self.hooks.policy,
+            chosen.devices.resources,
+            lambda: self.usage.use,
         )
         self.query = webhook_server.query = QueryService(self._api, answers, opening.namespace)
         return webhook_server
@@ -238,6 +225,7 @@ class SchedulerProcess:
             self.outdated.set()
             return
         self.hooks.policy = settings.policy
+        self.usage.wake()
         self.hooks.set_overcommit_grace(settings.overcommit_grace_s)
         self.backend.set_shared_nodes(settings.shared_nodes)
         self.backend.set_scale_up_over_quota(settings.scale_up_over_quota)
@@ -247,6 +235,7 @@ class SchedulerProcess:
     async def run(self) -> None:
         """Serve until it is cancelled."""
         self._reflect()
+        self.usage.start()
         async with asyncio.TaskGroup() as tasks:
             for reflector in (*self.reflectors.values(), *self._owners.values()):
                 tasks.create_task(reflector.run())
@@ -293,6 +282,7 @@ class SchedulerProcess:
 
     async def close(self) -> None:
         """Stop cleanly: complete submitted writes, then let another process lead at once."""
+        self.usage.close()
         await self._stop()
         if self.query is not None:
             self.query.close()

@@ -11,9 +11,12 @@ from itertools import pairwise
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.rows import at_s, gpus_of, phase_status
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+from weir.kubernetes.usage.cluster_use import ClusterUse
 
 KEPT_S = 6 * 3600.0
 WORKLOADS_MAX = 50_000
+USE_S = 300
+"""Measured use is summed over this time."""
 SPANS_MAX = 64
 """Spans of a workload; earlier ones are merged."""
 _WAITS, _HOLDS = frozenset(("pending",)), frozenset(("starting", "running", "stopping"))
@@ -40,6 +43,7 @@ class UsageHistoryEntry:
     ended_s: float | None = None
     spans: list[UsageSpan] = field(default_factory=list)
     evictions: list[tuple[float, str]] = field(default_factory=list)  # time and rule
+    uses: dict[int, tuple[float, float]] = field(default_factory=dict)  # seen and used GPU seconds by time
 
     def between(self, since_s: float, until_s: float) -> Iterator[tuple[float, float, UsageSpan]]:
         """Yield the spans within a period, each with its start and its end."""
@@ -48,6 +52,11 @@ class UsageHistoryEntry:
             start_s, end_s = max(since_s, span.from_s), min(until_s, following.from_s)
             if start_s < end_s:
                 yield start_s, end_s, span
+
+    def measured(self, since_s: float, until_s: float) -> tuple[float, float]:
+        """Return the GPU seconds of a period whose use is known, and those of them that were used."""
+        within = [sums for at_s, sums in self.uses.items() if since_s - USE_S < at_s < until_s]
+        return sum(seen for seen, _ in within), sum(used for _, used in within)
 
     def is_within(self, since_s: float, until_s: float) -> bool:
         """Return True if it waited or held GPUs in a period."""
@@ -87,6 +96,19 @@ class RecentUsage:
         else:
             _update(known, workload.object, now_s)
 
+    def used(self, use: ClusterUse) -> None:
+        """Add the measured use of devices since the last reading."""
+        at_s = int(use.at_s // USE_S) * USE_S
+        oldest_s = use.at_s - KEPT_S
+        for key, each in use.workloads.items():
+            past = self._past.get(self._uids.get(key, ""))
+            if past is None or not each.seen_s:
+                continue
+            seen_s, used_s = past.uses.get(at_s, (0.0, 0.0))
+            past.uses[at_s] = seen_s + each.seen_s, used_s + each.used_s
+            for old_s in [old_s for old_s in past.uses if old_s < oldest_s]:
+                del past.uses[old_s]
+
     def _forget(self, now_s: float) -> None:
         """Forget workloads that have been over for long enough."""
         oldest_s = now_s - KEPT_S
@@ -107,6 +129,7 @@ class RecentUsage:
                 past.ended_s,
                 list(past.spans),
                 list(past.evictions),
+                dict(past.uses),
             )
             for past in self._past.values()
         ]

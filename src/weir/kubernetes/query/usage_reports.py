@@ -123,13 +123,15 @@ def _sums(
     since_s, until_s, namespace = request.since_s, request.until_s, request.namespace
     mine = [each for each in past if namespace in ("", each.namespace)]
     spans = [part for each in mine for part in each.between(since_s, until_s)]
+    measured = [each.measured(since_s, until_s) for each in mine]
+    seen_gpu_s, used_gpu_s = (sum(sums) for sums in zip(*measured, strict=True)) if measured else (0.0, 0.0)
     by_project: dict[str, list[UsageHistoryEntry]] = {}
     for each in past:
         by_project.setdefault(each.project, []).append(each)
     return {
         "allocated_gpu_s": sum(span.gpus * (end_s - start_s) for start_s, end_s, span in spans),
-        "used_gpu_s": None,
-        "idle_gpu_s": None,
+        "used_gpu_s": used_gpu_s if seen_gpu_s else None,
+        "idle_gpu_s": max(0.0, seen_gpu_s - used_gpu_s) if seen_gpu_s else None,
         "over_quota_gpu_s": sum(
             over_quota_s(each, _quota(queues, project), since_s, until_s, namespace)
             for project, each in by_project.items()

@@ -274,3 +274,10 @@ def stated(patch: Mapping[str, object]) -> dict[str, object]:
         for key, value in patch.items()
         if value is not None
     }
+
+
+def is_of_leaving(refusal: WriteRefused) -> bool:
+    """Return True if the object is gone, is another one, or its namespace is being deleted."""
+    return refusal.status in (404, 409) or (
+        refusal.status == 403 and refusal.sentence.endswith("because it is being terminated")
+    )

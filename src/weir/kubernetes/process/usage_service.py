@@ -1,0 +1,79 @@
+"""Use of GPUs in a scheduler process: what the reader finds goes to control, to people and to reports.
+
+Every replica reads, because every replica answers questions. The leader alone tells control.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weir.control.port import ActivitySampled
+from weir.kubernetes.usage.cluster_use import ClusterUse
+from weir.kubernetes.usage.usage_reader import UsageReader
+from weir.model.activity import Activity
+
+if TYPE_CHECKING:
+    from weir.kubernetes.process.scheduler_process import SchedulerProcess
+
+TELL_ALL_EVERY = 10
+"""Readings after which control is told all states again. In between it hears of idle ones and of changes."""
+_SETTLED = frozenset((Activity.WORKING, Activity.UNKNOWN, None))
+
+
+class UsageService:
+    """The reader of one scheduler process. `use` is the newest result, for any thread."""
+
+    def __init__(self, process: "SchedulerProcess", clock: Callable[[], float]) -> None:
+        self.use = ClusterUse()
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._told: dict[str, Activity | None] = {}
+        self._readings = 0
+        self.reader = UsageReader(
+            process.backend,
+            lambda: process.settings.settings.usage,
+            lambda: process.hooks.policy.life,
+            clock,
+            self._taken,
+        )
+
+    def start(self) -> None:
+        """Begin to read, if a source is named."""
+        self.reader.start()
+
+    def wake(self) -> None:
+        """Read at once by other settings."""
+        self.reader.wake()
+
+    def close(self) -> None:
+        """Read no more."""
+        self.reader.close()
+
+    def _taken(self, use: ClusterUse) -> None:
+        """Take a result, in the thread of the reader."""
+        self.use = use
+        if self._process.control_thread is not None:
+            self._process.backend.tell(self._facts(use))
+        else:
+            self._told, self._readings = {}, 0
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._publish, use, self.reader.trouble)
+
+    def _facts(self, use: ClusterUse) -> list[ActivitySampled]:
+        """Return the states that control doesn't know yet."""
+        before = {} if self._readings % TELL_ALL_EVERY == 0 else self._told
+        self._readings += 1
+        states = {name: each.activity.state for name, each in use.workloads.items()}
+        facts = [
+            ActivitySampled(name, state, use.at_s, use.workloads[name].activity.quiet_s)
+            for name, state in states.items()
+            if state not in _SETTLED or name not in before or before[name] is not state
+        ]
+        self._told = states
+        return facts
+
+    def _publish(self, use: ClusterUse, trouble: str | None) -> None:
+        """Tell people, on the event loop."""
+        self._process.settings.set_usage_trouble(trouble)
+        if self._process.query is not None:
+            self._process.query.usage.used(use)

@@ -1,0 +1,27 @@
+"""Resources of the API that a scheduler always watches, with the shape of their objects."""
+
+from typing import Any
+
+from weir.kubernetes.api import objects, resource_objects, volume_objects
+from weir.kubernetes.api.resource_objects import RESOURCE_API
+from weir.kubernetes.crd.objects import QuotaObject, WorkloadObject
+from weir.kubernetes.crd.schemas import API_VERSION
+
+WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
+    ("v1", "nodes", objects.KubeNode),
+    ("v1", "namespaces", objects.Namespace),
+    ("scheduling.k8s.io/v1", "priorityclasses", objects.PriorityClass),
+    ("policy/v1", "poddisruptionbudgets", objects.PodDisruptionBudget),
+    ("v1", "persistentvolumeclaims", volume_objects.PersistentVolumeClaim),
+    ("v1", "persistentvolumes", volume_objects.PersistentVolume),
+    ("storage.k8s.io/v1", "storageclasses", volume_objects.StorageClass),
+    ("storage.k8s.io/v1", "csinodes", volume_objects.CsiNode),
+    (RESOURCE_API, "deviceclasses", resource_objects.DeviceClass),
+    (RESOURCE_API, "resourceslices", resource_objects.ResourceSlice),
+    (RESOURCE_API, "resourceclaims", resource_objects.ResourceClaim),
+    (API_VERSION, "departments", QuotaObject),
+    (API_VERSION, "projects", QuotaObject),
+    (API_VERSION, "topologies", QuotaObject),
+    (API_VERSION, "workloads", WorkloadObject),
+    ("v1", "pods", objects.KubePod),
+)

@@ -1,0 +1,154 @@
+"""Use of devices and states of workloads, made of measurements of pods. One thread calls.
+
+The classifier is that of one machine. A cluster has fewer signals, so a workload is idle only if its
+processors and its network were measured, too: otherwise its devices may be quiet because it is starved.
+Keys and connections of people are never known here.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weir.control.activity import ActivityReading, ActivityWindow
+from weir.kubernetes.usage.held_pods import HeldPod
+from weir.kubernetes.usage.pod_metrics import DeviceMetrics, Pod, PodMetrics
+from weir.model.activity import Activity, ActivitySample, DeviceUse
+from weir.model.policy import LifecyclePolicy
+from weir.model.workloads import WorkloadType
+
+_UNKNOWN = PodMetrics()
+Place = tuple[str, int]
+"""Node and index of a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSighting:
+    """Last known use of a device: 0 to 1, and bytes of memory; None: unknown."""
+
+    use: float | None
+    memory_used: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadUse:
+    """Use of a workload over the time since the last reading: device seconds, of which `used_s` were used.
+
+    `fraction` is its mean use, `since_s` when its state began.
+    """
+
+    fraction: float | None
+    seen_s: float
+    used_s: float
+    activity: ActivityReading
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUse:
+    """Use of a cluster at one moment."""
+
+    at_s: float = 0.0
+    devices: Mapping[Place, DeviceSighting] = field(default_factory=dict)
+    workloads: Mapping[str, WorkloadUse] = field(default_factory=dict)
+
+
+class UseClassifier:
+    """Windows of the workloads that run, by their pods: other pods are another run."""
+
+    def __init__(self) -> None:
+        self._windows: dict[tuple[str, frozenset[str]], ActivityWindow] = {}
+        self._states: dict[str, tuple[Activity | None, float]] = {}  # and since when
+        self._last_s: float | None = None
+
+    def take(
+        self,
+        held: Iterable[HeldPod],
+        found: Mapping[Pod, PodMetrics],
+        at_s: float,
+        rules: LifecyclePolicy,
+        *,
+        ignores_interaction: bool,
+    ) -> ClusterUse:
+        """Take measurements in, and return the use of everything. Without any, all of it is unknown."""
+        passed_s = 0.0 if self._last_s is None else max(0.0, at_s - self._last_s)
+        self._last_s = at_s
+        pods: defaultdict[str, list[HeldPod]] = defaultdict(list)
+        for pod in held:
+            pods[pod.workload].append(pod)
+        devices: dict[Place, DeviceSighting] = {}
+        windows, states, workloads = {}, {}, {}
+        for name, members in pods.items():
+            uses = _uses(members, found, devices)
+            run = (name, frozenset(each.uid for each in members))
+            window = windows[run] = self._windows.get(run) or ActivityWindow()
+            kind = members[0].type
+            interactive, below = kind is WorkloadType.BUILD, rules.idle_below.of(kind)
+            sample = _sample(members, found, uses, at_s)
+            is_measured = sample.cores is not None and sample.network is not None
+            if not is_measured or (interactive and not ignores_interaction):
+                sample = _without_evidence(sample, below)
+            reading = window.add(sample, window_s=rules.idle_window, below=below, interactive=interactive)
+            before = self._states.get(name)
+            states[name] = (
+                before if before is not None and before[0] is reading.state else (reading.state, at_s)
+            )
+            workloads[name] = _workload_use(uses, passed_s, reading, states[name][1])
+        self._windows, self._states = windows, states
+        return ClusterUse(at_s, devices, workloads)
+
+
+def _uses(
+    members: Sequence[HeldPod], found: Mapping[Pod, PodMetrics], devices: dict[Place, DeviceSighting]
+) -> list[tuple[str, DeviceMetrics]]:
+    """Return the measurement of each device of a workload, named, and note them by place."""
+    uses = []
+    for pod in members:
+        measured = found.get((pod.namespace, pod.name), _UNKNOWN).devices if pod.is_exclusive else ()
+        if len(measured) > len(pod.devices):
+            measured = ()  # an earlier pod of this name: it can't be told which are whose
+        for at, index in enumerate(pod.devices):
+            one = measured[at] if at < len(measured) else DeviceMetrics((0, ""), None, None)
+            devices[pod.node, index] = DeviceSighting(one.use, one.memory)
+            name = f"GPU {one.place[0]} of {pod.name}" if one.place[1] else f"a GPU of {pod.name}"
+            uses.append((name, one))
+    return uses
+
+
+def _sample(
+    members: Sequence[HeldPod],
+    found: Mapping[Pod, PodMetrics],
+    uses: Sequence[tuple[str, DeviceMetrics]],
+    at_s: float,
+) -> ActivitySample:
+    metrics = [found.get((each.namespace, each.name), _UNKNOWN) for each in members]
+    disks = [each.disk for each in metrics if each.disk is not None]
+    return ActivitySample(
+        at_s,
+        tuple(DeviceUse(name, one.peak) for name, one in uses),
+        _sum([each.cores for each in metrics]),
+        sum(disks) if disks else None,
+        _sum([each.network for each in metrics]),
+    )
+
+
+def _without_evidence(sample: ActivitySample, below: float) -> ActivitySample:
+    """Return a sample in which a quiet device is an unknown one: it may be quiet for want of data."""
+    devices = tuple(
+        each if each.use is not None and each.use >= below else DeviceUse(each.name, None)
+        for each in sample.devices
+    )
+    return replace(sample, devices=devices)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum; None if one of them is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _workload_use(
+    uses: Sequence[tuple[str, DeviceMetrics]], passed_s: float, reading: ActivityReading, since_s: float
+) -> WorkloadUse:
+    known = [one.use for _, one in uses if one.use is not None]
+    fraction = sum(known) / len(known) if known and len(known) == len(uses) else None
+    return WorkloadUse(fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s)

@@ -1,0 +1,193 @@
+"""Measurements of pods, made of series: devices by the exporter of DCGM, processors by the kubelet.
+
+What isn't certain is unknown, and never 0: parts of a device (MIG), devices that several pods have, values
+that no device can have.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from weir.kubernetes.crd.usage_settings import UsageSettings
+from weir.kubernetes.usage.prometheus_api import Series
+
+WINDOW_S = 120
+"""Time before a query whose samples count. Most servers scrape at least once in it."""
+NAMESPACES_MAX = 100
+"""Number of namespaces that a query names; it asks for all if there are more."""
+MEMORY_MIB_MAX = float(1 << 24)
+_EXCESS = 1.01
+_PART_LABELS = ("GPU_I_ID", "GPU_I_PROFILE", "vgpu")
+_NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+Pod = tuple[str, str]
+"""Namespace and name."""
+
+
+class SeriesSource(Protocol):
+    """Answers queries."""
+
+    def query(self, expression: str) -> list[Series]:
+        """Return the series of an expression as they are now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMetrics:
+    """A device of a pod. `use` is its mean and `peak` its highest use, 0 to 1; None: unknown."""
+
+    place: tuple[int, str]  # its number on the node, and its name
+    use: float | None
+    peak: float | None
+    memory: int | None = None  # bytes in use
+
+
+@dataclass(frozen=True, slots=True)
+class PodMetrics:
+    """Measurements of a pod: processor time per second, and bytes per second; None: unknown."""
+
+    devices: tuple[DeviceMetrics, ...] = ()
+    cores: float | None = None
+    disk: float | None = None
+    network: float | None = None
+
+
+class MetricsReading(NamedTuple):
+    """Measurements by pod, and the time of the newest sample by the server's clock; None without any."""
+
+    pods: dict[Pod, PodMetrics]
+    newest_s: float | None
+
+
+@dataclass(slots=True)
+class _Device:
+    """What the series say of one device of one pod."""
+
+    number: int = 0
+    is_part: bool = False
+    is_wrong: bool = False
+    activity: list[float] = field(default_factory=list)
+    utilization: list[float] = field(default_factory=list)
+    memory: tuple[float, float] | None = None  # the latest, and when
+
+
+def read_pods(source: SeriesSource, settings: UsageSettings, pods: Collection[Pod]) -> MetricsReading:
+    """Return the measurements of these pods.
+
+    Raises:
+        PrometheusFailed: a query isn't answered.
+    """
+    devices, newest_s = _devices(source, settings)
+    owners: defaultdict[str, set[Pod]] = defaultdict(set)
+    for pod, name in devices:
+        owners[name].add(pod)
+    by_pod: defaultdict[Pod, list[DeviceMetrics]] = defaultdict(list)
+    for (pod, name), device in devices.items():
+        if pod in pods:
+            by_pod[pod].append(_device_metrics(name, device, is_shared=len(owners[name]) > 1))
+    rates = _rates(source, {namespace for namespace, _ in pods})
+    found = {
+        pod: PodMetrics(
+            tuple(sorted(by_pod.get(pod, ()), key=lambda each: each.place)),
+            *(rate.get(pod) for rate in rates),
+        )
+        for pod in pods
+    }
+    return MetricsReading(found, newest_s)
+
+
+# Devices
+
+
+def _devices(
+    source: SeriesSource, settings: UsageSettings
+) -> tuple[dict[tuple[Pod, str], _Device], float | None]:
+    newest_s: float | None = None
+    found: defaultdict[tuple[Pod, str], _Device] = defaultdict(_Device)
+    for metric, most in (
+        (settings.activity_metric, 1.0),
+        (settings.utilization_metric, 100.0),
+        (settings.memory_metric, MEMORY_MIB_MAX),
+    ):
+        for series in source.query(f"{metric}[{WINDOW_S}s]"):
+            labels, latest_s = series.labels, max(series.samples)[0]
+            newest_s = latest_s if newest_s is None else max(newest_s, latest_s)
+            pod, name = _pod_of(labels), labels.get("UUID") or labels.get("uuid", "")
+            if pod is None or not name:
+                continue
+            device = found[pod, name]
+            device.number = _number(labels.get("gpu", ""))
+            device.is_part |= any(labels.get(each) for each in _PART_LABELS)
+            values = [value for _, value in series.samples]
+            if not all(0.0 <= value <= most * _EXCESS for value in values):
+                device.is_wrong = True
+            elif metric == settings.memory_metric:
+                device.memory = max(device.memory or (0.0, 0.0), *series.samples)
+            elif metric == settings.activity_metric:
+                device.activity += values
+            else:
+                device.utilization += [value / 100.0 for value in values]
+    return found, newest_s
+
+
+def _pod_of(labels: Mapping[str, str]) -> Pod | None:
+    """Return the pod of a series. The server renames the labels if its own have the same names."""
+    names = ("exported_namespace", "exported_pod")
+    if not any(labels.get(each) for each in names):
+        names = ("namespace", "pod")
+    namespace, name = (labels.get(each, "") for each in names)
+    return (namespace, name) if namespace and name else None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+
+
+def _device_metrics(name: str, device: _Device, *, is_shared: bool) -> DeviceMetrics:
+    place = (device.number, name)
+    values = device.activity or device.utilization
+    if device.is_part or device.is_wrong or is_shared or not values:
+        return DeviceMetrics(place, None, None)
+    return DeviceMetrics(
+        place,
+        min(1.0, sum(values) / len(values)),
+        min(1.0, max(device.activity + device.utilization)),
+        None if device.memory is None else int(device.memory[1]) << 20,
+    )
+
+
+# Processors, disks and network
+
+
+def _rates(source: SeriesSource, namespaces: Collection[str]) -> list[dict[Pod, float]]:
+    """Return cores, bytes of disks and bytes of the network, per second and pod."""
+    within = _within(namespaces)
+    cores = _rate("container_cpu_usage_seconds_total", f'{within}container!="",container!="POD"')
+    return [
+        _by_pod(source.query(cores)),
+        *(
+            _by_pod(source.query(" + ".join(_rate(f"container_{each}_bytes_total", within) for each in pair)))
+            for pair in (("fs_reads", "fs_writes"), ("network_receive", "network_transmit"))
+        ),
+    ]
+
+
+def _within(namespaces: Collection[str]) -> str:
+    """Return a selector of namespaces; nothing if there are too many."""
+    named = sorted(each for each in namespaces if _NAMESPACE.fullmatch(each))
+    return f'namespace=~"{"|".join(named)}",' if 0 < len(named) <= NAMESPACES_MAX else ""
+
+
+def _rate(metric: str, selector: str) -> str:
+    return f"sum by (namespace, pod) (rate({metric}{{{selector}}}[{WINDOW_S}s]))"
+
+
+def _by_pod(found: Sequence[Series]) -> dict[Pod, float]:
+    rates = {}
+    for series in found:
+        pod = _pod_of(series.labels)
+        value = series.samples[-1][1]
+        if pod is not None and value >= 0:
+            rates[pod] = value
+    return rates
