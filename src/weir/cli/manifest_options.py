@@ -106,10 +106,13 @@ class WeirPodOptions:
     """Taints that Weir's pods tolerate, each as KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."""
     pull_secret: Annotated[Sequence[str], _NAMES] = ()
     """Secrets with the credentials of the image's registry."""
+    may_call: Annotated[Sequence[str], _NAMES] = ()
+    """Destinations that Weir may call besides the API server, such as monitoring:9090 for Prometheus."""
 
     def checked(self, shared_nodes: int, overcommit_grace: str) -> "PodOptions":
         """Return the options of the Deployment."""
         from weir.kubernetes.install.deployment import PodOptions
+        from weir.kubernetes.install.network import destination
 
         priority, labels = self.pod_priority_class, self.node_selector
         return PodOptions(
@@ -121,4 +124,5 @@ class WeirPodOptions:
             check.each("--pull-secret", check.name, self.pull_secret),
             shared_nodes,
             check.one("--overcommit-grace", check.span, overcommit_grace),
+            check.each("--may-call", destination, self.may_call),
         )

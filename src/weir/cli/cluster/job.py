@@ -40,8 +40,6 @@ def job_of(
         raise wrong("secrets: a Job takes Secrets of its namespace; write one in its pods' env, and apply it")
     if submission.pull is not None or submission.container_runtime is not None:
         raise wrong("pull, container_runtime: the nodes of a cluster have their own; leave them out")
-    if submission.idle_limit is not None:
-        raise wrong("idle_limit: what GPUs do isn't measured on a cluster; leave it out")
     if submission.begin is not None or any(
         (submission.after, submission.after_ok, submission.after_not_ok, submission.after_any)
     ):
@@ -79,6 +77,8 @@ def _annotations(submission: Submission, words: Mapping[str, Any], pods: PodsEnt
     annotations: dict[str, str] = {}
     if submission.preemptible is not None:
         annotations["weir.dev/preemptible"] = str(submission.preemptible).lower()
+    if submission.idle_limit is not None:
+        annotations["weir.dev/idle-limit"] = str(words["idle_limit"])
     if submission.max_runtime is not None:
         annotations["weir.dev/max-runtime"] = str(words["max_runtime"])
     if submission.topology is not None:

@@ -1,6 +1,7 @@
 """The part `usage` of a `SchedulerConfig`: the Prometheus server that knows what GPUs do."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -13,6 +14,10 @@ INTERVAL_S_LEAST, INTERVAL_S_MOST = 10.0, 60.0
 """Longer ones leave gaps, after which the idle rules begin to measure from the start."""
 ACTIVITY, UTILIZATION = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL"
 MEMORY_USED = "DCGM_FI_DEV_FB_USED"
+SECRET = "weir-prometheus"  # noqa: S105 - its name
+"""Secret in Weir's namespace with a token and authorities for the server; an administrator makes it."""
+SECRETS = Path("/etc/weir/prometheus")
+"""Directory with the keys of that Secret: `token`, and `ca.crt` with authorities."""
 MetricName = Annotated[str, Field(pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$", max_length=128)]
 
 

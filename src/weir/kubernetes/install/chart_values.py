@@ -32,6 +32,8 @@ def _ipv6() -> str:
 
 _CIDR = rf"{_BYTE}(\.{_BYTE}){{3}}/(3[0-2]|[12]?[0-9])|{_ipv6()}/(12[0-8]|1[01][0-9]|[1-9]?[0-9])"
 
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
 Namespace = Annotated[str, Field(pattern=f"^{_LABEL}$")]
 Namespaces = Annotated[list[Namespace], Field(max_length=256, json_schema_extra={"uniqueItems": True})]
 ObjectName = Annotated[str, Field(pattern=f"^{_SUBDOMAIN}$", max_length=253)]
@@ -154,6 +156,12 @@ class ChartValues(_Values):
     """PriorityClasses for the types of workloads: prefixed (weir-train), plain (train), or none."""
     pods: Pods = Pods()
     """Weir's own pods."""
+    may_call: Annotated[
+        list[Annotated[str, Field(pattern=f"^({_CIDR}|{_LABEL}):{_PORT}$", max_length=69)]],
+        Field(max_length=64, json_schema_extra={"uniqueItems": True}),
+    ] = []
+    """Destinations that the NetworkPolicy lets Weir call besides the API server, such as monitoring:9090
+    for a Prometheus server; each is a namespace or an address range, and a port."""
     shared_nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Maximum number of nodes that Weir reserves for GPU fractions while they need them."""
     overcommit_grace: Span = "5m"

@@ -22,7 +22,8 @@ from weir.kubernetes.install.chart_templates import Markers, template
 from weir.kubernetes.install.chart_values import ChartValues
 from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.manifests import Installation, manifests
-from weir.kubernetes.install.parts import Thing
+from weir.kubernetes.install.network import calls_policy
+from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.policy_expressions import quoted_list
 from weir.version import __version__
 
@@ -43,6 +44,7 @@ _KEEP = {"helm.sh/resource-policy": "keep"}
 
 _NAMESPACE, _SCHEDULER, _IMAGE = "value-namespace", "value-scheduler", "value/image"
 _DEVICES, _SOURCES, _GRACE = "value.io/devices", "value-sources", "value-grace"
+_DESTINATION = "value-destination:1"
 _EXEMPT, _DAEMONSETS = "value-exempt", "value-daemonsets"
 _PROJECT, _LABEL, _PROJECT_EXEMPT = "value-project", "value-label", "value-project-exempt"
 _CLASS = "system-value-class"
@@ -72,6 +74,7 @@ _MARKED = Installation(
         ["value-pull-secrets"],
         _NODES,
         _GRACE,
+        [_DESTINATION],
     ),
     monitoring=True,
 )
@@ -117,6 +120,10 @@ _MARKERS = Markers(
             [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": _SOURCES}}}],
             '(include "weir.sources" .Values.reachableFrom | fromJsonArray)',
         ),
+        (
+            calls_policy(CHOSEN, [_DESTINATION])["egress"],
+            '(include "weir.destinations" .Values.mayCall | fromJsonArray)',
+        ),
         ({_LABEL: ""}, ".Values.admission.withoutProjectIn"),
     ),
     conditions={
@@ -134,6 +141,7 @@ _OPTIONAL = _MARKED.optional
 _WITHOUT: tuple[tuple[Installation, str], ...] = (
     (replace(_MARKED, replicas=1), "gt (int .Values.replicas) 1"),
     (replace(_MARKED, monitoring=False), ".Values.monitoring"),
+    (replace(_MARKED, pods=replace(_MARKED.pods, may_call=())), ".Values.mayCall"),
     (replace(_MARKED, query_api=False), ".Values.queryApi"),
     (replace(_MARKED, priority_classes="none"), 'ne .Values.priorityClasses "none"'),
     (

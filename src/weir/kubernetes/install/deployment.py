@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.network import network_policy
+from weir.kubernetes.crd.usage_settings import SECRET, SECRETS
+from weir.kubernetes.install.network import calls_policy, network_policy
 from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, within
 
 PORT = 9443
@@ -29,6 +30,7 @@ class PodOptions:
     pull_secrets: Sequence[str] = ()
     shared_nodes: int = 0  # that Weir may set aside for shares of GPUs by itself
     overcommit_grace: str = "5m"  # before pods are stopped on a node with too many GPUs in use
+    may_call: Sequence[str] = ()  # destinations besides the API server
 
 
 def deployment(
@@ -56,10 +58,19 @@ def deployment(
             NAME,
             spec=network_policy(CHOSEN, PORT, sources),
         ),
+        *_calls(namespace, options),
         within(namespace, "v1", "Service", NAME, spec={"selector": CHOSEN, "ports": ports}),
         _deployment(namespace, replicas, container, options),
         *_budget(namespace, replicas),
     ]
+
+
+def _calls(namespace: str, options: PodOptions) -> list[Thing]:
+    """Return a policy for destinations besides the API server."""
+    if not options.may_call:
+        return []
+    spec = calls_policy(CHOSEN, options.may_call)
+    return [within(namespace, "networking.k8s.io/v1", "NetworkPolicy", f"{NAME}-calls", spec=spec)]
 
 
 def _critical_pods(namespace: str, replicas: int, options: PodOptions) -> list[Thing]:
@@ -85,7 +96,10 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
         "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+            {"name": "prometheus", "secret": {"secretName": SECRET, "optional": True, "defaultMode": 0o444}},
+        ],
     }
     chosen: Thing = {
         "priorityClassName": options.priority_class,
@@ -121,7 +135,10 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
         "livenessProbe": _probe("/healthz", every_s=10, failures=6),
         "readinessProbe": _probe("/readyz", every_s=5, failures=2),
         "startupProbe": _probe("/healthz", every_s=2, failures=60),
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - see above
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
+            {"name": "prometheus", "mountPath": str(SECRETS), "readOnly": True},
+        ],
     }
 
 

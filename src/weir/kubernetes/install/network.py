@@ -11,6 +11,9 @@ from typing import Any
 
 API_SERVER_PORTS = (443, 6443, 16443)
 """Ports that API servers listen on, before and after a service's address is replaced."""
+NAME_SERVER_PORTS = (53, 5353)
+"""Ports of name servers, before and after a service's address is replaced."""
+PORT_MAX = 65535
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -42,6 +45,45 @@ def network_policy(pods: Mapping[str, str], port: int, sources: Sequence[str]) -
         "ingress": [incoming],
         "egress": [{"ports": _ports(API_SERVER_PORTS)}],
     }
+
+
+def destination(text: str) -> str:
+    """Return a destination of traffic: a source and a port, such as monitoring:9090.
+
+    Raises:
+        ValueError: the text is none.
+    """
+    where, _, port = text.rpartition(":")
+    if port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX and len(port) <= len(str(PORT_MAX)):
+        try:
+            return f"{source(where)}:{int(port)}"
+        except ValueError:
+            pass
+    raise ValueError(
+        f"{text!r} is no destination: write a namespace or a range of addresses, and a port, such as "
+        "monitoring:9090 or 10.0.0.0/28:5432"
+    )
+
+
+def calls_policy(pods: Mapping[str, str], destinations: Sequence[str]) -> dict[str, Any]:
+    """Return the spec of a policy that lets pods call these destinations, and ask for their addresses.
+
+    Policies add up, so this one leaves all others as they are.
+    """
+    return {
+        "podSelector": {"matchLabels": dict(pods)},
+        "policyTypes": ["Egress"],
+        "egress": [*(_call(each) for each in destinations), {"ports": _name_ports()}],
+    }
+
+
+def _call(text: str) -> dict[str, Any]:
+    where, _, port = text.rpartition(":")
+    return {"ports": _ports([int(port)]), "to": [_peer(where)]}
+
+
+def _name_ports() -> list[dict[str, Any]]:
+    return [{"protocol": protocol, "port": port} for port in NAME_SERVER_PORTS for protocol in ("UDP", "TCP")]
 
 
 def _peer(text: str) -> dict[str, Any]:

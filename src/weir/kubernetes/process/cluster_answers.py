@@ -16,6 +16,7 @@ from structlog import get_logger
 from weir import __version__
 from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, Suggestion, WhyAnswer
 from weir.api.decision import DecisionAnswer
+from weir.api.workload_list import ActivityRow
 from weir.engine.overcommit import NodeDeviceUsage
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.cluster_numbers import (
@@ -28,7 +29,7 @@ from weir.kubernetes.process.cluster_numbers import (
 from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.query.advice import Owner, advised
 from weir.kubernetes.query.answers import QueryRefused
-from weir.kubernetes.query.rows import pod_row
+from weir.kubernetes.query.rows import activity_row, pod_row
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import TrackedPod
@@ -98,12 +99,22 @@ class SchedulerAnswers:
         found = self._backend.read(partial(_pods, uid=workload.object.spec.owner.uid, key=workload.key))
         return [pod_row(workload.name, tracked) for tracked in found]
 
+    def activity(self, key: str) -> ActivityRow | None:
+        """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
+        found = self._use().workloads.get(key)
+        return None if found is None else activity_row(found.activity, found.since_s)
+
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
         """Return why a workload is pending, its queues' numbers, and what would let it start now."""
         row = workload.row()
         queues = self._queues(row.project, all_namespaces=all_namespaces)
         answer = WhyAnswer(
-            name=row.name, status=row.status, reason=row.reason, evicted=row.evicted, queues=queues
+            name=row.name,
+            status=row.status,
+            reason=row.reason,
+            evicted=row.evicted,
+            activity=self.activity(workload.key),
+            queues=queues,
         )
         if row.status != "pending" or not self._is_scheduled(workload):
             return answer

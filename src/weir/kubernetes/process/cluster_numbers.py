@@ -33,7 +33,7 @@ def rows_of_nodes(
     """Return the nodes at these positions, with the devices in use and their utilization as last seen."""
     nodes = nodes_at(cluster, positions)
     devices = {
-        (node.name, index): DeviceUtilization(found.use, found.memory_used)
+        (node.name, index): DeviceUtilization(found.use, found.memory_used, activity=found.activity)
         for _, node in nodes
         for index in range(node.gpus)
         if (found := seen.get((node.name, index))) is not None

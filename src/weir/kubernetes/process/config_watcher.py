@@ -159,7 +159,8 @@ def _usage_read(thing: QuotaObject, trouble: str | None) -> dict[str, Any]:
 
 def _condition(thing: QuotaObject, type_: str, state: str, reason: str, message: str) -> dict[str, Any]:
     """Return a condition, with the time since which its state holds."""
-    known: list[dict[str, Any]] = thing.status.get("conditions") or []
+    stated = thing.status.get("conditions")
+    known: list[Any] = stated if isinstance(stated, list) else []
     last = next((each for each in known if isinstance(each, dict) and each.get("type") == type_), {})
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
+from weir.api.workload_list import ActivityRow
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 
 REASONS = {
@@ -48,6 +49,10 @@ class ClusterAnswers(Protocol):
 
     def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:
         """Return the pods of a workload."""
+        ...
+
+    def activity(self, key: str) -> ActivityRow | None:
+        """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
         ...
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:

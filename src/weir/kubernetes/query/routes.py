@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from structlog import get_logger
 
 from weir import __version__
-from weir.api.answers import EventPage, NodeRow, WorkloadDetail, WorkloadPage
+from weir.api.answers import EventPage, NodeRow, WorkloadDetail, WorkloadPage, WorkloadRow
 from weir.kubernetes.query.access_review import AccessReviewer
 from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused
 from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
@@ -137,15 +137,19 @@ class QueryRoutes:
         else:
             found = matching(workloads, query)
         page, following = _page(found, request)
-        rows = [each.row() for each in page]
+        rows = [self._row(each) for each in page]
         answer = WorkloadPage(total=len(found), items=rows, next=following).model_dump(mode="json")
         for item, each in zip(answer["items"], page, strict=True):
             item["metadata"] = _metadata(each)
         return _listed("WorkloadList", answer)
 
+    def _row(self, workload: WorkloadIndexEntry) -> WorkloadRow:
+        row, activity = workload.row(), self._answers.activity(workload.key)
+        return row if activity is None else row.model_copy(update={"activity": activity})
+
     async def _workload(self, request: web.Request, _person: Identity) -> Answer:
         workload = self._found(request)
-        thing, row = workload.object, workload.row()
+        thing, row = workload.object, self._row(workload)
         query = EventQuery(workload.namespace, workload.key)
         detail = WorkloadDetail(
             **row.model_dump(),

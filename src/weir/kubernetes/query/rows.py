@@ -5,7 +5,17 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from weir.api.answers import EventRow, EvictionRow, Explanation, PodRow, Status, Type, WorkloadRow
+from weir.api.answers import (
+    EventRow,
+    EvictionRow,
+    Explanation,
+    PodRow,
+    Status,
+    Type,
+    WorkloadRow,
+)
+from weir.api.workload_list import ActivityRow
+from weir.control.activity import ActivityReading
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.state.gangs import TrackedPod
@@ -124,6 +134,16 @@ def pod_row(workload: str, tracked: TrackedPod) -> PodRow:
         start=tracked.start or None,
         since_s=tracked.at_s or None,
         exit=tracked.over or None,
+    )
+
+
+def activity_row(reading: ActivityReading, since_s: float) -> ActivityRow:
+    """Return the activity of a workload, since when it is in this state."""
+    return ActivityRow(
+        state=None if reading.state is None else reading.state.value,
+        since_s=since_s - reading.quiet_s,
+        signals=[each.value for each in reading.signals],
+        quiet=list(reading.quiet_devices),
     )
 
 

@@ -43,6 +43,7 @@ def workload_of(gang: Gang) -> Workload:
         protected=gang.protected and not (gang.overrun or gang.lapsed),
         lapsed=gang.lapsed and not gang.overrun,
         max_runtime_s=min((each for each in limits if each), default=None),
+        idle_limit_s=annotations.idle_limit_s,
         topology=gang.topology,
         grace_s=head.pod_request.grace_s,
         can_preempt=all(

@@ -59,6 +59,7 @@ class Annotations:
     min_replicas: int | None = None  # of a service: those above it may be borrowed and trimmed
     preemptible: bool | None = None
     max_runtime_s: float | None = None
+    idle_limit_s: float | None = None
     topology: TopologyRequest | None = None
     checkpointed_s: float | None = None  # epoch
     priority_class: str | None = None
@@ -120,6 +121,13 @@ OURS = (
     ),
     AnnotationKey(
         "max-runtime", "max_runtime_s", "2h30m", "How long it may run before it is stopped.", parse_duration
+    ),
+    AnnotationKey(
+        "idle-limit",
+        "idle_limit_s",
+        "1h",
+        "How long its GPUs may be idle before it is stopped, where their use is measured.",
+        parse_duration,
     ),
     AnnotationKey(
         "topology",

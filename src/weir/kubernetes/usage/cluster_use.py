@@ -6,8 +6,9 @@ Keys and connections of people are never known here.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from weir.control.activity import ActivityReading, ActivityWindow
 from weir.kubernetes.usage.held_pods import HeldPod
@@ -23,10 +24,14 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class DeviceSighting:
-    """Last known use of a device: 0 to 1, and bytes of memory; None: unknown."""
+    """Last known use of a device: 0 to 1, and bytes of memory; None: unknown.
+
+    `activity` is the state of its workload, or that it is quiet while its workload works on others.
+    """
 
     use: float | None
     memory_used: int | None
+    activity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,12 @@ class ClusterUse:
     at_s: float = 0.0
     devices: Mapping[Place, DeviceSighting] = field(default_factory=dict)
     workloads: Mapping[str, WorkloadUse] = field(default_factory=dict)
+
+
+class _Use(NamedTuple):
+    place: Place
+    name: str
+    metrics: DeviceMetrics
 
 
 class UseClassifier:
@@ -78,7 +89,7 @@ class UseClassifier:
         devices: dict[Place, DeviceSighting] = {}
         windows, states, workloads = {}, {}, {}
         for name, members in pods.items():
-            uses = _uses(members, found, devices)
+            uses = _uses(members, found)
             run = (name, frozenset(each.uid for each in members))
             window = windows[run] = self._windows.get(run) or ActivityWindow()
             kind = members[0].type
@@ -93,14 +104,13 @@ class UseClassifier:
                 before if before is not None and before[0] is reading.state else (reading.state, at_s)
             )
             workloads[name] = _workload_use(uses, passed_s, reading, states[name][1])
+            devices.update(_sightings(uses, reading))
         self._windows, self._states = windows, states
         return ClusterUse(at_s, devices, workloads)
 
 
-def _uses(
-    members: Sequence[HeldPod], found: Mapping[Pod, PodMetrics], devices: dict[Place, DeviceSighting]
-) -> list[tuple[str, DeviceMetrics]]:
-    """Return the measurement of each device of a workload, named, and note them by place."""
+def _uses(members: Sequence[HeldPod], found: Mapping[Pod, PodMetrics]) -> list[_Use]:
+    """Return the measurement of each device of a workload."""
     uses = []
     for pod in members:
         measured = found.get((pod.namespace, pod.name), _UNKNOWN).devices if pod.is_exclusive else ()
@@ -108,23 +118,28 @@ def _uses(
             measured = ()  # an earlier pod of this name: it can't be told which are whose
         for at, index in enumerate(pod.devices):
             one = measured[at] if at < len(measured) else DeviceMetrics((0, ""), None, None)
-            devices[pod.node, index] = DeviceSighting(one.use, one.memory)
             name = f"GPU {one.place[0]} of {pod.name}" if one.place[1] else f"a GPU of {pod.name}"
-            uses.append((name, one))
+            uses.append(_Use((pod.node, index), name, one))
     return uses
+
+
+def _sightings(uses: Sequence[_Use], reading: ActivityReading) -> Iterator[tuple[Place, DeviceSighting]]:
+    state, quiet = "" if reading.state is None else reading.state.value, frozenset(reading.quiet_devices)
+    for place, name, one in uses:
+        yield place, DeviceSighting(one.use, one.memory, "quiet" if name in quiet else state)
 
 
 def _sample(
     members: Sequence[HeldPod],
     found: Mapping[Pod, PodMetrics],
-    uses: Sequence[tuple[str, DeviceMetrics]],
+    uses: Sequence[_Use],
     at_s: float,
 ) -> ActivitySample:
     metrics = [found.get((each.namespace, each.name), _UNKNOWN) for each in members]
     disks = [each.disk for each in metrics if each.disk is not None]
     return ActivitySample(
         at_s,
-        tuple(DeviceUse(name, one.peak) for name, one in uses),
+        tuple(DeviceUse(name, one.peak) for _, name, one in uses),
         _sum([each.cores for each in metrics]),
         sum(disks) if disks else None,
         _sum([each.network for each in metrics]),
@@ -147,8 +162,8 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _workload_use(
-    uses: Sequence[tuple[str, DeviceMetrics]], passed_s: float, reading: ActivityReading, since_s: float
+    uses: Sequence[_Use], passed_s: float, reading: ActivityReading, since_s: float
 ) -> WorkloadUse:
-    known = [one.use for _, one in uses if one.use is not None]
+    known = [one.use for _, _, one in uses if one.use is not None]
     fraction = sum(known) / len(known) if known and len(known) == len(uses) else None
     return WorkloadUse(fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s)

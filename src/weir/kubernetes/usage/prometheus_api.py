@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-SECRETS = Path("/etc/weir/prometheus")
-"""Directory with the keys of the Secret weir-prometheus: `token`, and `ca.crt` with authorities."""
+from weir.kubernetes.crd.usage_settings import SECRETS
+
 CONNECT_S, READ_S, ANSWER_S = 5.0, 10.0, 30.0
 """Time for a connection, between two parts of an answer, and for all of one."""
 ANSWER_BYTES_MAX = 32 << 20

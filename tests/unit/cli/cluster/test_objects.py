@@ -96,13 +96,13 @@ def test_parts_of_devices_and_all_that_can_be_said() -> None:
     assert terms[0]["matchExpressions"][0]["values"] == ["H100"]
     assert spec["containers"][0]["env"] == [{"name": "A", "value": "1"}]
     assert job(pods=[{"gpu_memory": "10Gi"}])["metadata"]["annotations"] == {"weir.dev/gpu-memory": "10Gi"}
+    assert job(idle_limit="1h")["metadata"]["annotations"] == {"weir.dev/idle-limit": "1h"}
 
 
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
         ({"pods": [{}, {}]}, "pods: a Job has one kind of pods"),
-        ({"idle_limit": "1h"}, "idle_limit: what GPUs do"),
         ({"name": "Not_good"}, "name: 'Not_good' is no name of a Job"),
         ({"priority": 7}, "priority: no PriorityClass has the value 7; there are 50 (train), 60 (urgent)"),
     ],

@@ -175,3 +175,61 @@ def test_an_event_reminds_of_devices_that_the_manifests_dont_name() -> None:
     assert reported[-1].note.endswith("`weir kube manifests --devices a.io/card=0.5`.")
     changed(settings, {"deviceResources": [{"resource": "nvidia.com/gpu", "gpuWeight": 2}]})
     assert "--devices" not in reported[-1].note
+
+
+def usage(**source: Any) -> dict[str, Any]:
+    return {"usage": {"prometheus": {"url": "https://p:9090", **source}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (usage(url="ftp://p"), "url"),
+        (usage(url="https://mia:s3cret@p"), "holds a user or a password"),
+        (usage(url="https://p?x=1"), "isn't the address of a server"),
+        (usage(url="https://"), "isn't the address of a server"),
+        (usage(url="https://p:99999"), "isn't the address of a server"),
+        (usage(url="https://p/a b"), "characters that no URL has"),
+        (usage(interval="5s"), "from 10s to 60s"),
+        (usage(interval="2m"), "from 10s to 60s"),
+        (usage(activityMetric='x"} or up'), "activityMetric"),
+        ({"usage": {"promtheus": {}}}, "promtheus"),
+    ],
+)
+def test_a_source_of_use_that_cannot_be_read_is_refused(spec: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidObject) as refused:
+        settings_of(spec, BASE)
+    assert why in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_the_condition_of_the_use_is_written_when_it_changes_and_only_then() -> None:
+    settings, reported = ConfigWatcher("weir", BASE), []
+    settings.tell = reported.extend
+
+    def conditions() -> dict[str, tuple[str, str, str]]:
+        written = reported[-2].patch["status"]["conditions"]
+        return {each["type"]: (each["status"], each["reason"], each["message"]) for each in written}
+
+    changed(settings, {})
+    assert set(conditions()) == {"Accepted"}
+    changed(settings, usage())
+    assert settings.settings.usage.url == "https://p:9090"
+    assert conditions()["UsageRead"][0] == "True"
+    settings.set_usage_trouble("it doesn't answer in time")
+    message = "The use of GPUs is unknown: it doesn't answer in time."
+    assert conditions()["UsageRead"] == ("False", "PrometheusFailed", message)
+    assert conditions()["Accepted"][0] == "True"
+    known = len(reported)
+    settings.set_usage_trouble("it doesn't answer in time")
+    assert len(reported) == known
+    settings.deliver([ObjectSet("weir", thing(usage(), status=reported[-2].patch["status"]))])
+    assert len(reported) == known, "the object has this status"
+
+
+def test_a_hostile_status_of_an_object_is_replaced() -> None:
+    for hostile in ({"conditions": 5}, {"conditions": ["x", 1]}, {"conditions": [{"type": "Accepted"}]}):
+        settings, reported = ConfigWatcher("weir", BASE), []
+        settings.tell = reported.extend
+        settings.deliver([ObjectSet("weir", thing(usage(), status=hostile))])
+        assert len(reported[0].patch["status"]["conditions"]) == 2

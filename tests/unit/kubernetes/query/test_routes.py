@@ -17,6 +17,7 @@ from tools.controlplane.certificates import Authority
 
 from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
+from weir.api.workload_list import ActivityRow
 from weir.kubernetes.admission.certificates import first
 from weir.kubernetes.admission.webhook_server import HEADERS_MAX, header_limit, tls_context
 from weir.kubernetes.api.changes import ObjectSet
@@ -63,6 +64,9 @@ class Answers:
 
     def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:
         return [PodRow(name=f"{workload.name}/p", status="running")]
+
+    def activity(self, key: str) -> ActivityRow | None:
+        return ActivityRow(state="parked", quiet=[key])
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
         return WhyAnswer(
@@ -147,6 +151,7 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         assert (status, page["kind"], page["total"], page["next"]) == (200, "WorkloadList", 3, "2")
         assert page["items"][0]["metadata"]["namespace"] == "ns"
         assert page["metadata"] == {"continue": "2"}, "kubectl follows it"
+        assert {each["activity"]["state"] for each in page["items"]} == {"parked"}
         for name in ("after", "continue"):
             last = (await got(session, f"workloads?limit=2&{name}=2"))[1]
             assert (len(last["items"]), last["next"], last["metadata"]) == (1, None, {}), name
@@ -154,6 +159,7 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         status, detail = await got(session, "namespaces/ns/workloads/a")
         assert (detail["metadata"]["name"], detail["max_runtime_s"]) == ("job-a", 7200.0)
         assert detail["pod_rows"][0]["name"] == "job-a/p"
+        assert detail["activity"]["quiet"] == ["ns/job-a"]
         status, report = await got(session, "reports/usage")
         assert status == 200, report
         assert report["note"].startswith("A cluster without a database")

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from weir.api.answers import QueueRow
+from weir.control.activity import ActivityReading
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
@@ -17,6 +18,7 @@ from weir.kubernetes.query.usage_reports import (
     usage_report,
 )
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+from weir.kubernetes.usage.cluster_use import ClusterUse, WorkloadUse
 
 T0 = 1769860800.0
 AT = "2026-01-31T12:00:00Z"
@@ -121,3 +123,26 @@ def test_spans_of_a_workload_are_bounded() -> None:
         see(usage, at, workload("a", "Pending" if at % 2 else "Running"))
     (past,) = usage.all(T0 + 1000)
     assert len(past.spans) == 64
+
+
+def measured(at_s: float, seen_s: float, used_s: float, key: str = "ns/a") -> ClusterUse:
+    use = WorkloadUse(None, seen_s, used_s, ActivityReading(None), 0.0)
+    return ClusterUse(T0 + at_s, {}, {key: use})
+
+
+def test_measured_use_is_reported_for_the_time_in_which_it_was_measured() -> None:
+    usage = RecentUsage(T0)
+    see(usage, 0, workload("a", "Running", startedAt=AT), workload("b", "Running", startedAt=AT))
+    (row,) = usage_report(usage.all(T0 + 10), QUEUES, asked(1000), "").rows
+    assert (row.used_gpu_s, row.idle_gpu_s) == (None, None), "nothing was measured"
+    for at in range(30, 1230, 30):
+        usage.used(measured(at, 120.0, 30.0))
+    usage.used(measured(1000, 50.0, 50.0, "ns/gone"))
+    (row,) = usage_report(usage.all(T0 + 1230), QUEUES, asked(1230), "").rows
+    assert (row.used_gpu_s, row.idle_gpu_s) == (40 * 30.0, 40 * 90.0)
+    (part,) = usage_report(usage.all(T0 + 1230), QUEUES, ReportRequest(T0 + 900, T0 + 1230, "type"), "").rows
+    assert part.used_gpu_s is not None
+    assert 0 < part.used_gpu_s < row.used_gpu_s
+    usage.used(measured(KEPT_S + 4000, 1.0, 1.0))
+    (past, _) = usage.all(T0 + KEPT_S + 4000)
+    assert len(past.uses) == 1, "sums that are too old are forgotten"

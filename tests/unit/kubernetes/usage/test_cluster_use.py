@@ -109,7 +109,7 @@ def test_one_pod_that_is_not_measured_keeps_its_gang_unknown() -> None:
 def test_a_shared_device_is_unknown_and_no_zero() -> None:
     use = after(3600.0, [pod(shared=True)], lambda _: {"a": metrics(0.0)})
     assert state(use) is Activity.UNKNOWN
-    assert use.devices["n", 0] == DeviceSighting(None, None)
+    assert use.devices["n", 0] == DeviceSighting(None, None, "unknown")
     assert (use.workloads["team/job"].fraction, use.workloads["team/job"].seen_s) == (None, 0.0)
 
 

@@ -250,9 +250,9 @@ def test_numbers_of_a_real_prometheus_server(tmp_path: Path, metrics: dict[str, 
 
         api = PrometheusApi(url)
         found = until(lambda: _all_rates(api), "rates of processors, disks and network")
-        assert found.cores == pytest.approx(0.5, rel=0.5)
-        assert found.disk == pytest.approx(1000, rel=0.5)
-        assert found.network == pytest.approx(2000, rel=0.5)
+        assert 0 < found.cores < 0.75, "a rate over a range is too low while a series is young"
+        assert found.disk / found.cores == pytest.approx(2000, rel=0.01)
+        assert found.network / found.cores == pytest.approx(4000, rel=0.01)
         with pytest.raises(PrometheusFailed, match=r"answers 400: .*parse error"):
             api.query("this is no expression")
         api.close()

@@ -39,6 +39,24 @@
 {{- toJson $made -}}
 {{- end -}}
 
+{{/* Traffic to destinations, each a source and a port, and to name servers. */}}
+{{- define "weir.destinations" -}}
+{{- $made := list -}}
+{{- range . -}}
+{{- $port := last (splitList ":" .) -}}
+{{- $where := list (trimSuffix (printf ":%s" $port) .) -}}
+{{- $ports := list (dict "protocol" "TCP" "port" (int $port)) -}}
+{{- $made = append $made (dict "ports" $ports "to" (include "weir.sources" $where | fromJsonArray)) -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range $port := list 53 5353 -}}
+{{- range $protocol := list "UDP" "TCP" -}}
+{{- $names = append $names (dict "protocol" $protocol "port" $port) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (append $made (dict "ports" $names)) -}}
+{{- end -}}
+
 {{/* The name of a PriorityClass. */}}
 {{- define "weir.className" -}}
 {{- if eq (first .).Values.priorityClasses "prefixed" }}weir-{{ end }}{{ last . -}}
