@@ -1,0 +1,113 @@
+"""Use of GPUs on the real API server: shown, acted on, and named while it is unknown."""
+
+import json
+import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+from tests.kubernetes.test_scheduler_config import CONFIGS, config
+from tests.unit.kubernetes.usage.prometheus_servers import answer, reply, serving
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.queries import wait_for_queries, withdraw
+from tools.controlplane.weir import project
+from tools.controlplane.work import job
+
+ROOT = "/apis/query.weir.dev/v1"
+LIFE = {"idle_window": "5s", "idle_limit": {"train": "30s"}}
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
+    with Installed(plane, namespace=cluster.namespace(), name="measured", webhooks=False) as running:
+        wait_for_queries(cluster.api)
+        try:
+            yield running
+        finally:
+            withdraw(cluster.api)
+        assert "forbidden" not in running.log_text().lower()
+
+
+class Exporters:
+    """A Prometheus server that knows the pods of the cluster; those named idle do nothing."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._at_s = 0.0
+        self.is_broken = False
+
+    def __call__(self, request: BaseHTTPRequestHandler, query: str) -> None:
+        if self.is_broken:
+            reply(request, b"<html>", 502)
+            return
+        self._at_s += 1.0
+        reply(request, answer(*(each for pod in self._pods() for each in self._series(query, *pod))))
+
+    def _pods(self) -> list[tuple[str, str]]:
+        metas = [each["metadata"] for each in self._cluster.api.items("/api/v1/pods")]
+        return [(each["namespace"], each["name"]) for each in metas]
+
+    def _series(self, query: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
+        labels = {"namespace": namespace, "pod": name}
+        busy = 0.0 if name.startswith("idle") else 0.9
+        found = re.search(r"ENGINE_ACTIVE|FB_USED|cpu_usage|network_receive", query)
+        value = {"ENGINE_ACTIVE": busy, "FB_USED": 1024.0, "cpu_usage": busy, "network_receive": busy}
+        if found is not None:
+            labels |= {"UUID": f"GPU-{namespace}-{name}", "gpu": "0"}
+            yield {"metric": labels, "values": [[self._at_s, str(value[found[0]])]]}
+
+
+def condition(cluster: Cluster) -> str:
+    stated = (cluster.api.get(f"{CONFIGS}/weir").get("status") or {}).get("conditions") or []
+    return next(
+        (f"{each['status']}: {each['message']}" for each in stated if each["type"] == "UsageRead"), ""
+    )
+
+
+def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
+    weir: Installed, cluster: Cluster, plane: ControlPlane
+) -> None:
+    exporters = Exporters(cluster)
+    cluster.add_nodes(1, gpus=4)
+    within = cluster.namespace()
+    cluster.api.create(project(within, 4, [within]), job(within, "works", 1), job(within, "idle", 1))
+    cluster.until(lambda: len(cluster.running(within)) == 2, 120, "both to run")
+    with serving(exporters) as url:
+        source = {"url": url, "interval": "10s"}
+        cluster.api.create(config(policy={"life": LIFE}, usage={"prometheus": source}))
+
+        def uses() -> dict[str, float | None]:
+            (node,) = cluster.api.get(f"{ROOT}/nodes")["items"]
+            return {each["workloads"][0]: each["use"] for each in node["devices"] if each["workloads"]}
+
+        wanted = {f"{within}/job-works": 0.9, f"{within}/job-idle": 0.0}
+        cluster.until(lambda: uses() == wanted, 120, "the use of both")
+        cluster.until(lambda: condition(cluster).startswith("True"), 120, "the condition")
+        states = f"{ROOT}/namespaces/{within}/workloads"
+
+        def state(name: str) -> str:
+            return str((cluster.api.get(f"{states}/job-{name}").get("activity") or {}).get("state"))
+
+        cluster.until(lambda: state("idle") == "parked", 120, "the idle one to be parked")
+        assert state("works") == "working"
+
+        def workload() -> dict[str, Any]:
+            return dict(cluster.api.get(f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-idle"))
+
+        cluster.until(lambda: workload()["status"]["phase"] == "Stopped", 180, "it to be stopped")
+        assert workload()["status"]["reason"]["why"] == "idle", json.dumps(workload()["status"])
+        events = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{within}/events")
+        notes = [each["note"] for each in events if each["reason"] == "IdleWarning"]
+        assert len(notes) == 2, notes
+        assert all("job-idle" in each and "is stopped in" in each for each in notes)
+        assert state("works") == "working"
+        report = cluster.api.get(f"{ROOT}/reports/usage")
+        assert any(row["used_gpu_s"] and row["idle_gpu_s"] for row in report["rows"]), report
+
+        exporters.is_broken = True
+        cluster.until(lambda: "502" in condition(cluster), 180, "the condition to name the server")
+        assert uses()[f"{within}/job-works"] is None
+    assert len(list(weir.lines("usage_not_read"))) >= 1
