@@ -61,7 +61,7 @@ class MetricsReading(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Device:
+class _DeviceSeries:
     """What the series say of one device of one pod."""
 
     number: int = 0
@@ -102,9 +102,9 @@ def read_pods(source: SeriesSource, settings: UsageSettings, pods: Collection[Po
 
 def _devices(
     source: SeriesSource, settings: UsageSettings
-) -> tuple[dict[tuple[Pod, str], _Device], float | None]:
+) -> tuple[dict[tuple[Pod, str], _DeviceSeries], float | None]:
     newest_s: float | None = None
-    found: defaultdict[tuple[Pod, str], _Device] = defaultdict(_Device)
+    found: defaultdict[tuple[Pod, str], _DeviceSeries] = defaultdict(_DeviceSeries)
     for metric, most in (
         (settings.activity_metric, 1.0),
         (settings.utilization_metric, 100.0),
@@ -144,7 +144,7 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
 
 
-def _device_metrics(name: str, device: _Device, *, is_shared: bool) -> DeviceMetrics:
+def _device_metrics(name: str, device: _DeviceSeries, *, is_shared: bool) -> DeviceMetrics:
     place = (device.number, name)
     values = device.activity or device.utilization
     if device.is_part or device.is_wrong or is_shared or not values:
