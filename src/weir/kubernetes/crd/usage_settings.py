@@ -40,7 +40,7 @@ class WrittenUsage(Entry):
 
 @dataclass(frozen=True, slots=True)
 class UsageSettings:
-    """Settings for the use of GPUs; without a URL nothing is read.
+    `ignore_interaction`, build workloads count as idle although keys and connections are unknown.
 
     `activity_metric` is a fraction, `utilization_metric` a percentage, `memory_metric` in MiB. With
     `ignore_interaction`, build workloads count as idle although nobody knows whether a person types.

@@ -144,7 +144,13 @@ class SchedulerProcess:
         self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
         self.control_thread: ControlThread | None = None
         self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
-        self.usage = UsageService(self, clock)
+        self.usage = UsageService(
+            self.backend,
+            self.settings,
+            lambda: self.hooks.policy.life,
+            clock,
+            lambda: self.control_thread is not None,
+        )
         self.query: QueryService | None = None
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
@@ -179,6 +185,7 @@ class SchedulerProcess:
             lambda: self.usage.use,
         )
         self.query = webhook_server.query = QueryService(self._api, answers, opening.namespace)
+        self.usage.published = self.query.usage.used
         return webhook_server
 
     def _thread(self) -> ControlThread | None:

@@ -5,37 +5,41 @@ Every replica reads, because every replica answers questions. The leader alone t
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from weir.control.port import ActivitySampled
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.usage.cluster_use import ClusterUse
 from weir.kubernetes.usage.usage_reader import UsageReader
 from weir.model.activity import Activity
-
-if TYPE_CHECKING:
-    from weir.kubernetes.process.scheduler_process import SchedulerProcess
+from weir.model.policy import LifecyclePolicy
 
 TELL_ALL_EVERY = 10
-"""Readings after which control is told all states again. In between it hears of idle ones and of changes."""
+"""Readings after which control gets all states again. In between it hears of idle ones and of changes."""
 _SETTLED = frozenset((Activity.WORKING, Activity.UNKNOWN, None))
 
 
 class UsageService:
     """The reader of one scheduler process. `use` is the newest result, for any thread."""
 
-    def __init__(self, process: "SchedulerProcess", clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        backend: KubernetesBackend,
+        settings: ConfigWatcher,
+        rules: Callable[[], LifecyclePolicy],
+        clock: Callable[[], float],
+        leads: Callable[[], bool],
+    ) -> None:
         self.use = ClusterUse()
-        self._process = process
+        self.published: Callable[[ClusterUse], None] = lambda _: None
+        """Called with each result, on the event loop."""
+        self._backend = backend
+        self._settings = settings
+        self._leads = leads
         self._loop = asyncio.get_running_loop()
         self._told: dict[str, Activity | None] = {}
         self._readings = 0
-        self.reader = UsageReader(
-            process.backend,
-            lambda: process.settings.settings.usage,
-            lambda: process.hooks.policy.life,
-            clock,
-            self._taken,
-        )
+        self.reader = UsageReader(backend, lambda: settings.settings.usage, rules, clock, self._taken)
 
     def start(self) -> None:
         """Begin to read, if a source is named."""
@@ -52,8 +56,8 @@ class UsageService:
     def _taken(self, use: ClusterUse) -> None:
         """Take a result, in the thread of the reader."""
         self.use = use
-        if self._process.control_thread is not None:
-            self._process.backend.tell(self._facts(use))
+        if self._leads():
+            self._backend.tell(self._facts(use))
         else:
             self._told, self._readings = {}, 0
         if not self._loop.is_closed():
@@ -74,6 +78,5 @@ class UsageService:
 
     def _publish(self, use: ClusterUse, trouble: str | None) -> None:
         """Tell people, on the event loop."""
-        self._process.settings.set_usage_trouble(trouble)
-        if self._process.query is not None:
-            self._process.query.usage.used(use)
+        self._settings.set_usage_trouble(trouble)
+        self.published(use)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from weir.control.activity import ActivityReading, ActivityWindow
-from weir.kubernetes.usage.held_pods import HeldPod
+from weir.kubernetes.usage.held_pods import DeviceHolder
 from weir.kubernetes.usage.pod_metrics import DeviceMetrics, Pod, PodMetrics
 from weir.model.activity import Activity, ActivitySample, DeviceUse
 from weir.model.policy import LifecyclePolicy
@@ -35,7 +35,7 @@ class DeviceSighting:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadUse:
+class MeasuredUse:
     """Use of a workload over the time since the last reading: device seconds, of which `used_s` were used.
 
     `fraction` is its mean use, `since_s` when its state began.
@@ -54,7 +54,7 @@ class ClusterUse:
 
     at_s: float = 0.0
     devices: Mapping[Place, DeviceSighting] = field(default_factory=dict)
-    workloads: Mapping[str, WorkloadUse] = field(default_factory=dict)
+    workloads: Mapping[str, MeasuredUse] = field(default_factory=dict)
 
 
 class _Use(NamedTuple):
@@ -73,7 +73,7 @@ class UseClassifier:
 
     def take(
         self,
-        held: Iterable[HeldPod],
+        held: Iterable[DeviceHolder],
         found: Mapping[Pod, PodMetrics],
         at_s: float,
         rules: LifecyclePolicy,
@@ -83,7 +83,7 @@ class UseClassifier:
         """Take measurements in, and return the use of everything. Without any, all of it is unknown."""
         passed_s = 0.0 if self._last_s is None else max(0.0, at_s - self._last_s)
         self._last_s = at_s
-        pods: defaultdict[str, list[HeldPod]] = defaultdict(list)
+        pods: defaultdict[str, list[DeviceHolder]] = defaultdict(list)
         for pod in held:
             pods[pod.workload].append(pod)
         devices: dict[Place, DeviceSighting] = {}
@@ -109,7 +109,7 @@ class UseClassifier:
         return ClusterUse(at_s, devices, workloads)
 
 
-def _uses(members: Sequence[HeldPod], found: Mapping[Pod, PodMetrics]) -> list[_Use]:
+def _uses(members: Sequence[DeviceHolder], found: Mapping[Pod, PodMetrics]) -> list[_Use]:
     """Return the measurement of each device of a workload."""
     uses = []
     for pod in members:
@@ -130,7 +130,7 @@ def _sightings(uses: Sequence[_Use], reading: ActivityReading) -> Iterator[tuple
 
 
 def _sample(
-    members: Sequence[HeldPod],
+    members: Sequence[DeviceHolder],
     found: Mapping[Pod, PodMetrics],
     uses: Sequence[_Use],
     at_s: float,
@@ -163,7 +163,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 def _workload_use(
     uses: Sequence[_Use], passed_s: float, reading: ActivityReading, since_s: float
-) -> WorkloadUse:
+) -> MeasuredUse:
     known = [one.use for _, _, one in uses if one.use is not None]
     fraction = sum(known) / len(known) if known and len(known) == len(uses) else None
-    return WorkloadUse(fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s)
+    return MeasuredUse(fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s)

@@ -14,7 +14,7 @@ _OWN_DEVICES = ("", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPod:
+class DeviceHolder:
     """A pod that holds devices of a node. `is_exclusive`: it shares none of them."""
 
     namespace: str
@@ -32,7 +32,7 @@ def holding_keys(state: ClusterState) -> list[str]:
     return [key for key, tracked in state.pods.by_key.items() if _holds(tracked)]
 
 
-def held_pods(state: ClusterState, keys: Sequence[str]) -> list[HeldPod]:
+def held_pods(state: ClusterState, keys: Sequence[str]) -> list[DeviceHolder]:
     """Return these pods as far as they still hold devices."""
     found = []
     for key in keys:
@@ -44,7 +44,7 @@ def held_pods(state: ClusterState, keys: Sequence[str]) -> list[HeldPod]:
             continue
         node = state.node_states.node(tracked.node)
         found.append(
-            HeldPod(
+            DeviceHolder(
                 gang.key.namespace,
                 tracked.name,
                 tracked.uid,

@@ -62,7 +62,7 @@ class MetricsReading(NamedTuple):
 
 @dataclass(slots=True)
 class _DeviceSeries:
-    """What the series say of one device of one pod."""
+    """Values of all series of one device of one pod."""
 
     number: int = 0
     is_part: bool = False

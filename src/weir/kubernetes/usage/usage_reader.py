@@ -13,7 +13,7 @@ from structlog import get_logger
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.usage_settings import UsageSettings
 from weir.kubernetes.usage.cluster_use import ClusterUse, UseClassifier
-from weir.kubernetes.usage.held_pods import HeldPod, held_pods, holding_keys
+from weir.kubernetes.usage.held_pods import DeviceHolder, held_pods, holding_keys
 from weir.kubernetes.usage.pod_metrics import MetricsReading, SeriesSource, read_pods
 from weir.kubernetes.usage.prometheus_api import PrometheusApi, PrometheusFailed
 from weir.model.policy import LifecyclePolicy
@@ -118,16 +118,16 @@ class UsageReader:
         if not self._ends.is_set():
             self._taken(use)
 
-    def _held(self) -> list[HeldPod]:
+    def _held(self) -> list[DeviceHolder]:
         """Return the pods that hold devices; the state is locked for some of them at a time."""
         keys = self._backend.read(holding_keys)
-        held: list[HeldPod] = []
+        held: list[DeviceHolder] = []
         for start in range(0, len(keys), AT_A_TIME):
             part = keys[start : start + AT_A_TIME]
             held += self._backend.read(lambda state, part=part: held_pods(state, part))  # type: ignore[misc]
         return held
 
-    def _read(self, settings: UsageSettings, held: list[HeldPod]) -> MetricsReading:
+    def _read(self, settings: UsageSettings, held: list[DeviceHolder]) -> MetricsReading:
         api = self._connect(settings.url)
         try:
             source: SeriesSource = api
@@ -135,7 +135,7 @@ class UsageReader:
         finally:
             api.close()
 
-    def _gap(self, found: MetricsReading, held: list[HeldPod]) -> str | None:
+    def _gap(self, found: MetricsReading, held: list[DeviceHolder]) -> str | None:
         """Return why an answer says nothing of devices; None if it does."""
         now_s = time.monotonic()
         if found.newest_s is not None and (self._newest_s is None or found.newest_s > self._newest_s):

@@ -18,7 +18,7 @@ from weir.kubernetes.query.usage_reports import (
     usage_report,
 )
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
-from weir.kubernetes.usage.cluster_use import ClusterUse, WorkloadUse
+from weir.kubernetes.usage.cluster_use import ClusterUse, MeasuredUse
 
 T0 = 1769860800.0
 AT = "2026-01-31T12:00:00Z"
@@ -126,7 +126,7 @@ def test_spans_of_a_workload_are_bounded() -> None:
 
 
 def measured(at_s: float, seen_s: float, used_s: float, key: str = "ns/a") -> ClusterUse:
-    use = WorkloadUse(None, seen_s, used_s, ActivityReading(None), 0.0)
+    use = MeasuredUse(None, seen_s, used_s, ActivityReading(None), 0.0)
     return ClusterUse(T0 + at_s, {}, {key: use})
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from weir.kubernetes.usage.cluster_use import ClusterUse, DeviceSighting, UseClassifier
-from weir.kubernetes.usage.held_pods import HeldPod
+from weir.kubernetes.usage.held_pods import DeviceHolder
 from weir.kubernetes.usage.pod_metrics import DeviceMetrics, PodMetrics
 from weir.model.activity import Activity
 from weir.model.policy import LifecyclePolicy
@@ -17,8 +17,8 @@ EVERY_S = 30.0
 
 def pod(
     name: str = "a", *, kind: WorkloadType = WorkloadType.TRAIN, gpus: int = 1, shared: bool = False
-) -> HeldPod:
-    return HeldPod("team", name, f"u-{name}", "team/job", kind, "n", tuple(range(gpus)), not shared)
+) -> DeviceHolder:
+    return DeviceHolder("team", name, f"u-{name}", "team/job", kind, "n", tuple(range(gpus)), not shared)
 
 
 def metrics(
@@ -30,7 +30,7 @@ def metrics(
 
 def after(
     seconds: float,
-    held: list[HeldPod],
+    held: list[DeviceHolder],
     look: Callable[[float], dict[str, PodMetrics]],
     *,
     ignores_interaction: bool = False,
