@@ -40,10 +40,10 @@ class WrittenUsage(Entry):
 
 @dataclass(frozen=True, slots=True)
 class UsageSettings:
-    `ignore_interaction`, build workloads count as idle although keys and connections are unknown.
+    """Settings for the use of GPUs; without a URL nothing is read.
 
     `activity_metric` is a fraction, `utilization_metric` a percentage, `memory_metric` in MiB. With
-    `ignore_interaction`, build workloads count as idle although nobody knows whether a person types.
+    `ignore_interaction`, build workloads count as idle although keys and connections are unknown.
     """
 
     url: str = ""
