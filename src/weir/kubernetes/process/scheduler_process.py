@@ -144,13 +144,7 @@ class SchedulerProcess:
         self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
         self.control_thread: ControlThread | None = None
         self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
-        self.usage = UsageService(
-            self.backend,
-            self.settings,
-            lambda: self.hooks.policy.life,
-            clock,
-            lambda: self.control_thread is not None,
-        )
+        self.usage = self._make_usage_service(clock)
         self.query: QueryService | None = None
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
@@ -159,6 +153,15 @@ class SchedulerProcess:
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
+
+    def _make_usage_service(self, clock: Clock) -> UsageService:
+        return UsageService(
+            self.backend,
+            self.settings,
+            lambda: self.hooks.policy.life,
+            clock,
+            lambda: self.control_thread is not None,
+        )
 
     def _make_webhook_server(self, opening: "ServingOptions") -> "WebhookServer":
         from weir.kubernetes.admission.owner_index import OwnerIndex
