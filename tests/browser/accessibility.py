@@ -11,7 +11,7 @@ from .serving import ServingOnPort
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
 SCREENS = (
     *("now", "workloads", "workloads?q=status%3Asucceeded", "submit", "quotas", "quotas/vision"),
-    *("history", "history?by=user&since=365d", "nodes", "what-if", "activity", "activity?of=audit"),
+    *("history", "history?by=user&since=365d", "nodes", "what-if", "sweeps", "activity", "activity?of=audit"),
 )
 TABS_MAX = 300
 _AXE = """axe.run(document, {resultTypes: ['violations'],

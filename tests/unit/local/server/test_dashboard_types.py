@@ -33,6 +33,11 @@ SCHEMAS = {
     "Replay": "WhatIfRow",
     "Person": "DashboardPerson",
     "ClusterScope": "ClusterScope",
+    "RungValue": "RungValue",
+    "Trial": "TrialRow",
+    "Rung": "RungRow",
+    "Sweep": "SweepRow",
+    "SweepDetail": "SweepDetail",
 }
 """Schema of the interface for each type of the page."""
 ALIASES = {"Amounts": "Record<string, number>"}
