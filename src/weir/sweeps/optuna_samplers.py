@@ -79,7 +79,7 @@ def _seed(seed: int, number: int) -> int:
 
 def _sampler(name: str, seed: int) -> BaseSampler:
     if name == "tpe":
-        return TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        return TPESampler(seed=seed, constant_liar=True)
     if name == "gp":
         return GPSampler(seed=seed, deterministic_objective=False)
     return CmaEsSampler(seed=seed, warn_independent_sampling=False)
