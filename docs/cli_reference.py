@@ -29,6 +29,8 @@ def _command(command: Command) -> Iterator[str]:
         app.default(found)
         yield from _section(f"weir {command.name}", app)
         return
+    if found.default_command is not None:
+        yield from _section(f"weir {command.name}", found)
     for name in found:
         if not name.startswith("-"):
             yield from _section(f"weir {command.name} {name}", found[name])

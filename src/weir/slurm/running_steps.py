@@ -39,6 +39,13 @@ def register(place: Path, step: int) -> int:
     return fd
 
 
+def unregister(place: Path, step: int, fd: int) -> None:
+    """Remove the record of a step that is over."""
+    with suppress(OSError):
+        (place / "steps" / f"{step}.pid").unlink()
+    os.close(fd)
+
+
 def signal_steps(place: Path, number: int) -> None:
     """Send a signal to all steps that run, which pass it on to their tasks."""
     for file in (place / "steps").glob("*.pid"):

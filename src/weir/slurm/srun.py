@@ -12,7 +12,7 @@ from pathlib import Path
 from weir.slurm.errors import SlurmError
 from weir.slurm.job_place import DIRECTORY
 from weir.slurm.multi_prog import read_programs
-from weir.slurm.running_steps import next_step, register
+from weir.slurm.running_steps import next_step, register, unregister
 from weir.slurm.step_environment import task_environment
 from weir.slurm.step_request import StepRequest, read_step
 from weir.slurm.step_resources import StepResources
@@ -76,7 +76,7 @@ def _run(request: StepRequest, place: Path) -> int:
     try:
         return StepTasks(request, step, starts).run()
     finally:
-        os.close(lock)
+        unregister(place, step, lock)
 
 
 def _commands(request: StepRequest) -> Sequence[Sequence[str]]:
