@@ -47,11 +47,13 @@ def _run(request: StepRequest, place: Path) -> int:
     Raises:
         SlurmError: the job lacks what it asks for, or its programs can't be read.
     """
-    cpus = int(os.environ.get("SLURM_CPUS_ON_NODE", "1"))
+    cpus = int(os.environ.get("SLURM_CPUS_ON_NODE", "1")) or 1
     devices = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
     needed = max(1, request.tasks * request.cpus_per_task)
     wanted = request.gpus or 0
-    if needed > max(cpus, 1) and not request.overlap:
+    if request.overcommit:
+        needed = min(needed, cpus)
+    if needed > cpus and not request.overlap:
         raise SlurmError(
             f"the step asks for {needed} CPUs, and the job has {cpus}: write --ntasks in the script"
         )

@@ -30,6 +30,7 @@ class StepRequest:
     cpus_given: bool = False
     exact: bool = False
     overlap: bool = False
+    overcommit: bool = False
     gpus: int | None = None
     gpus_per_task: int | None = None
     label: bool = False
@@ -54,6 +55,8 @@ def read_step(words: Sequence[str], variables: Mapping[str, str]) -> StepRequest
     _check(options)
     if not command:
         raise SlurmError("no command is named: write it after the options, such as srun python train.py")
+    if ":" in command:
+        raise SlurmError("a colon starts several programs as one step: write --multi-prog and a file")
     text = {name: each.text for name, each in options.items()}
     tasks = _tasks(text, variables)
     per_task = _gpus_per_task(text, variables)
@@ -64,6 +67,7 @@ def read_step(words: Sequence[str], variables: Mapping[str, str]) -> StepRequest
         cpus_given="cpus-per-task" in text,
         exact="exact" in text or "exclusive" in text or "cpus-per-task" in text,
         overlap="overlap" in text,
+        overcommit="overcommit" in text,
         gpus=_gpus(text, tasks, per_task),
         gpus_per_task=per_task,
         label="label" in text,

@@ -77,6 +77,11 @@ def test_a_killed_step_frees_its_gpus(job: dict[str, str], tmp_path: Path) -> No
     assert srun(job, tmp_path, "-n1", "--gpus=4", "true").returncode == 0
 
 
+def test_more_tasks_than_cpus_may_be_asked_for(job: dict[str, str], tmp_path: Path) -> None:
+    done = srun(job, tmp_path, "-n6", "-O", "--label", "echo", "ready")
+    assert sorted(done.stdout.splitlines()) == [f"{rank}: ready" for rank in range(6)]
+
+
 def test_the_exit_code_is_the_highest_and_a_signal_counts(job: dict[str, str], tmp_path: Path) -> None:
     done = srun(job, tmp_path, "-n4", "sh", "-c", "exit $SLURM_PROCID")
     assert done.returncode == 3
@@ -95,6 +100,7 @@ def test_the_exit_code_is_the_highest_and_a_signal_counts(job: dict[str, str], t
         (("-n1", "--gpus=5", "true"), "the job has 4"),
         (("--bogus", "true"), "no option of srun"),
         ((), "no command"),
+        (("-n1", "true", ":", "-n1", "true"), "--multi-prog"),
         (("-n", "many", "true"), "whole number"),
     ],
 )

@@ -24,10 +24,14 @@ _TABLE = OptionTable("sbatch", (*OPTIONS, *_OWN))
 
 @dataclass(frozen=True, slots=True)
 class BatchScript:
-    """A script, its request and its arguments. `project` is that of the command line."""
+    """A script, its request and its arguments. `project` is that of the command line.
+
+    `name` is that of the job, and `file` the path of the script.
+    """
 
     text: str
     name: str
+    file: str
     arguments: Sequence[str]
     directives: Directives
     request: BatchRequest
@@ -48,12 +52,13 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
     if len(text.encode()) > SCRIPT_BYTES_MOST:
         right = "put its work into a second file that it runs"
         raise SlurmError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
-    directives = read_directives(text, file)
-    options = [*from_script(directives, file), *from_variables(variables), *given]
+    shown = Path(file).name
+    directives = read_directives(text, shown)
+    options = [*from_script(directives, shown), *from_variables(variables), *given]
     request = read_request(options, datetime.now().astimezone())
     name = request.text("job-name") or Path(file).name
     project = own["project"].text if "project" in own else None
-    return BatchScript(text, name, arguments, directives, request, "best-effort" in own, project)
+    return BatchScript(text, name, file, arguments, directives, request, "best-effort" in own, project)
 
 
 def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str, Sequence[str]]:
@@ -67,6 +72,8 @@ def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str
         if sys.stdin.isatty():
             raise SlurmError("no script is named: write weir sbatch FILE")
         return _decoded(sys.stdin.buffer.read(SCRIPT_BYTES_MOST + 1), "the input"), "sbatch", ()
+    if ":" in rest:
+        raise SlurmError("a colon makes a heterogeneous job, and Weir has none: submit each part by itself")
     file = Path(rest[0])
     try:
         with file.open("rb") as opened:
@@ -74,7 +81,7 @@ def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SlurmError(f"{file} can't be read: {reason}") from None
-    return _decoded(raw, str(file)), file.name, rest[1:]
+    return _decoded(raw, str(file)), str(file), rest[1:]
 
 
 def _decoded(raw: bytes, name: str) -> str:

@@ -62,7 +62,7 @@ def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], li
 def _name(script: BatchScript) -> str:
     from weir.cli.slurm.workload_names import workload_name
 
-    return workload_name(Path(script.name).stem if not script.request.has("job-name") else script.name)
+    return workload_name(script.name if script.request.has("job-name") else Path(script.file).stem)
 
 
 def _in_a_file(line: DirectiveFate) -> DirectiveFate:
@@ -127,7 +127,7 @@ def _command(script: BatchScript, variables: Mapping[str, str]) -> dict[str, Any
     names = [Path(word).name for word in interpreter if not word.startswith("-")]
     program = names[1] if names[:1] == ["env"] and len(names) > 1 else names[0] if names else ""
     if program not in _SHELLS:
-        return {"command": [*interpreter, script.name, *script.arguments]}
+        return {"command": [*interpreter, str(Path(script.file).absolute()), *script.arguments]}
     lines = [line for line in script.text.splitlines()[1:] if not line.startswith(("#SBATCH", "#SLURM"))]
     options = [word for word in interpreter if word.startswith("-")]
     first = [f"set {' '.join(options)}"] if options else []

@@ -75,3 +75,16 @@ def test_the_script_of_a_file_runs_with_the_variables_it_uses(
     assert done.stdout == "17 two words 3 an argument\n"
     assert done.returncode == 1
     assert "SLURM_UNUSED" not in said.err
+
+
+def test_a_script_of_another_language_runs_by_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import yaml
+
+    file = tmp_path / "job.py"
+    file.write_text("#!/usr/bin/env python3\n#SBATCH -J named\nprint()\n")
+    assert main(["import", "sbatch", "-Avision", str(file), "one"]) == 0
+    fields = yaml.safe_load(capsys.readouterr().out)
+    assert fields["command"] == ["/usr/bin/env", "python3", str(file), "one"]
+    assert (fields["name"], fields["project"]) == ("named", "vision")
