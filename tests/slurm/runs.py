@@ -13,7 +13,7 @@ from tests.slurm.corpus import SCRIPTS
 PATIENCE_S = 180.0
 VARIABLES = {"ALPHA": "1", "GAMMA": "three", "WEIR_PROJECT": "default"}
 ARGUMENTS: Mapping[str, Sequence[str]] = {
-    "arguments": ("one", "two words", "--three", "$HOME"),
+    "arguments": ("one", "two words", "--three", "$HOME", "", "--", "-n"),
     "python_script": ("-x", "y z"),
 }
 FILES: Mapping[str, Mapping[str, str]] = {
