@@ -28,6 +28,7 @@ PAGES = (
     "docs/how-to/arrays.md",
     "docs/how-to/sessions.md",
     "docs/how-to/sweeps.md",
+    "docs/how-to/notebooks.md",
     "docs/how-to/secrets.md",
     "docs/how-to/notifications.md",
     "docs/how-to/containers.md",

@@ -9,6 +9,7 @@ from typing import Literal
 from weir.api.access import MemberPage, MemberRow, Role, ScopeRole, TokenMade, TokenPage, TokenRow
 from weir.api.pod_entry import EnteredProcess
 from weir.api.project_rules import PersonLimitsRow, WorkloadDefaultsRow
+from weir.api.sessions import SessionKind, SessionLink
 from weir.api.workload_list import (
     ActivityRow,
     Answer,
@@ -55,6 +56,7 @@ __all__ = [
     "ScopeRole",
     "SecretPage",
     "SecretRow",
+    "SessionLink",
     "Status",
     "SubmissionPreview",
     "Suggestion",
@@ -113,6 +115,7 @@ class WorkloadDetail(WorkloadRow):
     env: dict[str, str] | None = None  # the values only for its user and administrators
     secrets: dict[str, str] | None = None  # names of the project's secrets, by variable
     directory: str | None = None
+    session: SessionKind | None = None  # opened in a browser
     image: str | None = None  # of the container its command runs in; None: it runs as a process
     pull: str | None = None
     pod_cpu: float | None = None  # cores that each pod of the first group asks for; None: none stated

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from weir.api.answers import Role, ScopeRole, Type
+from weir.api.sessions import SessionKind
 from weir.api.short_forms import gathered, words_of
 from weir.scenario_io.scalars import ClassPriority, Indices, Moment, Name, Span
 from weir.scenario_io.specs import Count, Entry, PodsEntry, TopologyRequestEntry
@@ -41,6 +42,7 @@ class Submission(Entry):
     env: dict[str, Word] = Field(default={})
     secrets: dict[str, Name] = Field(default={}, max_length=200)  # the project's, by variable
     directory: str | None = None
+    session: SessionKind | None = None  # opened in a browser; `command` is its program
     image: Annotated[str, Field(max_length=512)] | None = None
     pull: Pull | None = None  # of the image, by default if it is missing
     container_runtime: ContainerRuntime | None = None

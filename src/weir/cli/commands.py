@@ -47,6 +47,15 @@ TOPICS = (
             Command(
                 "ssh", "weir.cli.sessions.commands:ssh", "Log in to a workload with OpenSSH.", "workloads"
             ),
+            Command(
+                "jupyter", "weir.cli.sessions.browser:jupyter", "Open Jupyter in a workload.", "workloads"
+            ),
+            Command(
+                "code",
+                "weir.cli.sessions.browser:code",
+                "Open VS Code in a browser in a workload.",
+                "workloads",
+            ),
             Command("session", "weir.cli.sessions.commands:app", "Carry connections into running workloads."),
             Command("stop", "weir.cli.lifecycle:stop", "End workloads for good.", "workloads"),
             Command(

@@ -35,7 +35,7 @@ def dashboard(
 
         context = address.url.partition(":")[2] or None
         return serve(
-            context, namespace=namespace, port=port or 0, open_link=_open_in_browser if open_ else _stay
+            context, namespace=namespace, port=port or 0, open_link=open_in_browser if open_ else _stay
         )
     if port is not None:
         raise ValueError("--port is for clusters: a pool serves its dashboard at its own address")
@@ -51,7 +51,7 @@ def dashboard(
         print(f"The dashboard is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
     print("It signs you in once, within a minute.", file=sys.stderr)
     if open_:
-        _open_in_browser(link)
+        open_in_browser(link)
     return 0
 
 
@@ -60,7 +60,7 @@ def _address(url: str, *, open_: bool) -> int:
     print(url, flush=True)
     print("Sign in there with OpenID Connect.", file=sys.stderr)
     if open_:
-        _open_in_browser(url)
+        open_in_browser(url)
     return 0
 
 
@@ -68,7 +68,7 @@ def _stay(_link: str) -> None:
     """Leave a link to the person."""
 
 
-def _open_in_browser(link: str) -> None:
+def open_in_browser(link: str) -> None:
     """Open a link in a browser of this machine, if it has one and a person looks at it."""
     import os
     import webbrowser

@@ -18,7 +18,7 @@ from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 _GARBAGE_AFTER = 50_000
 _UNUSED = re.compile(r"Unused Tokens: \[(.*)\]\.")
-_TAKE_COMMANDS = ("submit", "exec", "ssh")
+_TAKE_COMMANDS = ("submit", "exec", "ssh", "jupyter", "code")
 
 
 def main(tokens: Sequence[str] | None = None) -> int:

@@ -65,6 +65,8 @@ class StateOptions:
 
     virtual_gpus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=1024))] = None
     """Number of virtual GPUs to use instead of real ones, for trying Weir out."""
+    sessions_port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
+    """Port of sessions in a browser, such as Jupyter; by default the one after --port."""
     limits: Path | None = None
     """File with limits of the server, such as requests for each person."""
     notifications: Path | None = None
@@ -178,6 +180,7 @@ def server_settings(
         home=home(),
         host=DEFAULT_HOST if host is None else host,
         port=DEFAULT_PORT if port is None else port,
+        sessions_port=state.sessions_port,
         virtual_gpus=state.virtual_gpus,
         limits_file=state.limits,
         notifications_file=state.notifications,

@@ -283,7 +283,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         facts.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
     if detail.command is not None:
         facts.append(("Command", shlex.join(detail.command)))
-    places = (("Image", detail.image), ("Directory", detail.directory))
+    places = (("Session", detail.session), ("Image", detail.image), ("Directory", detail.directory))
     facts += [(label, value) for label, value in places if value]
     if detail.secrets:
         secrets = ", ".join(f"{key} from {name}" for key, name in detail.secrets.items())

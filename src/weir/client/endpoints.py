@@ -16,6 +16,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterat
 from weir.client.node_endpoints import NodeEndpoints
 from weir.client.notification_endpoints import NotificationEndpoints
 from weir.client.path_parts import path_part
+from weir.client.session_endpoints import SessionEndpoints
 from weir.client.sweep_endpoints import SweepEndpoints
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class EventFilterFields(TypedDict, total=False):
     kind: str | None
 
 
-class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints, SweepEndpoints):
+class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints, SessionEndpoints, SweepEndpoints):
     """Calls of both clients."""
 
     address: Address
@@ -121,13 +122,6 @@ class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints, SweepEndp
         from weir.api.answers import WorkloadDetail
 
         return Call("GET", f"/workloads/{path_part(name)}", form(WorkloadDetail))
-
-    @endpoint
-    def enter(self, name: str, *, pod: str | None = None) -> Call[model.EnteredProcess]:
-        """Put this process into a running pod of one's own; return the pod's first process."""
-        from weir.api.answers import EnteredProcess
-
-        return Call("POST", f"/workloads/{path_part(name)}/entry", form(EnteredProcess), _params(pod=pod))
 
     @endpoint
     def why(self, name: str) -> Call[model.WhyAnswer]:

@@ -47,6 +47,7 @@ class SubmissionFields(TypedDict, total=False):
     env: Mapping[str, str]
     secrets: Mapping[str, str]
     directory: str | None
+    session: Literal["jupyter", "code"] | None
     image: str | None
     pull: Literal["missing", "always", "never"] | None
     container_runtime: Literal["podman", "docker"] | None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weir.control.journal import LaunchSpec
 from weir.control.port import StartPod
-from weir.local import pod_files, pod_records
+from weir.local import pod_files, pod_records, session_programs
 from weir.local.cgroups import Words
 from weir.local.containers import launch as container_launch
 from weir.local.containers.cdi import DevicesNotOffered
@@ -51,10 +51,16 @@ def start_spec(
     sight = machine.sight(group.request, effect.place.devices)
     directory = launch.directory or (inherited.get("HOME", "/") if home.shared else str(home.path))
     command: Sequence[str] = launch.command
+    if kind := session_programs.kind_of(launch.environment):
+        in_container = launch.container is not None
+        is_root = in_container or (not home.shared and os.getuid() == 0)
+        command = session_programs.command_of(
+            kind, command, own=own, name=spec.name, directory=directory, is_root=is_root
+        )
     if launch.container is None:
         variables = environment(inherited, launch.environment, who, gang_rank, sight)
     else:
-        command = container_launch.command_of(launch.container, launch.command)
+        command = container_launch.command_of(launch.container, command)
         variables = _in_container(home, machine, launch, directory, who, gang_rank, sight)
     return {
         "pod": [pod.workload, pod.group, pod.index],

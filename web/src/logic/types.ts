@@ -205,6 +205,7 @@ export interface Detail extends RestRow {
   env: Record<string, string> | null
   secrets: Record<string, string> | null
   directory: string | null
+  session: 'jupyter' | 'code' | null
   image: string | null
   max_runtime_s: number | null
   checkpoints: string | null

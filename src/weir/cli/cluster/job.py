@@ -40,6 +40,8 @@ def job_of(
         raise wrong("secrets: a Job takes Secrets of its namespace; write one in its pods' env, and apply it")
     if submission.pull is not None or submission.container_runtime is not None:
         raise wrong("pull, container_runtime: the nodes of a cluster have their own; leave them out")
+    if submission.session is not None:
+        raise wrong("session: sessions in a browser need a pool on one machine; leave it out here")
     if submission.begin is not None or any(
         (submission.after, submission.after_ok, submission.after_not_ok, submission.after_any)
     ):

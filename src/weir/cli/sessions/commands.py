@@ -58,7 +58,7 @@ def shell(
     project
         Project whose quota a new workload uses; $WEIR_PROJECT if left out.
     """
-    options = _options(project, request, rules, environment, placement)
+    options = session_options(project, request, rules, environment, placement)
 
     def enter_shell(pool: "Pool", detail: "WorkloadDetail") -> int:
         leader = enter(pool, detail)
@@ -99,7 +99,7 @@ def ssh(
     """
     if print_config:
         return _print_config()
-    options = _options(project, request, rules, environment, placement)
+    options = session_options(project, request, rules, environment, placement)
 
     def enter_ssh(pool: "Pool", detail: "WorkloadDetail") -> int:
         client = shutil.which("ssh")
@@ -126,7 +126,7 @@ def _print_config() -> int:
     return 0
 
 
-def _options(
+def session_options(
     project: str | None,
     request: RequestOptions,
     rules: RuleOptions,

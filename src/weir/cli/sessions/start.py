@@ -15,6 +15,7 @@ from weir.cli.terminal import plain, screen
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
+    from weir.api.sessions import SessionKind
     from weir.client.api import Pool
 
 KEEPS_RUNNING = ("sleep", "infinity")
@@ -49,6 +50,7 @@ def submit_session(
     options: Mapping[str, Any],
     environment: EnvironmentOptions,
     command: Sequence[str] = KEEPS_RUNNING,
+    kind: "SessionKind | None" = None,
 ) -> "WorkloadDetail":
     """Queue a session with the options of `weir submit`.
 
@@ -58,6 +60,7 @@ def submit_session(
     from weir.client.errors import Refused
 
     words: dict[str, Any] = {"type": "build", **options, "name": name, "command": list(command)}
+    words |= {} if kind is None else {"session": kind}
     if "project" not in words:
         if not os.environ.get("WEIR_PROJECT"):
             missing = "no project is named: write -p PROJECT; `weir project list` shows which there are"

@@ -39,6 +39,7 @@ from weir.local.server.routes import (
     queues,
     quota_previews,
     secrets,
+    session_links,
     stream,
     submission_previews,
     sweeps,
@@ -173,6 +174,7 @@ def create_app(
     app.state.oidc = authenticator.oidc
     app.state.sign_ins = oidc_routes.SignInLimiter()
     app.state.public_host = None if public_url is None else urlsplit(public_url).netloc
+    app.state.session_proxy = None  # until the port of sessions is open
     app.state.live = LiveHub(pool, lambda: audit.lines)
     app.add_middleware(
         _AuthMiddleware, authenticator=authenticator, limiter=RequestLimiter(pool.limits), sessions=sessions
@@ -203,6 +205,7 @@ def create_schema_app() -> FastAPI:
         sweeps,
         checkpoints,
         pod_entry,
+        session_links,
         queues,
         quota_previews,
         members,

@@ -43,6 +43,7 @@ from weir.local.server.server_limits import ServerLimits, read_limits
 from weir.local.server.settings import ServerSettings
 from weir.local.server.tls_listener import TlsListener
 from weir.local.server.utilization import UtilizationTask
+from weir.local.server.web_sessions.session_port import listen_for_sessions, session_proxy
 from weir.local.state_dir import StateDirInUse
 from weir.local.stray_processes import end_stray_processes
 from weir.model.policy import Policy
@@ -153,7 +154,8 @@ def _serve(
     )
     pool.checks["use"] = lambda: uses.trouble
     pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
-    server = PoolServer(pool, _authenticator(settings, token, pool), stream, audit, remote)
+    browsed = listen_for_sessions(settings.sessions_port, settings.port)
+    server = PoolServer(pool, _authenticator(settings, token, pool), stream, audit, remote, browsed)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
     places = [home, settings.socket_path.parent] if settings.installed else [home]
     try:
@@ -264,8 +266,10 @@ class PoolServer(uvicorn.Server):
         stream: EventStream,
         audit: AuditLog | None = None,
         remote: TlsListener | None = None,
+        browsed: socket.socket | None = None,
     ) -> None:
         self._pool = pool
+        self._sessions = None if browsed is None else session_proxy(pool, authenticator, browsed)
         self._oidc = authenticator.oidc
         self._remote = remote
         if remote is not None:
@@ -285,6 +289,7 @@ class PoolServer(uvicorn.Server):
             timeout_graceful_shutdown=_GRACE_S,
         )
         super().__init__(config)
+        config.app.state.session_proxy = self._sessions  # type: ignore[union-attr]  # our own application
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
@@ -294,6 +299,8 @@ class PoolServer(uvicorn.Server):
             each.listen(WAITING_MAX)  # uvicorn set it to the number that is accepted at once
         if self._remote is not None:
             self.servers.append(await self._remote.open(self._protocol, WAITING_MAX))
+        if self._sessions is not None:
+            self.servers.append(await self._sessions.open())
         self._tasks = [
             asyncio.create_task(self._connections.sweep()),
             asyncio.create_task(self._pool.node_changes.maintenance.watch()),
@@ -312,6 +319,8 @@ class PoolServer(uvicorn.Server):
         self._stream.close()
         for task in self._tasks:
             task.cancel()
+        if self._sessions is not None:
+            self._sessions.close()
         await self._pool.what_if.close()
         if self._remote is not None:
             self._remote.close()

@@ -19,6 +19,7 @@ from weir.local.server.person_limits import check_run_time, limited_workload
 from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults
+from weir.local.server.session_checks import check_session, session_variables
 from weir.local.server.submission_defaults import with_project_defaults
 from weir.local.server.time_limits import check_time_limits
 from weir.local.server.unix_accounts import UnixAccount
@@ -86,6 +87,7 @@ def check_submission(
         check_time_limits(submission, queue, rules, fields)
         check_run_time(submission, queue, person.user, fields)
     _check_words(submission, fields)
+    check_session(submission, fields)
     container = (containers or ContainerChecks()).container_of(submission, fields)
     if submission.directory is not None:
         _check_directory(submission.directory, directory_exists, fields)
@@ -107,7 +109,7 @@ def _launch_of(submission: Submission, home: str | None, container: ContainerLau
     return LaunchSpec(
         uid=0,
         command=tuple(submission.command),
-        environment=tuple(sorted(submission.env.items())),
+        environment=tuple(sorted({**submission.env, **session_variables(submission)}.items())),
         directory=submission.directory or home or str(Path.home()),
         grace_s=GRACE_S if submission.grace is None else submission.grace,
         secrets=tuple(sorted(submission.secrets.items())),

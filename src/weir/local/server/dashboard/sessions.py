@@ -4,7 +4,6 @@ The file in the home has hashes only. A session ends with its token: when it exp
 revoked.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 from structlog import get_logger
 
 from weir.dashboard.session_table import DashboardSession, SessionTable, SignInRefused
+from weir.local.server import private_files
 from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person
 from weir.local.server.problem_details import RequestRefused
 
 FILE = "sessions.json"
-_FILE_BYTES_MAX = 1 << 20
 _LOG = get_logger(__name__)
 SIGNED_OUT = "You aren't signed in here any more: run `weir dashboard`, or type your token."
 _SESSIONS = TypeAdapter(dict[str, DashboardSession])
@@ -77,12 +76,8 @@ class DashboardSessions:
 
     def _write(self) -> None:
         """Replace the file; without it, people sign in again after a restart."""
-        beside = self._path.with_suffix(".new")
         try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(_SESSIONS.dump_json(self._table.sessions))
-            beside.replace(self._path)
+            private_files.write(self._path, _SESSIONS.dump_json(self._table.sessions))
         except OSError as error:
             _LOG.warning("sessions_not_kept", why=error.strerror or str(error))
 
@@ -90,9 +85,7 @@ class DashboardSessions:
 def _read(path: Path) -> dict[str, DashboardSession]:
     """Return the sessions of a file; none if there is no file or it can't be used."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            return _SESSIONS.validate_json(file.read(_FILE_BYTES_MAX))
+        return _SESSIONS.validate_json(private_files.read(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValidationError) as error:

@@ -45,6 +45,7 @@ from weir.local.server.routes.common import (
 from weir.local.server.workload_logs import WorkloadLog
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows, gpus_held
+from weir.local.session_programs import kind_of
 from weir.model.workloads import Workload
 from weir.service.queue_rows import VIRTUAL_LABEL
 from weir.store import WorkloadFilter
@@ -149,6 +150,7 @@ def _detail_of_new(record: WorkloadRecord, row: WorkloadRow, pool: PoolService) 
         env=dict(record.launch.environment),
         secrets=dict(record.launch.secrets),
         directory=record.launch.directory,
+        session=kind_of(record.launch.environment),
         image=container.image if (container := record.launch.container) else None,
         pull=container.pull if container else None,
         pod_cpu=cpu,
@@ -203,6 +205,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         env=_shown(launch, row.project, row.user, who),
         secrets=dict(launch.secrets),
         directory=launch.directory,
+        session=kind_of(launch.environment),
         image=container.image if (container := launch.container) else None,
         pull=container.pull if container else None,
         pod_cpu=cpu,

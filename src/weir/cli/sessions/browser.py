@@ -1,0 +1,175 @@
+"""`weir jupyter` and `weir code`: an interactive workload with a program that a browser opens."""
+
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from weir.cli.dashboard import open_in_browser
+from weir.cli.outputs import ProjectOption
+from weir.cli.pod_entry import EntryRefused
+from weir.cli.sessions.commands import CLUSTER, session_options
+from weir.cli.sessions.start import default_name, live, running, submit_session
+from weir.cli.submit_options import EnvironmentOptions, PlacementOptions, RequestOptions, RuleOptions
+from weir.cli.terminal import plain, screen
+
+if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
+    from weir.api.sessions import SessionKind
+    from weir.client.api import Pool
+
+_PROGRAMS: "dict[SessionKind, tuple[Sequence[str], str]]" = {
+    "jupyter": (
+        ("jupyter-lab", "jupyter-notebook"),
+        "Jupyter isn't here: run `pip install jupyterlab`",
+    ),
+    "code": (("code-server",), "code-server isn't here: run `npm install --global code-server`"),
+}
+"""Programs of each kind, the preferred one first, and what to say if there is none."""
+_LOOK_S_MIN, _LOOK_S_MAX = 0.05, 0.5
+OpenOption = Annotated[bool, Parameter(name="--open", negative="--no-open")]
+
+
+def jupyter(
+    name: str | None = None,
+    /,
+    *words: str,
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+    open_: OpenOption = True,
+) -> int:
+    """Open Jupyter in a workload, as in `weir jupyter notes -p vision --gpus 1`.
+
+    It is the JupyterLab of this shell's environment. If there is no workload of this name, one is queued with
+    these options. It goes on without the browser; `weir stop` ends it.
+
+    Parameters
+    ----------
+    name
+        The workload; jupyter-USER if left out.
+    words
+        Options of Jupyter: everything after --.
+    project
+        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
+    open_
+        Open the link in a browser, if this machine has one and a person looks at it.
+    """
+    options = session_options(project, request, rules, environment, placement)
+    return _in_browser("jupyter", name, words, options, environment, open_=open_)
+
+
+def code(
+    name: str | None = None,
+    /,
+    *words: str,
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+    open_: OpenOption = True,
+) -> int:
+    """Open VS Code in a browser in a workload, as in `weir code dev -p vision --gpus 1`.
+
+    It is the code-server of this machine. If there is no workload of this name, one is queued with these
+    options. It goes on without the browser; `weir stop` ends it.
+
+    Parameters
+    ----------
+    name
+        The workload; code-USER if left out.
+    words
+        Options of code-server: everything after --.
+    project
+        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
+    open_
+        Open the link in a browser, if this machine has one and a person looks at it.
+    """
+    options = session_options(project, request, rules, environment, placement)
+    return _in_browser("code", name, words, options, environment, open_=open_)
+
+
+def _in_browser(
+    kind: "SessionKind",
+    name: str | None,
+    words: Sequence[str],
+    options: dict[str, Any],
+    environment: EnvironmentOptions,
+    *,
+    open_: bool,
+) -> int:
+    from weir.cli.connect import connect
+
+    try:
+        with connect() as pool:
+            detail = _session(pool, kind, name, words, options, environment)
+            link = _link(pool, detail)
+    except EntryRefused as refusal:
+        print(f"weir: {refusal}.", file=sys.stderr)
+        return refusal.code
+    except ValueError as error:
+        print(f"weir: {plain(str(error))}.", file=sys.stderr)
+        return 2
+    print(link, flush=True)
+    note = f"It opens {detail.name} once, within a minute. `weir stop {detail.name}` ends it."
+    print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
+    if open_ and sys.stdout.isatty():
+        open_in_browser(link)
+    return 0
+
+
+def _session(
+    pool: "Pool",
+    kind: "SessionKind",
+    name: str | None,
+    words: Sequence[str],
+    options: dict[str, Any],
+    environment: EnvironmentOptions,
+) -> "WorkloadDetail":
+    """Return the session of a name once it runs; queue it before if there is none.
+
+    Raises:
+        EntryRefused: its program is missing, or the workload of this name is another.
+    """
+    if pool.address.is_cluster:
+        raise EntryRefused(CLUSTER, 2)
+    name = name or default_name(pool, kind)
+    detail = live(pool, name)
+    if detail is not None:
+        if detail.session != kind:
+            raise EntryRefused(f"{name} is no session of `weir {kind}`: choose another name", 2)
+        if options or words:
+            print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
+        return running(pool, detail, is_new=False)
+    programs, missing = _PROGRAMS[kind]
+    program = programs[0] if "image" in options else next(filter(shutil.which, programs), None)
+    if program is None:
+        raise EntryRefused(missing)
+    made = submit_session(pool, name, options, environment, [program, *words], kind)
+    return running(pool, made, is_new=True)
+
+
+def _link(pool: "Pool", detail: "WorkloadDetail") -> str:
+    """Return a link to a session once its program listens.
+
+    Raises:
+        EntryRefused: it ended.
+    """
+    from weir.client.errors import Refused
+
+    pause_s = _LOOK_S_MIN
+    while True:
+        try:
+            return pool.session_link(detail.name).url
+        except Refused as refused:
+            if refused.status not in (404, 409):
+                raise
+        detail = running(pool, pool.get(str(detail.uid)), is_new=False)
+        time.sleep(pause_s)
+        pause_s = min(_LOOK_S_MAX, pause_s * 1.2)

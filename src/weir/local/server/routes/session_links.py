@@ -1,0 +1,53 @@
+"""Links to sessions in a browser."""
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.sessions import SessionLink
+from weir.local.server.audit_middleware import note
+from weir.local.server.authorization import Action
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.routes.common import ThePool, Who, json_response, problems
+from weir.local.server.web_sessions.program_socket import connect
+from weir.local.server.web_sessions.proxy import SessionProxy
+from weir.local.server.workload_lookup import find_workload, live_name, unknown_workload
+from weir.local.session_programs import kind_of
+
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+_TEXT_MAX = 253
+
+
+@routes.post(
+    "/{name}/session", status_code=201, response_model=SessionLink, responses=problems(403, 404, 409, 422)
+)
+async def make_session_link(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Make a link that opens the session of one's own workload in a browser, once, within a minute.
+
+    It answers 409 until the program of the session listens.
+    """
+    note(request, workload=name[:_TEXT_MAX])
+    found = await asyncio.to_thread(find_workload, pool.store, live_name(pool.view, name))
+    if found is None:
+        raise unknown_workload(name[:80])
+    workload = found.record.workload
+    pool.require_visible(who, workload.project, workload.submitted_s, Action.VIEW, workload.user)
+    kind = kind_of(found.record.launch.environment)
+    if kind is None:
+        raise RequestRefused(422, f"{workload.name} has no session in a browser: `weir shell` enters it.")
+    proxy: SessionProxy | None = request.app.state.session_proxy
+    if proxy is None:
+        raise RequestRefused(503, "Another program has the port of sessions: write --sessions-port.")
+    if request.scope.get("scheme") == "https":
+        port = proxy.url.rpartition(":")[2]
+        tunnel = f"`ssh -NL {port}:127.0.0.1:{port} HOST`"
+        raise RequestRefused(
+            422, f"Sessions aren't served to other machines: run {tunnel}, and `weir {kind}` there."
+        )
+    own = proxy.gate.own_directory(who, workload.name, found.row.uid)
+    connect(own).close()
+    code, until_s = proxy.gate.views.make_code(request.state.credential, found.row.uid, workload.name, kind)
+    link = SessionLink(url=proxy.link(workload.name, code), expires_s=until_s)
+    answer = json_response(pool.on_wall_clock(link), 201)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer

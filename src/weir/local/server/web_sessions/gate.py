@@ -1,0 +1,98 @@
+"""Gate of sessions in a browser: who may open one, and which requests come from its own pages."""
+
+import asyncio
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from weir.dashboard.browser_checks import is_this_machine
+from weir.local import pod_files
+from weir.local.server.auth import Authenticator
+from weir.local.server.authorization import Person
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.web_sessions.views import SessionView, SessionViews
+from weir.local.server.workload_view import WorkloadView
+from weir.local.session_programs import path_too_long
+
+_OWN_PAGES = frozenset({"", "same-origin", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserRequest:
+    """Headers of a request that tell which page sent it."""
+
+    method: str
+    host: str
+    origin: str = ""
+    fetch_site: str = ""
+    fetch_mode: str = ""
+    fetch_dest: str = ""
+
+
+def check_origin(request: BrowserRequest) -> None:
+    """Refuse a request for another host, or of another page than the session's own.
+
+    The address may be opened from elsewhere; a page of another origin, which any user of this machine can
+    serve on a port of it, may neither read nor change anything.
+
+    Raises:
+        RequestRefused: it is one.
+    """
+    if not is_this_machine(request.host):
+        raise RequestRefused(403, "Sessions answer to 127.0.0.1 alone: use a tunnel from another machine.")
+    if request.origin and urlsplit(request.origin).netloc != request.host:
+        raise RequestRefused(403, "This request comes from another site.")
+    is_opened = (request.method, request.fetch_mode, request.fetch_dest) == ("GET", "navigate", "document")
+    if request.fetch_site not in _OWN_PAGES and not is_opened:
+        raise RequestRefused(403, "This request comes from another site.")
+
+
+class SessionGate:
+    """Finds the pod's directory for a view, while its person may enter the workload."""
+
+    def __init__(self, pool: PoolService, authenticator: Authenticator, views: SessionViews) -> None:
+        self._pool = pool
+        self._authenticator = authenticator
+        self.views = views
+
+    async def directory_of(self, view: SessionView) -> str:
+        """Return the own directory of the pod that a view is for.
+
+        Raises:
+            RequestRefused: the person lost the right, or the workload doesn't run.
+        """
+        await self._authenticator.refresh(view.credential)
+        person = self._authenticator.person_with(view.credential)
+        if not self._pool.view.is_live(view.name):  # it may not be recovered yet after a start of the server
+            found = await asyncio.to_thread(self._pool.store.workload_of, view.uid)
+            if found is not None and found.row.ended_s is None:
+                raise RequestRefused(503, "The pool has just started: try again.", retry_after_s=1.0)
+        return self.own_directory(person, view.name, view.uid)
+
+    def own_directory(self, person: Person, name: str, uid: int) -> str:
+        """Return the own directory of the first pod of a person's workload.
+
+        Raises:
+            RequestRefused: it isn't theirs, is over or doesn't run.
+        """
+        live = self._pool.view.workloads.get(name)
+        if live is None or live.uid != uid:
+            raise RequestRefused(404, f"The session {name[:80]} is over.")
+        if live.spec.user != person.user:
+            raise RequestRefused(
+                403, f"{name[:80]} runs as {live.spec.user}, and only that user can enter it."
+            )
+        own = self._directory(live)
+        if own is None:
+            raise RequestRefused(409, f"{name[:80]} doesn't run now.", retry_after_s=1.0)
+        if (problem := path_too_long(own)) is not None:
+            raise RequestRefused(422, f"{name[:80]} can't be opened: {problem}.")
+        return own
+
+    def _directory(self, live: WorkloadView) -> str | None:
+        for key, pod in live.pods.items():
+            if pod.status == "running" and pod.start is not None:
+                return pod_files.own_directory(
+                    f"{self._pool.home}/{pod_files.RECORDS}/{live.uid}/{pod.start}-{key.group}-{key.index}"
+                )
+        return None

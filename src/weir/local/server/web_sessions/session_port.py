@@ -1,0 +1,36 @@
+"""Port of sessions in a browser, next to that of the pool."""
+
+import socket
+
+from structlog import get_logger
+
+from weir.local.server.auth import Authenticator
+from weir.local.server.listening import PortUnavailable, listen
+from weir.local.server.pool import PoolService
+from weir.local.server.web_sessions.gate import SessionGate
+from weir.local.server.web_sessions.proxy import SessionProxy
+from weir.local.server.web_sessions.views import SessionViews
+
+_LOOPBACK = "127.0.0.1"
+_PORT_MAX = 65535
+_LOG = get_logger(__name__)
+
+
+def listen_for_sessions(wanted: int | None, main_port: int) -> socket.socket | None:
+    """Return a socket that listens on a port of loopback; None if it isn't available.
+
+    Without a wanted port it is the one after that of the pool, or any if the pool's is any. The pool does
+    without, and says so in links.
+    """
+    port = (main_port and main_port + 1) if wanted is None else wanted
+    try:
+        return listen(_LOOPBACK, port if port <= _PORT_MAX else 0, "--sessions-port")
+    except PortUnavailable as error:
+        _LOG.warning("no_port_for_sessions", why=str(error))
+        return None
+
+
+def session_proxy(pool: PoolService, authenticator: Authenticator, listening: socket.socket) -> SessionProxy:
+    """Return the proxy of sessions that answers on a socket."""
+    views = SessionViews(pool.home, pool.clock)
+    return SessionProxy(SessionGate(pool, authenticator, views), listening)

@@ -1,0 +1,107 @@
+"""Views: permissions of a browser for one session of a workload, each with the rights of a credential.
+
+A view begins with a link that works once. Its cookie is sent to the path of its session alone. The file in
+the home has hashes only.
+"""
+
+import secrets
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from structlog import get_logger
+
+from weir.local.server import private_files
+from weir.local.server.problem_details import RequestRefused
+
+FILE = "session-views.json"
+VIEW_S = 12 * 3600.0
+CODE_S = 60.0
+VIEWS_MAX, CODES_MAX = 2000, 256
+_LOG = get_logger(__name__)
+_AGAIN = "Open it again: with the dashboard, `weir jupyter NAME` or `weir code NAME`."
+
+
+class SessionView(BaseModel):
+    """Permission of a browser for the session of one workload."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    credential: str = Field(max_length=100)
+    uid: int  # of the workload
+    name: str = Field(max_length=300)
+    kind: str = Field(pattern="^(jupyter|code)$")
+    until_s: float
+
+
+_VIEWS = TypeAdapter(dict[str, SessionView])
+
+
+class SessionViews:
+    """Views and the links that begin them. Belongs to the event loop."""
+
+    def __init__(self, home: Path, clock: Callable[[], float]) -> None:
+        self._path = home / FILE
+        self._clock = clock
+        self._codes: dict[str, SessionView] = {}
+        self._views = _read(self._path)
+
+    def make_code(self, credential: str, uid: int, name: str, kind: str) -> tuple[str, float]:
+        """Return the code of a link to a session, and when it ends."""
+        until_s = self._clock() + CODE_S
+        while len(self._codes) >= CODES_MAX:
+            del self._codes[next(iter(self._codes))]
+        code = secrets.token_urlsafe(32)
+        self._codes[_hash(code)] = SessionView(
+            credential=credential, uid=uid, name=name, kind=kind, until_s=until_s
+        )
+        return code, until_s
+
+    def begin(self, code: str, name: str) -> str:
+        """Return the cookie of a new view, once for each code.
+
+        Raises:
+            RequestRefused: the code is unknown, was used, is too old, or is for another session.
+        """
+        found = self._codes.pop(_hash(code), None)
+        now_s = self._clock()
+        if found is None or found.until_s <= now_s or found.name != name:
+            raise RequestRefused(401, f"This link was used already or is older than a minute. {_AGAIN}")
+        live = {key: view for key, view in self._views.items() if view.until_s > now_s}
+        while len(live) >= VIEWS_MAX:
+            del live[next(iter(live))]
+        cookie = secrets.token_urlsafe(32)
+        live[_hash(cookie)] = found.model_copy(update={"until_s": now_s + VIEW_S})
+        self._views = live
+        try:
+            private_files.write(self._path, _VIEWS.dump_json(live))
+        except OSError as error:
+            _LOG.warning("session_views_not_kept", why=error.strerror or str(error))
+        return cookie
+
+    def of(self, cookie: str, name: str) -> SessionView:
+        """Return the view of a cookie.
+
+        Raises:
+            RequestRefused: there is none, it has ended, or it is of another session.
+        """
+        found = self._views.get(_hash(cookie))
+        if found is None or found.until_s <= self._clock() or found.name != name:
+            raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
+        return found
+
+
+def _read(path: Path) -> dict[str, SessionView]:
+    """Return the views of a file; none if there is no file or it can't be used."""
+    try:
+        return _VIEWS.validate_json(private_files.read(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValidationError) as error:
+        _LOG.warning("session_views_unreadable", why=type(error).__name__)
+        return {}
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,53 @@
+"""Views of sessions: a link works once, for its session, for a minute."""
+
+from pathlib import Path
+
+import pytest
+
+from weir.local.server.problem_details import RequestRefused
+from weir.local.server.web_sessions.views import CODE_S, FILE, VIEW_S, SessionViews
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_code_works_once_and_in_time(tmp_path: Path) -> None:
+    clock = Clock()
+    views = SessionViews(tmp_path, clock)
+    code, _ = views.make_code("uid:1", 7, "notes", "jupyter")
+    cookie = views.begin(code, "notes")
+    assert (views.of(cookie, "notes").uid, views.of(cookie, "notes").credential) == (7, "uid:1")
+    with pytest.raises(RequestRefused, match="used already"):
+        views.begin(code, "notes")
+    late, _ = views.make_code("uid:1", 7, "notes", "jupyter")
+    clock.now_s += CODE_S
+    with pytest.raises(RequestRefused, match="older than a minute"):
+        views.begin(late, "notes")
+    other, _ = views.make_code("uid:1", 7, "notes", "jupyter")
+    with pytest.raises(RequestRefused):
+        views.begin(other, "others")
+
+
+def test_a_view_is_for_one_session_and_ends(tmp_path: Path) -> None:
+    clock = Clock()
+    views = SessionViews(tmp_path, clock)
+    cookie = views.begin(views.make_code("uid:1", 7, "notes", "jupyter")[0], "notes")
+    again = SessionViews(tmp_path, clock)
+    assert again.of(cookie, "notes").kind == "jupyter"
+    assert cookie.encode() not in (tmp_path / FILE).read_bytes()
+    with pytest.raises(RequestRefused, match="no access to others"):
+        again.of(cookie, "others")
+    clock.now_s += VIEW_S
+    with pytest.raises(RequestRefused, match="no access"):
+        again.of(cookie, "notes")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": {"uid": 1}}', b"[]"])
+def test_a_file_that_is_none_means_no_views(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(RequestRefused):
+        SessionViews(tmp_path, Clock()).of("x", "notes")
