@@ -1,7 +1,8 @@
 """Weir: one pool of GPUs for many teams, with guaranteed quotas and honest answers.
 
 Inside a job: `weir.checkpointed(step=...)`, `weir.stopping()`, `weir.report(step=..., loss=...)`,
-`weir.busy("indexing", until=...)`. From anywhere: `weir.Pool()` and `weir.AsyncPool()` submit and watch.
+`weir.busy("indexing", until=...)`, `weir.world()`. From anywhere: `weir.Pool()` and `weir.AsyncPool()`
+submit and watch.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,14 @@ from weir.version import __version__
 if TYPE_CHECKING:
     from weir.client.aio import AsyncPool
     from weir.client.api import Pool
-    from weir.client.in_job import busy, checkpointed, report, stopping
+    from weir.client.in_job import busy, checkpointed, report, stopping, world
 
-__all__ = ["AsyncPool", "Pool", "__version__", "busy", "checkpointed", "report", "stopping"]
+__all__ = ["AsyncPool", "Pool", "__version__", "busy", "checkpointed", "report", "stopping", "world"]
 
 
 def __getattr__(name: str) -> Any:
     """Load what is used when it is used: importing `weir` costs nothing."""
-    if name in {"busy", "checkpointed", "report", "stopping"}:
+    if name in {"busy", "checkpointed", "report", "stopping", "world"}:
         from weir.client import in_job
 
         return getattr(in_job, name)

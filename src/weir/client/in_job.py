@@ -12,9 +12,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir.client.sweep_rungs import SweepRungs, rungs_of_this_process
+
+if TYPE_CHECKING:
+    from weir.client.world import World
 
 _LINE_MOST = 1 << 16
 _BUSY_S = 3600.0
@@ -69,6 +72,17 @@ def busy(why: str = "", *, until: float | None = None) -> None:
     """
     for_s = _BUSY_S if until is None else until - time.time()
     _note("busy", None, {"for_s": max(0.0, for_s)}, str(why)[:_WHY_MOST])
+
+
+def world() -> "World":
+    """Return the world of this process now: how many pods of its workload take part, and its rank.
+
+    Call it again to see pods of an elastic workload come and go; the answer stays equal while none does. The
+    first call waits until the least number of pods takes part, for a minute at most.
+    """
+    from weir.client.world import current_world
+
+    return current_world()
 
 
 def _note(kind: str, step: int | None, values: dict[str, float], why: str = "") -> None:

@@ -19,6 +19,10 @@ INHERITED = (
 )
 """Variables inherited from the pool's own environment, with all that begin with LC_."""
 _OF_ONE_USER = frozenset(("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR"))
+LAST_CALL_S = 5
+"""Time for which `torchrun` waits for further pods once the least number is there."""
+ELASTIC_RESTARTS_MAX = 1000
+"""Restarts of the workers of `torchrun`: a pod that leaves is one."""
 PORTS = range(20_000, 30_000)
 """Where launchers of gangs meet: below the ports the kernel gives to outgoing connections."""
 
@@ -54,6 +58,7 @@ class PodIdentity:
     notes: str
     checkpoints: str
     restarts: int = 0
+    elastic: tuple[int, int] | None = None  # least and largest number of pods, if they differ
 
 
 def environment(
@@ -67,7 +72,8 @@ def environment(
     kept = {name: value for name, value in inherited.items() if name in INHERITED or name.startswith("LC_")}
     kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     kept["PYTHONUNBUFFERED"] = "1"  # its log is followed
-    return kept | _gang(gang_rank) | _shares(sight) | dict(written) | _own(who) | _devices(sight)
+    launchers = _gang(gang_rank) | _elastic(who, gang_rank, sight)
+    return kept | launchers | _shares(sight) | dict(written) | _own(who) | _devices(sight)
 
 
 def user_environment(user: str, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -90,6 +96,25 @@ def _gang(gang_rank: GangRank) -> dict[str, str]:
         "WORLD_SIZE": str(gang_rank.world),
         "LOCAL_RANK": "0",  # each pod sees only its own devices, from 0
         "LOCAL_WORLD_SIZE": "1",
+    }
+
+
+def _elastic(who: PodIdentity, gang_rank: GangRank, sight: VisibleDevices) -> dict[str, str]:
+    """Return the variables by which `torchrun` meets the others and takes in those that come and go.
+
+    The first rank holds the store of the rendezvous; elastic pods, which leave first, have higher ranks.
+    """
+    if who.elastic is None:
+        return {}
+    least, most = who.elastic
+    return {
+        "PET_NNODES": f"{least}:{most}",
+        "PET_NPROC_PER_NODE": str(max(1, len(sight.devices))),
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": f"127.0.0.1:{gang_rank.port}",
+        "PET_RDZV_ID": who.pod_id.partition("/")[0],
+        "PET_RDZV_CONF": f"is_host={int(gang_rank.rank == 0)},last_call_timeout={LAST_CALL_S}",
+        "PET_MAX_RESTARTS": str(ELASTIC_RESTARTS_MAX),
     }
 
 
@@ -127,6 +152,7 @@ def _own(who: PodIdentity) -> dict[str, str]:
         "WEIR_NOTES": who.notes,
         "WEIR_RESTARTS": str(who.restarts),
         "WEIR_CHECKPOINT_DIR": who.checkpoints,
+        **({} if who.elastic is None else {"WEIR_ELASTIC": f"{who.elastic[0]}:{who.elastic[1]}"}),
     }
 
 

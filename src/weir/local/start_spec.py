@@ -46,6 +46,7 @@ def start_spec(
         notes=f"{home.path}/{SOCKET}",
         checkpoints=home.checkpoints(launch.uid),
         restarts=local_workload.starts_of.get(pod, 0),
+        elastic=(spec.min_pods, spec.pods) if spec.min_pods < spec.pods else None,
     )
     inherited = user_environment(spec.user, machine.environment) if home.shared else machine.environment
     sight = machine.sight(group.request, effect.place.devices)

@@ -1,0 +1,65 @@
+"""Elastic training goes on while GPUs come and go, and ends with the result of an undisturbed run."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.unit.local.server.server_process import Serving, serving
+
+ROOT = Path(__file__).parents[2]
+PLAIN = ROOT / "examples" / "elastic_plain.py"
+STEPS = "150"
+
+
+def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path) -> None:
+    alone = _alone(tmp_path / "alone")
+    with serving(tmp_path / "home", gpus=4) as server:
+        for name, quota in (("owners", 3), ("guests", 1)):
+            server.ask("PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": quota}})
+        job = server.submit(
+            sys.executable, str(PLAIN), "--steps", STEPS, "--pause", "0.2",
+            name="job", project="guests", elastic="1:4", pods=[{"gpus": 1, "cpu": "400m", "memory": "512Mi"}], env={"PYTHONPATH": str(ROOT / "src")},
+        )  # fmt: skip
+        logs = tmp_path / "home" / "jobs" / str(job["uid"])
+        _until_size(server, logs, 4)
+        owner = server.submit("sleep", "600", name="owner", project="owners", gpus=2)
+        server.until("owner", "running")
+        _until_size(server, logs, 2)
+        server.ask("POST", f"/api/v1/workloads/{owner['name']}/stop")
+        _until_size(server, logs, 4)
+        row = server.until("job", "succeeded", "failed", within_s=240)
+        text = _text(logs)
+        assert (row["status"], row["restarts"]) == ("succeeded", 0), text
+        assert "leaves at step" in text
+        assert alone in text, "the same to the last bit"
+
+
+def _alone(place: Path) -> str:
+    place.mkdir()
+    env = {**os.environ, "WEIR_CHECKPOINT_DIR": str(place), "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, str(PLAIN), "--steps", STEPS, "--pause", "0"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=True)
+    return done.stdout.splitlines()[-1]
+
+
+def _until_size(server: Serving, logs: Path, size: int) -> None:
+    """Wait until the process of rank 0 says last that this number takes part."""
+    until = time.monotonic() + 120
+    while True:
+        sizes = re.findall(
+            r"(\d) take part", (logs / "1-0-0" / "log").read_text() if (logs / "1-0-0").exists() else ""
+        )
+        if sizes and int(sizes[-1]) == size:
+            return
+        assert time.monotonic() < until, _text(logs)
+        assert server.get("/api/v1/workloads/job")["status"] in ("pending", "starting", "running"), _text(
+            logs
+        )
+        time.sleep(0.1)
+
+
+def _text(logs: Path) -> str:
+    return "\n".join(f"{file.parent.name}: {file.read_text()}" for file in sorted(logs.glob("*/log")))
