@@ -31,6 +31,7 @@ PAGES = (
     "docs/how-to/notebooks.md",
     "docs/how-to/secrets.md",
     "docs/how-to/notifications.md",
+    "docs/how-to/elastic.md",
     "docs/how-to/containers.md",
     "docs/how-to/install.md",
     "docs/how-to/sign-in.md",

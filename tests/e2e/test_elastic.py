@@ -34,6 +34,9 @@ def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path) -> None:
         text = _text(logs)
         assert (row["status"], row["restarts"]) == ("succeeded", 0), text
         assert "leaves at step" in text
+        stays = (logs / "1-0-0" / "log").read_text()
+        assert "is stopped for owner" in text
+        assert "is stopped for owner" not in stays, "its pod runs on"
         assert alone in text, "the same to the last bit"
 
 

@@ -18,16 +18,18 @@ WRITTEN = frozenset(("warning", "idle", "eviction"))
 
 
 def write_warnings(events: Iterable[HistoryEvent], running: Callable[[], Iterable[RunningPod]]) -> None:
-    """Write each warning and eviction into the output of the workload's running pods, soon."""
-    sentences: dict[int, list[str]] = {}
+    """Write each warning into the output of the workload's running pods, and an eviction where pods stop."""
+    told: dict[int, list[tuple[str, bool]]] = {}
     for event in events:
-        if event.uid is not None and WRITTEN & topics_of(event):
-            sentences.setdefault(event.uid, []).append(event.sentence)
-    if not sentences:
+        topics = topics_of(event)
+        if event.uid is not None and WRITTEN & topics:
+            told.setdefault(event.uid, []).append((event.sentence, "eviction" in topics))
+    if not told:
         return
     for pod in running():
-        for sentence in sentences.get(pod.uid, ()):
-            submit_log_work(write_line, pod.directory, sentence)
+        for sentence, is_eviction in told.get(pod.uid, ()):
+            if pod.stopping or not is_eviction:  # other pods of an elastic workload run on
+                submit_log_work(write_line, pod.directory, sentence)
 
 
 def write_line(directory: str, sentence: str) -> None:
