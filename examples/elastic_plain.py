@@ -68,14 +68,15 @@ class Gang:
             peer.settimeout(None)
 
     def _accept(self, listening: socket.socket) -> None:
+        """Take a process in that sees the same world; give up once the world has changed."""
+        if weir.world() != self.world:
+            raise EOFError
         try:
             peer, _ = listening.accept()
-        except TimeoutError:
-            if weir.world() != self.world:
-                raise
-            return
-        peer.settimeout(MEET_S)
-        generation, rank = receive(peer)
+            peer.settimeout(MEET_S)
+            generation, rank = receive(peer)
+        except (OSError, EOFError):
+            return  # none has come, or it has gone
         if generation == self.world.generation:
             self.peers[rank] = peer
 
