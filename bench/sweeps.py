@@ -1,6 +1,6 @@
 """Sweeps: what halving saves, and against Optuna's own pruner.
 
-    python -m bench.sweeps [--seeds 10] [--trials 60] [--virtual 10000] [--output json]
+    python -m bench.sweeps [--first 0] [--seeds 10] [--trials 60] [--eta 3] [--virtual 10000] [--output json]
 
 Each trial trains a small network on digits in plain numpy, for up to 27 epochs. `full` trains all trials to
 the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many epochs as the
@@ -26,7 +26,7 @@ from weir.sweeps.halving import Halving
 from weir.sweeps.parameters import parse_parameter
 from weir.sweeps.samplers import PastTrial, suggest
 
-RUNGS, ETA, GPUS = (1, 3, 9, 27), 3, 8
+RUNGS, GPUS = (1, 3, 9, 27), 8
 SPACE = [
     parse_parameter("lr", "log:1e-3..1"),
     parse_parameter("hidden", "int:4..64"),
@@ -107,9 +107,9 @@ class Outcome:
     trials: list[Network] = field(default_factory=list)
 
 
-def sweep(trials: int, seed: int, data: tuple[Any, Any], sampler: str) -> Outcome:
+def sweep(trials: int, seed: int, data: tuple[Any, Any], sampler: str, eta: int) -> Outcome:
     """Run a sweep on eight GPUs in virtual time, with the decisions of the server."""
-    halving, networks = Halving(len(RUNGS), ETA), []
+    halving, networks = Halving(len(RUNGS), eta), []
     results: list[dict[int, float]] = []
     running: list[tuple[float, int, int]] = []  # until, trial, rung
     now_s, gpu_s, epochs = 0.0, 0.0, 0
@@ -153,12 +153,12 @@ def full(networks: list[Network]) -> Outcome:
     return Outcome(best, RUNGS[-1] * len(networks), gpu_s)
 
 
-def optuna_pruner(gpu_s_max: float, seed: int, data: tuple[Any, Any]) -> Outcome:
+def optuna_pruner(gpu_s_max: float, seed: int, data: tuple[Any, Any], eta: int) -> Outcome:
     """Search with Optuna's TPE and its own pruner, for as many GPU-seconds."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=ETA)
+    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=eta)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), pruner=pruner)
     best, gpu_s, epochs = float("inf"), 0.0, 0
     while gpu_s < gpu_s_max:
@@ -184,9 +184,9 @@ def optuna_pruner(gpu_s_max: float, seed: int, data: tuple[Any, Any]) -> Outcome
     return Outcome(best, epochs, gpu_s)
 
 
-def virtual(trials: int) -> dict[str, float]:
+def virtual(trials: int, eta: int) -> dict[str, float]:
     """Decide a sweep of many trials with made curves, and return what the decisions took."""
-    chance, halving = random.Random(0), Halving(len(RUNGS), ETA)
+    chance, halving = random.Random(0), Halving(len(RUNGS), eta)
     quality = [chance.random() for _ in range(trials)]
     begun = decisions = 0
     running: list[tuple[float, int, int]] = []
@@ -221,16 +221,18 @@ def virtual(trials: int) -> dict[str, float]:
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="bench.sweeps", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=60)
+    parser.add_argument("--eta", type=int, default=3)
     parser.add_argument("--virtual", type=int, default=10_000)
     parser.add_argument("--sampler", default="tpe", choices=("tpe", "random"))
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
     data, rows = digits(), []
-    for seed in range(args.seeds):
-        ours = sweep(args.trials, seed, data, args.sampler)
-        theirs = optuna_pruner(ours.gpu_s, seed, data)
+    for seed in range(args.first, args.first + args.seeds):
+        ours = sweep(args.trials, seed, data, args.sampler, args.eta)
+        theirs = optuna_pruner(ours.gpu_s, seed, data, args.eta)
         all_ = full(ours.trials)
         rows.append(
             {
@@ -252,7 +254,7 @@ def main() -> int:
                 ),
                 flush=True,
             )
-    rows.append({"bench": "sweeps", "virtual_trials": args.virtual, **virtual(args.virtual)})
+    rows.append({"bench": "sweeps", "virtual_trials": args.virtual, **virtual(args.virtual, args.eta)})
     if args.output == "json":
         print(json.dumps(rows))
     else:

@@ -15,6 +15,7 @@ from weir.cli.list_filter import ListFilter
 from weir.cli.list_order import Order, ordered, since_s, summary
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
 from weir.cli.start_conditions import condition_lines
+from weir.cli.sweep_lines import with_parked_together
 from weir.cli.terminal import Screen, plain, screen, wrapped
 from weir.cli.watch import append, changed, is_terminal, repaint
 from weir.cli.workload_columns import columns_of, progress_bar, time_of, tone_of
@@ -112,7 +113,10 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
     )
     more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
     more = more or f"{summary(rows, total, page)}."
-    show(ordered(rows, sort), columns_of(output), output, none=none, more=more)
+    lines = ordered(rows, sort)
+    if output in ("table", "wide"):
+        lines = with_parked_together(lines)
+    show(lines, columns_of(output), output, none=none, more=more)
     if page.trouble:
         print(f"weir: {page.trouble}", file=sys.stderr)
     return 0
@@ -137,7 +141,7 @@ def _frame(
     rows, page = found
     numbers = summary(rows, max(page.total, len(rows)), page) if rows else "No workload waits or runs."
     head = f"{clock(time.time())}  {numbers}"
-    shown = ordered(rows, sort)[: here.height or _LIMIT]
+    shown = with_parked_together(ordered(rows, sort))[: here.height or _LIMIT]
     return [
         here.paint(head, "quiet"),
         "",
