@@ -1,12 +1,12 @@
 """Sweeps: what halving saves, and against Optuna's own pruner.
 
-    python -m bench.sweeps [--first 0] [--seeds 10] [--trials 60] [--eta 3] [--virtual 10000] [--output json]
+    python -m bench.sweeps [--first 0] [--seeds 10] [--trials 60] [--eta 4] [--virtual 10000] [--output json]
 
 Each trial trains a small network on digits in plain numpy, for up to 27 epochs. `full` trains all trials to
-the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many epochs as the
-sweep used. The sweep's decisions are those of the server (`weir.sweeps`), in virtual time: eight GPUs, one
-epoch takes a time that depends on the size of the network. Virtual time alone is measured with 10,000
-trials of made curves.
+the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many GPU-seconds as
+the sweep used, on as many GPUs. The sweep's decisions are those of the server (`weir.sweeps`), in virtual
+time: eight GPUs, one epoch takes a time that depends on the size of the network. Virtual time alone is
+measured with 10,000 trials of made curves.
 """
 
 import argparse
@@ -154,14 +154,18 @@ def full(networks: list[Network]) -> Outcome:
 
 
 def optuna_pruner(gpu_s_max: float, seed: int, data: tuple[Any, Any], eta: int) -> Outcome:
-    """Search with Optuna's TPE and its own pruner, for as many GPU-seconds."""
+    """Search with Optuna's TPE and its own pruner, on eight GPUs too, for as many GPU-seconds."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=eta)
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), pruner=pruner)
+    study = optuna.create_study(
+        sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True), pruner=pruner
+    )
     best, gpu_s, epochs = float("inf"), 0.0, 0
-    while gpu_s < gpu_s_max:
+    running: list[tuple[float, int, Any, Network]] = []  # the end of an epoch, and its trial
+
+    def begin(now_s: float) -> None:
         trial = study.ask()
         params = {
             "lr": trial.suggest_float("lr", 1e-3, 1, log=True),
@@ -170,17 +174,25 @@ def optuna_pruner(gpu_s_max: float, seed: int, data: tuple[Any, Any], eta: int) 
             "batch": trial.suggest_categorical("batch", [16, 32, 64, 128]),
         }
         network = Network(params, seed, data)
-        for epoch in range(1, RUNGS[-1] + 1):
-            loss = network.loss_at(epoch)
-            gpu_s, epochs = gpu_s + network.epoch_s, epochs + 1
-            if epoch in RUNGS:
-                best = min(best, loss)
-            trial.report(loss if np.isfinite(loss) else 1e300, epoch)
-            if gpu_s >= gpu_s_max or (epoch < RUNGS[-1] and trial.should_prune()):
-                break
+        heapq.heappush(running, (now_s + network.epoch_s, trial.number, trial, network))
+
+    for _ in range(GPUS):
+        begin(0.0)
+    while gpu_s < gpu_s_max:
+        now_s, number, trial, network = heapq.heappop(running)
+        epoch = len(network.losses) + 1
+        loss = network.loss_at(epoch)
+        gpu_s, epochs = gpu_s + network.epoch_s, epochs + 1
+        if epoch in RUNGS:
+            best = min(best, loss)
+        trial.report(loss if np.isfinite(loss) else 1e300, epoch)
+        if epoch < RUNGS[-1] and not trial.should_prune():
+            heapq.heappush(running, (now_s + network.epoch_s, number, trial, network))
+            continue
         done = epoch == RUNGS[-1]
         state = optuna.trial.TrialState.COMPLETE if done else optuna.trial.TrialState.PRUNED
         study.tell(trial, loss if done else None, state=state)
+        begin(now_s)
     return Outcome(best, epochs, gpu_s)
 
 
@@ -224,7 +236,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--eta", type=int, default=3)
+    parser.add_argument("--eta", type=int, default=4)
     parser.add_argument("--virtual", type=int, default=10_000)
     parser.add_argument("--sampler", default="tpe", choices=("tpe", "random"))
     parser.add_argument("--output", default="text", choices=("text", "json"))

@@ -29,7 +29,7 @@ class SweepSubmission(Entry):
     params: Annotated[dict[str, ParameterRange], Field(min_length=1, max_length=64)]
     trials: Annotated[int, Field(ge=1, le=TRIALS_MAX)] | None = None
     rungs: Annotated[list[Rung], Field(min_length=1, max_length=RUNGS_MAX)]
-    eta: Annotated[int, Field(ge=2, le=1000)] = 3
+    eta: Annotated[int, Field(ge=2, le=1000)] = 4
     metric: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_]\w*$")] = "loss"
     mode: Literal["min", "max"] = "min"
     sampler: SamplerName = "tpe"

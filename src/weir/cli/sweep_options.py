@@ -20,7 +20,7 @@ class SweepOptions:
     rungs: str | None = None
     """Steps, between commas, at which trials are compared, such as 1,3,9,27; the last is a full training."""
     eta: int | None = None
-    """Reduction factor: the best 1/eta of the trials at a rung go on; 3 by default."""
+    """Reduction factor: the best 1/eta of the trials at a rung go on; 4 by default."""
     metric: str | None = None
     """Name of the value in `weir.report(step=..., loss=...)` that compares trials; loss by default."""
     mode: Literal["min", "max"] | None = None

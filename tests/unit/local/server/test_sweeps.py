@@ -32,6 +32,7 @@ async def begin(stands: Standing, folder: Path, *, way: str = "asks", **more: An
         "params": {"lr": "float:0..1"},
         "trials": 9,
         "rungs": RUNGS,
+        "eta": 3,
         "sampler": "random",
         "arguments": False,
         "workload": workload(folder, way, **more.pop("workload", {})),
