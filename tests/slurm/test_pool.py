@@ -197,8 +197,9 @@ def test_a_wrong_submission_is_refused(words: tuple[str, ...], hint: str, jobs: 
     assert hint in done.stderr.splitlines()[-1]
 
 
-def test_a_pool_elsewhere_gets_no_script(jobs: Jobs) -> None:
+@pytest.mark.parametrize("url", ["https://pool.example.org", "ssh://pool.example.org", "kube:"])
+def test_a_pool_elsewhere_gets_no_script(url: str, jobs: Jobs) -> None:
     (jobs.directory / "job.sh").write_text("#!/bin/bash\necho\n")
-    done = jobs.run("job.sh", WEIR_URL="https://pool.example.org", WEIR_TOKEN="x")
+    done = jobs.run("job.sh", WEIR_URL=url, WEIR_TOKEN="x")
     assert done.returncode == 2
     assert "weir import sbatch" in done.stderr

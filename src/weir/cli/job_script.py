@@ -24,7 +24,7 @@ from weir.cli.submit_options import (
 DIRECTIVE = "#WEIR"
 SCRIPT_BYTES_MOST = 131_071
 """Limit of one word of a command, in bytes."""
-_SHELLS = frozenset(("ash", "bash", "dash", "ksh", "sh", "zsh"))
+SHELLS = frozenset(("ash", "bash", "dash", "ksh", "sh", "zsh"))
 
 
 class ScriptError(ValueError):
@@ -46,9 +46,9 @@ def read_script(text: str, file: Path, arguments: Sequence[str]) -> dict[str, An
     interpreter = shlex.split(text.splitlines()[0].removeprefix("#!"))
     if not interpreter:
         raise ScriptError(f"{file}:1: names no interpreter: write one such as #!/bin/bash")
-    if _program(interpreter) in _SHELLS:
+    if program_of(interpreter) in SHELLS:
         if len(text.encode()) > SCRIPT_BYTES_MOST:
-            right = f"write `-- {_program(interpreter)} {file.name}` to run it by its path"
+            right = f"write `-- {program_of(interpreter)} {file.name}` to run it by its path"
             raise ScriptError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
         command = [*interpreter, "-c", text, file.name, *arguments]
     else:
@@ -112,7 +112,7 @@ def _said(error: Exception) -> str:
     return f"{DIRECTIVE}: {sentence}; write options of `weir submit`"
 
 
-def _program(interpreter: Sequence[str]) -> str:
+def program_of(interpreter: Sequence[str]) -> str:
     """Return the name of the program that a first line runs, through `env` or not."""
     names = [Path(word).name for word in interpreter if not word.startswith("-")]
     return names[1] if names[:1] == ["env"] and len(names) > 1 else names[0] if names else ""

@@ -14,6 +14,8 @@ from weir.slurm.given_options import GivenOption, last_of
 from weir.slurm.gpu_requests import GpuRequest, OtherResource, read_gpus, read_gres, total
 from weir.slurm.notice_signals import NoticeSignal, read_signal
 
+GRACE_S = 30.0
+"""Time between SIGTERM and SIGKILL, as KillWait of Slurm."""
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _MAIL_TYPES = (
     *("NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT", "ARRAY_TASKS"),
@@ -65,6 +67,11 @@ class BatchRequest:
     def has(self, name: str) -> bool:
         """Return True if an option is given."""
         return name in self.options
+
+    @property
+    def grace_s(self) -> float:
+        """Return the time between notice and end: that of Slurm, or more for a signal of the user."""
+        return GRACE_S if self.signal is None else max(GRACE_S, self.signal.lead_s)
 
     def text(self, name: str) -> str:
         """Return the value of an option, empty if it isn't given."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from weir.cli.job_script import SCRIPT_BYTES_MOST
 from weir.cli.slurm.job_command import WRAPPED
 from weir.slurm.batch_request import BatchRequest, read_request
 from weir.slurm.directives import Directives, read_directives
@@ -13,8 +14,6 @@ from weir.slurm.errors import SlurmError
 from weir.slurm.given_options import GivenOption, from_command_line, from_script, from_variables
 from weir.slurm.options import OPTIONS, OptionTable, SlurmOption
 
-SCRIPT_BYTES_MOST = 131_071
-"""Limit of one word of a command, in bytes."""
 _OWN = (
     SlurmOption("best-effort", takes="nothing"),
     SlurmOption("project"),

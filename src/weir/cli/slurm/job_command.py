@@ -54,7 +54,7 @@ def job_command(
         variables=slurm_variables(request, resources, directory),
         notice=None if notice is None else (notice.number, notice.lead_s, int(notice.to_shell)),
         limit_s=None if request.limit_minutes is None else request.limit_minutes * 60.0,
-        grace_s=30.0 if notice is None else max(30.0, notice.lead_s),
+        grace_s=request.grace_s,
     )
     return [sys.executable, "-I", "-m", "weir.slurm.batch", as_text(settings), text, *arguments]
 

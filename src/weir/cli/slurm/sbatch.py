@@ -68,6 +68,7 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
 
     try:
         script = read_batch_script(words, os.environ)
+        _check_place()
         with connect() as pool:
             return _submit(pool, script)
     except SlurmError as error:
@@ -78,13 +79,24 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     return 2
 
 
+def _check_place() -> None:
+    """Check that the pool is on this machine: the job reads and writes files here.
+
+    Raises:
+        SlurmError: it is elsewhere.
+    """
+    from weir.client.address import find
+
+    address = find()
+    if address.is_cluster or not address.is_loopback:
+        right = "log in there, or write `weir import sbatch` to convert the script"
+        raise SlurmError(f"a script of Slurm is submitted on the machine of its pool: {right}")
+
+
 def _submit(pool: "Pool", script: "BatchScript") -> int:
     from weir.cli.slurm.site_table import site_names
     from weir.cli.slurm.submission_fields import map_job
 
-    if pool.address.is_cluster or not pool.address.is_loopback:
-        right = "log in there, or write `weir import sbatch` to convert the script"
-        raise SlurmError(f"a script of Slurm is submitted on the machine of its pool: {right}")
     request = script.request
     models = _models(pool) if any(name.startswith(("gpus", "gres")) for name in request.options) else ()
     job = map_job(
@@ -135,7 +147,7 @@ def _body(script: "BatchScript", job: "MappedScript") -> dict[str, Any]:
     from weir.cli.slurm.workload_names import workload_name
     from weir.slurm.ledger import DirectiveFate
 
-    request, here = script.request, str(Path.cwd())
+    request, here = script.request, _here()
     body: dict[str, Any] = dict(job.fields)
     project = script.project or body.get("project") or os.environ.get("WEIR_PROJECT")
     if not project:
@@ -155,6 +167,13 @@ def _body(script: "BatchScript", job: "MappedScript") -> dict[str, Any]:
         "directory": str(Path(here, request.text("chdir"))),
         "command": job_command(request, job.resources, script.name, script.text, script.arguments, here),
     }
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        raise SlurmError("the current directory is gone: change to another one") from None
 
 
 def _in_options(text: str) -> str:

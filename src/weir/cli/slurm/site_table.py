@@ -91,7 +91,10 @@ def own_file() -> Path:
 
 
 def _is_there(file: Path) -> bool:
-    return file.exists() or (bool(os.environ.get(VARIABLE)) and file != ADMINISTRATORS)
+    try:
+        return file.exists() or (bool(os.environ.get(VARIABLE)) and file != ADMINISTRATORS)
+    except OSError:
+        return True  # reading it says why not
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -13,8 +13,6 @@ from weir.slurm.errors import SlurmError
 from weir.slurm.ledger import DirectiveFate, Fate
 from weir.slurm.node_resources import NodeResources, node_resources
 
-GRACE_S = 30.0
-"""Time between SIGTERM and SIGKILL, as KillWait of Slurm."""
 _DEPENDENCIES = {
     "after": "after",
     "afterok": "after_ok",
@@ -227,7 +225,7 @@ def _map_times(mapper: _Mapper) -> None:
             fields["begin"] = request.begin.isoformat(timespec="seconds")
         mapper.note("begin", "kept", f"starts at {fields.get('begin', 'once')} or later")
     if request.signal is not None:
-        fields["grace"] = f"{max(GRACE_S, request.signal.lead_s):g}s"
+        fields["grace"] = f"{request.grace_s:g}s"
         mapper.note("signal", "kept", "comes before the time limit, and as notice before a preemption")
     fields["retries"] = 0
 

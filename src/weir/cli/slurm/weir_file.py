@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from weir.cli.job_script import SHELLS, program_of
 from weir.cli.slurm.batch_script import BatchScript
 from weir.cli.slurm.site_table import SiteNames
 from weir.cli.slurm.submission_fields import MappedScript, map_job
 from weir.slurm.ledger import DirectiveFate
 
 _PROJECT = "default"
-_SHELLS = ("ash", "bash", "dash", "ksh", "sh", "zsh")
 _VARIABLE = re.compile(r"\bSLURM[A-Z_]*\b")
 _PROGRAM = re.compile(r"^\s*(?:\w+=\S*\s+)*(srun|scontrol|sbatch|squeue|scancel|sacct)\b", re.MULTILINE)
 _SHELL_TEXT = {
@@ -124,9 +124,7 @@ def _body(text: str) -> str:
 def _command(script: BatchScript, variables: Mapping[str, str]) -> dict[str, Any]:
     """Return the script as `run` if a shell runs it, else its command."""
     interpreter = script.text.splitlines()[0].removeprefix("#!").split()
-    names = [Path(word).name for word in interpreter if not word.startswith("-")]
-    program = names[1] if names[:1] == ["env"] and len(names) > 1 else names[0] if names else ""
-    if program not in _SHELLS:
+    if program_of(interpreter) not in SHELLS:
         return {"command": [*interpreter, str(Path(script.file).absolute()), *script.arguments]}
     lines = [line for line in script.text.splitlines()[1:] if not line.startswith(("#SBATCH", "#SLURM"))]
     options = [word for word in interpreter if word.startswith("-")]
