@@ -8,6 +8,7 @@ from weir.engine.preemption_rules import PreemptionRules, lowest_priority
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import EquivalenceClass, Job
 
 
@@ -90,7 +91,7 @@ class PreemptionEligibility:
             if not job.can_preempt:
                 continue
             owner = self._checks.is_owner(of, at)
-            if owner or lowest < job.priority or self._cluster.unprotected or self._has_claim(of, job):
+            if owner or lowest < job.priority or self._has_claim(of, job) or self.may_take_idle(of):
                 preemptors.append((of, at))
                 continue
             since_s = min(since_s, job.waits_since_s)
@@ -101,6 +102,14 @@ class PreemptionEligibility:
                     gang_since_s = min(gang_since_s, job.waits_since_s)
         touched = self._cluster.ledger.touched[project]
         return Eligibility(touched, since_s, gang_since_s, preemptors, movers)
+
+    def may_take_idle(self, of: EquivalenceClass) -> bool:
+        """Return True if unprotected idle work and free capacity hold as many devices as it requests."""
+        idle, needed = self._cluster.unprotected, of.step.gpu_milli
+        if not idle or not needed:
+            return False
+        held = sum(job.devices_held()[0] for job in idle.values())
+        return self._allocator.capacity.totals.free_gpu_milli + held * WHOLE_MILLI >= needed
 
     def has_lower(self, of: EquivalenceClass) -> bool:
         """Return True if preemptible work of lower priority runs in its project."""

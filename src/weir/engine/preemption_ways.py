@@ -34,8 +34,7 @@ class PreemptionWays:
         candidate, eligibility = rules.candidate, self._eligibility
         of, at = candidate.of, candidate.at
         owner = self._checks.is_owner(of, at)
-        idle = self._cluster.unprotected
-        if idle:
+        if eligibility.may_take_idle(of):
             yield PreemptionKind.IDLE, QuotaProtection.NONE
         if (
             under_limits
@@ -48,7 +47,9 @@ class PreemptionWays:
         ):
             yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
         protections: list[QuotaProtection] = []
-        if rules.any_reclaim and (idle or self._bounds.could_reclaim(rules, candidate.lacks, context)):
+        if rules.any_reclaim and (
+            self._cluster.unprotected or self._bounds.could_reclaim(rules, candidate.lacks, context)
+        ):
             protections = rules.protections()
             yield PreemptionKind.RECLAIM, QuotaProtection.NONE
         preempts = eligibility.has_lower(of)
