@@ -24,6 +24,8 @@ runtime = "crun"
 """
 INIT_PROGRAMS = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")
 """Programs that pass signals on: a first process without handlers never gets SIGTERM."""
+_QUEUES = "/dev/mqueue"
+"""Message queues of the machine, which containers share. Without them, a container gets an empty folder."""
 _LOGINS = (
     "/run/user/{uid}/containers/auth.json",
     "{home}/.config/containers/auth.json",
@@ -130,6 +132,7 @@ def _options(container: ContainerStart, place: str) -> list[str]:
         *("--cap-drop", "all", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
         *("--group-add", "keep-groups", "--http-proxy=false", "--sdnotify", "ignore", "--entrypoint", ""),
         "--no-healthcheck",
+        *(() if os.path.isdir(_QUEUES) else ("--mount", f"type=tmpfs,dst={_QUEUES}")),
         *(("--init", "--init-path", init) if init else ()),
         *(("--workdir", directory) if directory else ()),
         *(word for each in shared for word in ("--mount", f"type=bind,src={_plain(each)},dst={each}")),
