@@ -16,7 +16,7 @@ IN_A_BROWSER = "tests/browser/"
 LONGEST_FIRST = [
     *("cli", "scheduling_groups", "hostile", "installed", "real_node", "churn", "ends", "why_pods_wait"),
     *("usage", "namespace_end"),
-    *("policies", "claims", "constraints", "gpu_sharing", "leading", "bindings", "scheduler_config"),
+    *("policies", "claims", "constraints", "gpu_sharing", "leading", "bindings", "scheduler_config", "order"),
     *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),
     *(
         "backend",

@@ -24,6 +24,7 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
+from weir.control.start_gates import closed_gates
 from weir.local import job_files, pod_files
 from weir.local.environment import GangRank, PortPool
 from weir.local.fd_watcher import FdWatcher
@@ -41,7 +42,6 @@ from weir.local.pod_processes import PodProcesses, UsersProcesses
 from weir.local.pod_records import JobMessage
 from weir.local.recovery import exit_fact, recover
 from weir.local.running_pods import LocalWorkload, RunningPod
-from weir.local.start_gates import closed_gates
 from weir.local.start_requests import StartRequests
 from weir.local.start_spec import conclude_earlier_start, write_start_spec
 from weir.local.start_times import StartTimes

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested, Fact, PodExit, PodExited, PodRunning, StatusRecovered
+from weir.control.start_gates import closed_gates
 from weir.local.environment import GangRank, PortPool
 from weir.local.job_files import UnreadableFile
 from weir.local.job_messages import read_messages
@@ -18,7 +19,6 @@ from weir.local.pod_files import own_directory
 from weir.local.pod_processes import PodProcesses
 from weir.local.pod_records import RUNG, SAVED, JobMessage, StartRecord, TimeBounds
 from weir.local.running_pods import LocalWorkload, RunningPod
-from weir.local.start_gates import closed_gates
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StartOutcome, StateDir, StoredStart
 from weir.model.workloads import Workload

@@ -75,6 +75,11 @@ def suspension_reason(code: ReasonCode, why: str, until_s: float | None = None) 
     return Reason(code, f"it is suspended: {why}", {"suspended": why, **numbers})
 
 
+def as_sentence(text: str) -> str:
+    """Return a clause as a sentence of its own; an empty text stays empty."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
 def as_clause(sentence: str) -> str:
     """Return a sentence as the second half of another."""
     return sentence[:1].lower() + sentence[1:]

@@ -12,7 +12,7 @@ from weir.cli.main import main
 from weir.cli.short_reasons import short_reason
 from weir.cli.workload_columns import progress_bar
 from weir.control.journal import Dependency, DependencyCondition
-from weir.local.start_gates import dependency_gate
+from weir.control.start_gates import dependency_gate
 from weir.model.reasons import ReasonCode
 
 EVICTED = {"at_s": 1.0, "rule": "reclaim_quota", "sentence": "stopped", "by": "big", "by_user": "ben"}

@@ -7,7 +7,7 @@ import pytest
 
 from weir.api.answers import Explanation
 from weir.control.port import LifecycleRule
-from weir.kubernetes.writes.condition_reasons import ONE_MACHINE_ONLY, all_condition_reasons, condition_reason
+from weir.kubernetes.writes.condition_reasons import all_condition_reasons, condition_reason
 from weir.model.reasons import EvictionRule, ReasonCode
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "kubernetes" / "troubleshooting.md"
@@ -19,7 +19,7 @@ def test_the_troubleshooting_page_lists_the_reasons_that_are_written() -> None:
     assert sorted(listed) == sorted(all_condition_reasons())
 
 
-@pytest.mark.parametrize("code", [*sorted(set(ReasonCode) - ONE_MACHINE_ONLY), *EvictionRule, *LifecycleRule])
+@pytest.mark.parametrize("code", [*sorted(ReasonCode), *EvictionRule, *LifecycleRule])
 def test_each_code_has_a_listed_reason(code: str) -> None:
     listed = set(all_condition_reasons())
     for numbers in ({}, {"over_quota": True}, {"known": ["rack"]}):

@@ -1,20 +1,27 @@
 """The Job of a submission, as a person would write its manifest."""
 
+import math
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from weir.api.submissions import Submission
+from weir.cli.cluster.array_job import array_env, array_spec
 from weir.cli.cluster.errors import wrong
 from weir.cli.cluster.installation import InstallationView
 from weir.kubernetes.admission.job_defaults import job_defaults
+from weir.kubernetes.translate.annotation_values import parse_names
+from weir.kubernetes.translate.annotations import PREFIX
 from weir.model.resources import CPU, MEMORY, written
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
 from weir.scenario_io.specs import PodsEntry
 
 MODEL_LABEL = "nvidia.com/gpu.product"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)
+RETRIES = 3
+"""Restarts after a failure of a submission that states none."""
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -42,12 +49,6 @@ def job_of(
         raise wrong("pull, container_runtime: the nodes of a cluster have their own; leave them out")
     if submission.session is not None:
         raise wrong("session: sessions in a browser need a pool on one machine; leave it out here")
-    if submission.begin is not None or any(
-        (submission.after, submission.after_ok, submission.after_not_ok, submission.after_any)
-    ):
-        raise wrong("begin, after: a Job starts as soon as it may; leave them out, or create it later")
-    if submission.array is not None:
-        raise wrong("array: indices of an array are queued by a pool on one machine; leave it out here")
     pods = submission.pods[0]
     name = submission.name or _made_up(submission)
     if not _NAME.fullmatch(name):
@@ -55,18 +56,50 @@ def job_of(
     annotations = _annotations(submission, words, pods)
     labels = {"weir.dev/project": submission.project, "weir.dev/type": submission.type}
     spec: dict[str, Any] = {
-        "parallelism": pods.count,
-        "completions": pods.count,
-        "completionMode": "Indexed" if pods.count > 1 else "NonIndexed",
-        "backoffLimit": 3 if submission.retries is None else submission.retries,
+        **_completions(submission, pods),
         "template": {
             "metadata": {"labels": labels, "annotations": annotations},
             "spec": _pod(submission, pods, image, classes, installed),
         },
     }
     spec |= job_defaults(spec)
-    metadata = {"name": name, "labels": labels, "annotations": annotations}
+    metadata = {
+        "name": name,
+        "labels": labels,
+        "annotations": {**annotations, **_start_conditions(submission)},
+    }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def _completions(submission: Submission, pods: PodsEntry) -> dict[str, Any]:
+    retries = RETRIES if submission.retries is None else submission.retries
+    if submission.array is not None:
+        return array_spec(submission.array, retries, pods.count)
+    return {
+        "parallelism": pods.count,
+        "completions": pods.count,
+        "completionMode": "Indexed" if pods.count > 1 else "NonIndexed",
+        "backoffLimit": retries,
+    }
+
+
+def _start_conditions(submission: Submission) -> dict[str, str]:
+    """Return the annotations of the Job alone, so that one `kubectl annotate` can remove them."""
+    found = {}
+    if submission.begin is not None:
+        at = datetime.fromtimestamp(math.ceil(submission.begin), UTC)
+        found[f"{PREFIX}begin"] = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+    for key in ("after", "after_ok", "after_not_ok", "after_any"):
+        names: Sequence[str] = getattr(submission, key)
+        if not names:
+            continue
+        written = ",".join(names)
+        try:
+            parse_names(written)
+        except ValueError as error:
+            raise wrong(f"{key}: {error}") from None
+        found[PREFIX + key.replace("_", "-")] = written
+    return found
 
 
 def _made_up(submission: Submission) -> str:
@@ -88,6 +121,8 @@ def _annotations(submission: Submission, words: Mapping[str, Any], pods: PodsEnt
         levels = [f"{key}={value}" for key in ("required", "preferred") if (value := getattr(of, key))]
         annotations["weir.dev/topology"] = f"{of.name}:{','.join(levels)}"
     least = pods.min if submission.min_pods is None else submission.min_pods
+    if submission.array is not None:
+        least = 1  # each index starts by itself
     if least is not None:
         annotations["weir.dev/min-pods"] = str(least)
     if 0 < pods.gpus < WHOLE_MILLI:
@@ -117,8 +152,11 @@ def _pod(
         "command": list(submission.command),
         "resources": resources,
     }
-    if submission.env:
-        container["env"] = [{"name": name, "value": value} for name, value in submission.env.items()]
+    env: list[dict[str, Any]] = [{"name": name, "value": each} for name, each in submission.env.items()]
+    if submission.array is not None:
+        env += array_env(submission.array)
+    if env:
+        container["env"] = env
     if submission.directory:
         container["workingDir"] = submission.directory
     spec: dict[str, Any] = {

@@ -27,6 +27,7 @@ from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.pod_tracker import EMPTY_S, PodTracker
 from weir.kubernetes.state.quota_objects import QuotaObjects
 from weir.kubernetes.state.stale_pods import StalePods
+from weir.kubernetes.state.start_conditions import StartConditionGates
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
 from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
@@ -61,6 +62,7 @@ class ClusterState:
             scheduler, self.node_states, self.resolver, self.registry, self.budgets, self.unreadable
         )
         self.orders = PodOrders(self.pods, self.node_states, self.registry, self.budgets, self.claims)
+        self._start_conditions = StartConditionGates(self.registry)
         self._stale = StalePods(self.pods, self.node_states, self.resolver, self.registry, self.unreadable)
         self._later: list[Fact] = []  # to be told with the next facts
         self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
@@ -160,6 +162,7 @@ class ClusterState:
             thing.metadata = _NAMELESS  # its key says it all
             thing.status.conditions, thing.status.nodes = [], []  # for people alone
         self.registry.see(key, thing)
+        self.registry.dirty.update(dict.fromkeys(self._start_conditions.dependents([key])))
         gang = self.registry.named.get(key)
         if gang is not None:
             self.registry.changed[gang] = None
@@ -191,6 +194,8 @@ class ClusterState:
         facts, self._later = [*self._later, *self.orders.take_refusals()], []
         for gang in list(self.registry.dirty):
             self.registry.give_name(gang)
+        names = [gang.name for gang in self.registry.dirty]
+        self.registry.dirty.update(dict.fromkeys(self._start_conditions.dependents(names)))
         dirty = sorted(self.registry.dirty, key=lambda gang: (not gang.newer, gang.name))
         self.registry.dirty.clear()
         facts += self._each(dirty, self._find_members)
@@ -310,6 +315,16 @@ class ClusterState:
         self._no_shares = self.node_states.no_shares
         self.resolver.set_devices(replace(before, present=present, no_shares=self._no_shares))
 
+    def _start_gates(self, gang: Gang) -> Sequence[Fact]:
+        """Return the changes of the gates that keep a workload from its first start."""
+        if gang.reported is None:
+            return ()
+        found = self._start_conditions.facts(gang, self.pods.now_s)
+        for each in found:
+            if each.until_s is not None:
+                self.pods.look_again(each.until_s, gang.name)
+        return found
+
     def _tell(self, gang: Gang) -> Sequence[Fact]:
         if gang.count:
             gang.empty_since_s = None
@@ -317,7 +332,7 @@ class ClusterState:
             see_owner(gang, self.resolver.owners, is_late=self.pods.now_s >= gang.empty_since_s + EMPTY_S)
         if not gang.nomination_reported:  # what was nominated before may have gone to others since
             gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
-        facts = new_facts(gang, self.pods.now_s, self.node_states)
+        facts = [*new_facts(gang, self.pods.now_s, self.node_states), *self._start_gates(gang)]
         self.registry.count_project(gang)
         if gang.reported is not None and any(
             tracked.holds and not tracked.reported_start for tracked in gang.pods()
@@ -326,6 +341,7 @@ class ClusterState:
         if not gang.count and not gang.succeeded and gang.reported is None and (gang.left or gang.is_over()):
             self.registry.forget(gang)
             self.budgets.forget(gang)
+            self._start_conditions.forget(gang)
             if gang.quarantined:
                 self.unreadable.clear(QUARANTINED, gang.name)
         return facts

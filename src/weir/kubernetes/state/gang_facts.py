@@ -101,6 +101,7 @@ def _finished(gang: Gang, now_s: float) -> WorkloadFinished:
 def forget_facts(gang: Gang) -> None:
     """Forget all facts that control got of a workload."""
     gang.reported, gang.reported_absent, gang.reported_gate = None, frozenset(), None
+    gang.reported_start_gates = {}
     gang.status_reported = gang.nomination_reported = False
     gang.checkpointed_s = 0.0
     for tracked in gang.pods():

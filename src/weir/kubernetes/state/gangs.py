@@ -7,9 +7,12 @@ placed is absent: control neither waits for it nor counts it. `gang_facts` tells
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from weir.control.journal import Dependency
 from weir.control.port import (
     EndWorkload,
     Fact,
+    Gate,
+    GateChanged,
     PodExit,
     PodExited,
     WorkloadProgress,
@@ -160,6 +163,7 @@ class Gang:
         "left",
         "life",
         "members",
+        "met_conditions",
         "name",
         "needed",
         "newer",
@@ -177,6 +181,7 @@ class Gang:
         "reported",
         "reported_absent",
         "reported_gate",
+        "reported_start_gates",
         "self_bound",
         "short_since_s",
         "starts",
@@ -237,6 +242,8 @@ class Gang:
         self.reported: Workload | None = None
         self.reported_absent: frozenset[PodKey] = frozenset()
         self.reported_gate: str | None = None
+        self.reported_start_gates: dict[Gate, GateChanged] = {}
+        self.met_conditions: set[Dependency] = set()  # for its first start
         self.exit_facts: list[Fact] = []
 
     # Its pods

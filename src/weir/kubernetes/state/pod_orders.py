@@ -57,7 +57,7 @@ class PodOrders:
                     tracked, tracked.written_start, "It is unknown if the pod was bound.", self._pods.now_s
                 )
             gang = self._registry.named.get(key)
-            if gang is not None and gang.empty_since_s is not None:
+            if gang is not None and (gang.empty_since_s is not None or gang.reported_start_gates):
                 self._registry.dirty[gang] = None
 
     def moving(self, now_s: float) -> int:

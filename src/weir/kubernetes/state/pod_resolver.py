@@ -35,6 +35,7 @@ from weir.kubernetes.translate.volumes import (
     exclusive_claims,
     volume_constraints,
 )
+from weir.model.reasons import as_sentence
 from weir.model.resources import ATTACHED_PREFIX
 
 _OVER = ("Succeeded", "Failed")
@@ -364,14 +365,9 @@ class PodResolver:
         priority = priority_of(pod, annotations, self.priorities)
         submitted_s, orphan = seconds_of(created), missing is not None
         return PodInfo(
-            gang, derived, annotations, pod_request, priority, submitted_s, orphan, _sentence(wait), why
+            gang, derived, annotations, pod_request, priority, submitted_s, orphan, as_sentence(wait), why
         )
 
     def _forget_requests(self) -> None:
         self._requests.forget()
         self.owners.forget_readings()
-
-
-def _sentence(text: str) -> str:
-    """Return a mistake as a sentence."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""

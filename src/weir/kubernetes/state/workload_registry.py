@@ -32,6 +32,11 @@ _PHASES = {
 _VERDICTS = frozenset(rule.value for rule in LifecycleRule)
 
 
+def outcome_of_phase(phase: str) -> WorkloadOutcome | None:
+    """Return the outcome that the phase of a Workload stands for; None if it isn't over."""
+    return _PHASES.get(phase)
+
+
 class WorkloadRegistry:
     """Workloads by name. `dirty` are those with news for control, `changed` those with news for people."""
 

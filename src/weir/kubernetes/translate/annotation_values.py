@@ -1,6 +1,7 @@
 """Values of annotations, each read on its own: a ValueError says what to write."""
 
 import math
+import re
 import reprlib
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,6 +23,9 @@ _MEMORY_MOST = 1 << 50
 
 
 _DIGITS_MOST = 18
+NAMES_MOST = 64
+"""Workloads that one may depend on."""
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def parse_name(text: str) -> str:
@@ -29,6 +33,17 @@ def parse_name(text: str) -> str:
     if not text:
         raise ValueError("is empty: write a name")
     return text
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return names with commas between them, each once."""
+    names = tuple(dict.fromkeys(each.strip() for each in text.split(",")))
+    wrong = next((each for each in names if not _OBJECT_NAME.fullmatch(each)), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong[:100]!r} is no name of an object: write names such as prepare,index")
+    if len(names) > NAMES_MOST:
+        raise ValueError(f"{len(names)} names are more than {NAMES_MOST}: write fewer")
+    return names
 
 
 def parse_type(text: str) -> WorkloadType:

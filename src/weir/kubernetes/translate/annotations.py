@@ -24,6 +24,7 @@ from weir.kubernetes.translate.annotation_values import (
     parse_memory,
     parse_min_scale,
     parse_name,
+    parse_names,
     parse_topology,
     parse_truth,
     parse_type,
@@ -63,6 +64,11 @@ class Annotations:
     topology: TopologyRequest | None = None
     checkpointed_s: float | None = None  # epoch
     priority_class: str | None = None
+    begin_s: float | None = None  # epoch; it doesn't start before
+    after: tuple[str, ...] | None = None  # workloads of its namespace that have to start first
+    after_ok: tuple[str, ...] | None = None  # that have to succeed
+    after_not_ok: tuple[str, ...] | None = None  # that have to fail
+    after_any: tuple[str, ...] | None = None  # that have to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,19 @@ OURS = (
         "When it last saved its state; the work kept it for may be stopped at less cost.",
         parse_instant,
     ),
+    AnnotationKey(
+        "begin", "begin_s", "2026-12-01T18:00:00Z", "The time before which it doesn't start.", parse_instant
+    ),
+    AnnotationKey(
+        "after",
+        "after",
+        "prepare",
+        "Jobs or Workloads of its namespace that have to start before it does.",
+        parse_names,
+    ),
+    AnnotationKey("after-ok", "after_ok", "prepare,index", "Those that have to succeed before.", parse_names),
+    AnnotationKey("after-not-ok", "after_not_ok", "train", "Those that have to fail before.", parse_names),
+    AnnotationKey("after-any", "after_any", "train", "Those that have to end before.", parse_names),
 )
 KAI_TOPOLOGY = "kai.scheduler/topology"
 KAI_LEVELS = {

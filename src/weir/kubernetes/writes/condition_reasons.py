@@ -28,6 +28,7 @@ _REASONS = {
     Code.OVER_LIMIT: "LimitExceeded",
     Code.PERSON_LIMIT: "LimitExceeded",
     Code.MAINTENANCE: "Maintenance",
+    Code.DEPENDENCY: "Dependency",
     Code.NON_PREEMPTIBLE_OVER_QUOTA: "QuotaExceeded",
     Code.WAITING_FOR_EVICTION: "WaitingForEviction",
     Code.CAPACITY_RESERVED: "CapacityReserved",
@@ -39,8 +40,6 @@ RETRYING, WORKLOAD_ENDED = "retrying", "workload_ended"
 UNREADABLE_POD = "Unreadable"
 _OWN_CODES = (GATED, VOLUME, CLAIM, OWNER_MISSING, REFUSED, RETRYING, WORKLOAD_ENDED)
 TOPOLOGY_NOT_FOUND, _STOPPED = "TopologyNotFound", "Stopped"
-ONE_MACHINE_ONLY = frozenset((Code.BEGIN_TIME, Code.DEPENDENCY))
-"""Codes of conditions that no pod of a cluster has: its objects exist when they may start."""
 _STOP_RULES = frozenset(rule.value for rules in (EvictionRule, LifecycleRule) for rule in rules)
 """Rules by which pods are stopped: the reason of their successors until the next decision."""
 
@@ -57,7 +56,7 @@ def condition_reason(why: Explanation) -> str:
 def all_condition_reasons() -> Iterator[str]:
     """Yield the reasons of all conditions of pending pods."""
     yield from (UNSCHEDULABLE, OVER_QUOTA, TOPOLOGY_NOT_FOUND, UNREADABLE_POD, _STOPPED)
-    yield from {_word(code) for code in Code if code not in HELPED_BY_NODES | ONE_MACHINE_ONLY}
+    yield from {_word(code) for code in Code if code not in HELPED_BY_NODES}
     yield from map(_word, _OWN_CODES)
 
 

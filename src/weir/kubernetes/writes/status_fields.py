@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gang_workload import first_waiting
+from weir.kubernetes.state.gang_workload import closed_gate, first_waiting
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.pod_allocation import MEMORY_KEY, AllocationOrigin
 from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES
@@ -16,7 +17,7 @@ from weir.kubernetes.translate.gpu_sharing import is_share, limits_memory
 from weir.kubernetes.writes.condition_reasons import RETRYING
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words, cut, moment
-from weir.model.reasons import EvictionCause, ReasonCode
+from weir.model.reasons import EvictionCause, ReasonCode, as_sentence
 from weir.state.events import PodKey
 
 ALLOCATED_BYTES_MOST = 1 << 19
@@ -39,8 +40,16 @@ def eviction_of(cause: EvictionCause, now_s: float) -> Words:
     }
 
 
-def gate_why(gang: Gang) -> str:
-    """Return the code of why a workload isn't ready to be started at all."""
+def gate_of(gang: Gang) -> Explanation | None:
+    """Return why a workload may not be started at all; None if it may."""
+    gate = gang.reported_gate or (closed_gate(gang, 0) if gang.adopted else None)
+    if gate:
+        return Explanation(why=_gate_code(gang), sentence=gate)
+    first = next(iter(gang.reported_start_gates.values()), None)
+    return None if first is None else Explanation(why=first.gate.value, sentence=as_sentence(first.reason))
+
+
+def _gate_code(gang: Gang) -> str:
     assert gang.head is not None
     if gang.head.derived.suspended:
         return "suspended"

@@ -14,7 +14,6 @@ import msgspec
 from weir.api.answers import Explanation
 from weir.control.port import StopPod
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gang_workload import closed_gate
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.unreadable import QUARANTINED
 from weir.kubernetes.translate.gates import REFUSED
@@ -26,7 +25,7 @@ from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, Write
 from weir.kubernetes.writes.pending_pods import pod_reasons
 from weir.kubernetes.writes.status_fields import (
     eviction_of,
-    gate_why,
+    gate_of,
     notices,
     pending,
     status_patch,
@@ -359,15 +358,10 @@ class StatusWriter:
             return Explanation(why=cause.rule.value, sentence=sentence, numbers=dict(cause.numbers))
         if phase in ("Running", "Starting"):
             self._stops.pop(gang, None)
-            gate = gang.reported_gate
-            gated = Explanation(why=gate_why(gang), sentence=gate) if gate else None
-            return self._reasons.get(gang.name, gated) if any(pending(gang)) else None
+            return self._reasons.get(gang.name, gate_of(gang)) if any(pending(gang)) else None
         if phase != "Pending":
             return self._stops.get(gang) if phase == "Stopping" else None
-        gate = gang.reported_gate or (closed_gate(gang, 0) if gang.adopted else None)
-        if gate:
-            return Explanation(why=gate_why(gang), sentence=gate)
-        return self._reasons.get(gang.name) or self._stops.get(gang)
+        return gate_of(gang) or self._reasons.get(gang.name) or self._stops.get(gang)
 
     # Pods that wait
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from weir.api.workload_list import ArrayCounts, Status, WorkloadRow
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested, Gate, GateChanged
-from weir.local.start_gates import closed_gates
+from weir.control.start_gates import closed_gates
 from weir.model.array_indices import index_name, read_indices
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.service.pending_reasons import explanation

@@ -1,7 +1,7 @@
 """Conditions for the first start of a workload: a time of the wall clock, and what became of other workloads.
 
 A submission names other workloads; their numbers are stored, so a later workload of the same name means
-nothing. The backend closes the gates of a workload (`weir.local.start_gates`), and this opens them. A
+nothing. The backend closes the gates of a workload (`weir.control.start_gates`), and this opens them. A
 workload whose condition can't be met any more is stopped.
 """
 
@@ -21,11 +21,12 @@ from weir.control.journal import (
     WorkloadRecord,
 )
 from weir.control.port import CancelRequested, Gate, GateChanged, LifecycleRule
+from weir.control.start_gates import begin_gate, closed_gates, dependency_gate, is_met, never_met
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.workload_lookup import find_workload, live_name
-from weir.local.start_gates import begin_gate, closed_gates, dependency_gate
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
+from weir.state.events import WorkloadOutcome
 
 DEPENDENCIES_MOST = 64
 """Workloads that one may depend on."""
@@ -36,22 +37,14 @@ _CONDITIONS = {
     "after_any": DependencyCondition.ENDED,
 }
 _ENDS: frozenset[Status] = frozenset(("succeeded", "failed", "stopped"))
-_WANTED = {
-    DependencyCondition.SUCCEEDED: "succeeds",
-    DependencyCondition.FAILED: "fails",
-}
 
 
-def is_met(condition: DependencyCondition, row: WorkloadRow) -> bool | None:
-    """Return True if a condition is met by a workload, False if it never will be, None if it may be yet."""
-    over = row.status in _ENDS
-    if condition is DependencyCondition.STARTED:
-        return True if over or row.first_started_s is not None else None
-    if not over:
-        return None
-    if condition is DependencyCondition.ENDED:
-        return True
-    return (row.status == "succeeded") is (condition is DependencyCondition.SUCCEEDED)
+def _is_met(condition: DependencyCondition, row: WorkloadRow) -> bool | None:
+    return is_met(condition, has_started=row.first_started_s is not None, outcome=_outcome_of(row))
+
+
+def _outcome_of(row: WorkloadRow) -> WorkloadOutcome | None:
+    return WorkloadOutcome(row.status) if row.status in _ENDS else None
 
 
 def dependency_names(submission: Submission) -> list[str]:
@@ -105,7 +98,7 @@ async def _dependency(
             fields.at(path, text)
             return None
         row = stored.row
-    met = is_met(condition, row)
+    met = _is_met(condition, row)
     if met is False:
         text = f"{path[0]}: {row.name} {_outcome(row)} already, so this could never start; leave it out"
         fields.at(path, text)
@@ -217,7 +210,7 @@ class StartGates:
         of, before = {row.uid: row for row in rows}, len(waiting.dependencies)
         for dependency in tuple(waiting.dependencies):
             row = of.get(dependency.uid)
-            met = None if row is None else is_met(dependency.condition, row)
+            met = None if row is None else _is_met(dependency.condition, row)
             if met is False and row is not None:
                 self._stop(waiting.name, dependency, row)
                 return
@@ -229,8 +222,9 @@ class StartGates:
             self._pool.tell(dependency_gate(waiting.name, tuple(waiting.dependencies)))
 
     def _stop(self, name: str, dependency: Dependency, row: WorkloadRow) -> None:
-        wanted = _WANTED[dependency.condition]
-        sentence = f"{name} was to start only if {row.name} {wanted}, and {row.name} {_outcome(row)}."
+        outcome = _outcome_of(row)
+        assert outcome is not None, "only an end decides it"
+        sentence = never_met(name, row.name, dependency.condition, outcome)
         self._pool.tell(
             CancelRequested(name, self._pool.clock(), sentence=sentence, rule=LifecycleRule.DEPENDENCY)
         )

@@ -242,3 +242,42 @@ def test_description_says_whether_the_memory_of_a_share_is_limited(stated: str |
     lines = dict(isolation_lines(detail))
     assert lines.get("GPU memory", "").startswith(line)
     assert bool(lines) == bool(line)
+
+
+def test_conditions_for_the_start_are_annotations_of_the_job_alone() -> None:
+    made = job(begin=1_796_148_000.5, after_ok=["prepare", "index"], after=["server"])
+    assert made["metadata"]["annotations"] == {
+        "weir.dev/begin": "2026-12-01T18:00:01Z",
+        "weir.dev/after": "server",
+        "weir.dev/after-ok": "prepare,index",
+    }
+    assert made["spec"]["template"]["metadata"]["annotations"] == {}
+    with pytest.raises(Refused, match=r"after_any: 'other/job' is no name of an object"):
+        job(after_any=["other/job"])
+
+
+def test_an_array_is_an_indexed_job_whose_indices_start_and_fail_by_themselves() -> None:
+    made = job(array="0-499%20", retries=1, env={"A": "b"})
+    spec = made["spec"]
+    assert (spec["completions"], spec["parallelism"], spec["completionMode"]) == (500, 20, "Indexed")
+    assert spec["backoffLimitPerIndex"] == 1
+    assert "backoffLimit" not in spec
+    assert "maxFailedIndexes" not in spec
+    assert made["metadata"]["annotations"]["weir.dev/min-pods"] == "1"
+    env = {each["name"]: each for each in pod_spec(made)["containers"][0]["env"]}
+    assert "job-completion-index" in env["WEIR_ARRAY_INDEX"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert (env["WEIR_ARRAY_COUNT"]["value"], env["WEIR_ARRAY_MAX"]["value"]) == ("500", "499")
+    assert env["A"]["value"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [("1-4", "write 0-3"), ("0-10:2", "write 0-5"), ("0-99999", "write 0-99999%10000")],
+)
+def test_an_array_that_a_job_cannot_express_is_refused_with_one_that_it_can(
+    written: str, instead: str
+) -> None:
+    with pytest.raises(Refused, match=instead):
+        job(array=written)
+    with pytest.raises(Refused, match="one pod, and 2 are asked for"):
+        job(array="0-3", pods=[{"count": 2}])

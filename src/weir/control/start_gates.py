@@ -1,6 +1,7 @@
 """Gates of workloads that may not be started yet: they are closed at the submission and after a restart.
 
-The server opens them (`weir.local.server.start_conditions`), so nothing starts between the two.
+A backend opens them: on one machine `weir.local.server.start_conditions`, on a cluster
+`weir.kubernetes.state.start_conditions`. So nothing starts between the two.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from datetime import UTC, datetime
 
 from weir.control.journal import Dependency, DependencyCondition, WorkloadRecord
 from weir.control.port import Gate, GateChanged
+from weir.state.events import WorkloadOutcome
 
 NAMED_MOST = 3
 """Workloads that a reason names."""
@@ -17,6 +19,31 @@ _PHRASES = {
     DependencyCondition.FAILED: "to fail or be stopped",
     DependencyCondition.ENDED: "to end",
 }
+_WANTED = {
+    DependencyCondition.SUCCEEDED: "succeeds",
+    DependencyCondition.FAILED: "fails",
+}
+
+
+def is_met(
+    condition: DependencyCondition, *, has_started: bool, outcome: WorkloadOutcome | None
+) -> bool | None:
+    """Return True if a workload meets a condition, False if it never will, None if it may yet."""
+    if condition is DependencyCondition.STARTED:
+        return True if has_started or outcome is not None else None
+    if outcome is None:
+        return None
+    if condition is DependencyCondition.ENDED:
+        return True
+    return (outcome is WorkloadOutcome.SUCCEEDED) is (condition is DependencyCondition.SUCCEEDED)
+
+
+def never_met(
+    workload: str, dependency: str, condition: DependencyCondition, outcome: WorkloadOutcome
+) -> str:
+    """Return the sentence about a condition that can't be met any more."""
+    ended = "was stopped" if outcome is WorkloadOutcome.STOPPED else outcome.value
+    return f"{workload} was to start only if {dependency} {_WANTED[condition]}, and {dependency} {ended}."
 
 
 def closed_gates(record: WorkloadRecord) -> list[GateChanged]:
