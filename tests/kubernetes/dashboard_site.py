@@ -17,6 +17,13 @@ import httpx
 WITHIN_S = 120.0
 
 
+def run_dashboard(kubeconfig: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the command where it ends by itself."""
+    env = {**os.environ, "WEIR_URL": "kube:", "KUBECONFIG": str(kubeconfig), "PYTHONPATH": "src"}
+    command = [sys.executable, "-m", "weir", "dashboard", "--no-open"]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+
+
 class DashboardProcess:
     """A process that serves the dashboard with a kubeconfig."""
 

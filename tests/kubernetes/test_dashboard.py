@@ -9,7 +9,7 @@ import httpx
 import pytest
 from tests.browser.conftest import missing
 from tests.browser.serving import CHROMIUM
-from tests.kubernetes.dashboard_site import WITHIN_S, DashboardProcess, SignedIn, until
+from tests.kubernetes.dashboard_site import WITHIN_S, DashboardProcess, SignedIn, run_dashboard, until
 from tests.kubernetes.test_installed import bound
 from tests.kubernetes.test_query_api import teams, viewer, weir
 from tools.controlplane.cluster import Cluster
@@ -104,6 +104,10 @@ def test_a_person_has_the_rights_of_their_kubeconfig_and_sees_their_namespace_al
     cluster.api.apply(viewer(a, "ann"), bound("weir-view", "eve"))
     wait_for_rights(cluster.api)
     ann_config, eve_config = (plane.kubeconfig_for(user) for user in ("ann", "eve"))
+    early = run_dashboard(ann_config)
+    assert early.returncode == 2
+    assert 'cannot list resource "workloads"' in early.stderr
+    assert "--namespace" in early.stderr
     plane.kubectl("config", "set-context", "--current", f"--namespace={a}", kubeconfig=ann_config)
     with DashboardProcess(ann_config) as served, SignedIn(served) as ann:
         assert ann.person["user"] == "ann"

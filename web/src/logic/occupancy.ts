@@ -83,6 +83,9 @@ export function totals(cells: Iterable<Cell>): Totals {
   return found
 }
 
+/** Return True if the use of a GPU is known: in a cluster, by its exporter alone. */
+export const isMeasured = (pool: Pool): boolean => [...pool.nodes.values()].some((node) => node.devices.some((device) => device.use !== null))
+
 /** Pending workloads in the order of their priority and age, suspended ones last. */
 export function queueHead(pool: Pool, most: number): Row[] {
   const pending = [...pool.rows.values()].filter((row) => row.status === 'pending')

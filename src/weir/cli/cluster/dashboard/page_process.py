@@ -8,8 +8,11 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from weir.cli.cluster.dashboard.cluster_watch import WatchBroken
 from weir.cli.cluster.dashboard.page_server import PageServer
+from weir.cli.cluster.errors import refused
 from weir.cli.cluster.transport import kubeconfig_of
+from weir.client.errors import Unreachable
 from weir.dashboard.page_bundle import NOT_BUILT, index_file
 from weir.kubernetes.api.client import ApiClient
 
@@ -33,6 +36,20 @@ def serve(context: str | None, *, namespace: str | None, port: int, open_link: C
         return asyncio.run(_serve(api, listener, context, namespace, open_link))
 
 
+async def _check(server: PageServer) -> None:
+    """Read the cluster once, before a link is printed that would only lead to a refusal.
+
+    Raises:
+        PoolError: the cluster can't be shown.
+    """
+    try:
+        await server.live.watch()
+    except WatchBroken as error:
+        if error.status == 403:
+            raise refused(403, f"{error} --namespace shows a namespace that you may read.") from None
+        raise Unreachable(str(error)) from None
+
+
 async def _serve(
     api: ApiClient,
     listener: socket.socket,
@@ -46,6 +63,7 @@ async def _serve(
     port: int = listener.getsockname()[1]
     async with api:
         server = PageServer(api, context or api.server, namespace=namespace, port=port)
+        await _check(server)
         runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         try:
