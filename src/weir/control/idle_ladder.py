@@ -117,6 +117,8 @@ class IdleTracker:
         elif activity in IDLE and (until_s is None or at_s >= until_s):
             measured = last_s is not None and at_s - last_s <= UNMEASURED_S_MOST
             passed_s = at_s - last_s if measured and last_s is not None else 0.0
+            if until_s is not None:  # the window may lie before the end of an extension
+                quiet_s = min(quiet_s, at_s - until_s)
             counted_s = found.idle_s + passed_s if found.is_idle else found.idle_s + quiet_s
             self.progress = found._replace(idle_s=counted_s, is_idle=True, excused_until_s=None)
 

@@ -208,6 +208,17 @@ def test_extension_is_bounded_stored_and_pauses_the_ladder() -> None:
     assert kinds(scene)[-1] == "idle_warning"
 
 
+def test_window_within_an_extension_is_no_idle_time() -> None:
+    scene = Scene(gang(pods=1), rules=STOPS)
+    scene.starts("job")
+    scene.step(IdleExcused("job", 3600.0, 0.0, by="mia"))
+    for at_s in (3590.0, 3610.0, 3900.0, 4190.0):
+        scene.step(ActivitySampled("job", Activity.PARKED, at_s, quiet_s=300.0), at_s=at_s)
+    assert kinds(scene) == ["idle_extended"]
+    scene.step(ActivitySampled("job", Activity.PARKED, 4205.0, quiet_s=300.0), at_s=4205.0)
+    assert kinds(scene) == ["idle_extended", "idle_warning"]
+
+
 def test_extension_gives_protection_back() -> None:
     scene = Scene(gang(pods=1), rules=LADDER)
     scene.starts("job")
