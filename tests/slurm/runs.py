@@ -23,6 +23,9 @@ FILES: Mapping[str, Mapping[str, str]] = {
     "chdir": {"sub/keep": ""},
 }
 
+_WAITS = re.compile(r"srun: (Job \d+ step creation temporarily disabled|Step created for job|the step waits)")
+"""Lines of a step that waits for the resources of another one, which a busy machine brings about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -69,5 +72,6 @@ def _neutral(text: str, job: str, directory: Path, node: str) -> str:
     text = text.replace(str(directory), "DIRECTORY")
     text = re.sub(rf"\b{re.escape(node)}\b|\b{re.escape(socket.gethostname())}\b", "NODE", text)
     text = re.sub(rf"(?<=slurm-){job}\b|(?<=hello-){job}\b", "JOB", text)
-    lines = text.splitlines(keepends=True)
+    lines = [line for line in text.splitlines(keepends=True) if not _WAITS.match(line)]
+    text = "".join(lines)
     return "".join(sorted(lines)) if any(re.match(r"\d+: |rank \d", line) for line in lines) else text

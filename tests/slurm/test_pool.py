@@ -124,6 +124,20 @@ def test_a_stop_reaches_the_script_and_its_tasks(jobs: Jobs) -> None:
     assert {"task", "script"} <= set(jobs.text(f"slurm-{job}.out").splitlines())
 
 
+def test_a_job_goes_on_while_the_server_is_killed(jobs: Jobs) -> None:
+    job = jobs.submit(
+        "echo before; touch ready; while [ ! -e go ]; do sleep 0.05; done; srun echo after; exit 3"
+    )
+    wait_for((jobs.directory / "ready").exists)
+    jobs.pool.end(signal.SIGKILL)
+    (jobs.directory / "go").touch()
+    wait_for(lambda: "after" in jobs.text(f"slurm-{job}.out"))
+    jobs.pool.begin()
+    row = jobs.until(job, "failed")
+    assert (row["exit_code"], row["restarts"]) == (3, 0)
+    assert jobs.text(f"slurm-{job}.out") == "before\nafter\n"
+
+
 def test_nothing_is_left_of_a_job_whose_batch_program_is_killed(jobs: Jobs) -> None:
     job = jobs.submit("srun -n1 bash -c 'echo $$ > pid; exec sleep 600'")
     wait_for(lambda: (jobs.directory / "pid").exists() and jobs.text("pid").strip() != "")

@@ -47,6 +47,17 @@ def wait_for(what: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.parametrize("module", ["batch", "srun", "scontrol"])
+def test_a_program_of_a_job_loads_the_standard_library_alone(module: str) -> None:
+    program = (
+        f"import sys; before = set(sys.modules); import weir.slurm.{module}; "
+        "names = {name.partition('.')[0] for name in set(sys.modules) - before}; "
+        "print(sorted(names - sys.stdlib_module_names))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "['weir']\n"
+
+
 def test_settings_survive_the_way_to_the_job() -> None:
     settings = JobSettings(
         name="größe", tasks=3, notice=(10, 60, 1), variables={"A": "b c"}, limit_s=60.0, append=True
