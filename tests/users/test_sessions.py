@@ -1,14 +1,17 @@
 """Sessions of a pool for several users: SSH goes on without the server, and others reach nothing of it."""
 
+import http.client
+import json
 import pwd
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from .conftest import People
-from .shared_pool import LIMIT_S, SharedPool, until
+from .shared_pool import LIMIT_S, ROOT, SharedPool, until
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 pytestmark = pytest.mark.skipif(SSHD is None, reason="sshd is missing (apt-get install openssh-server)")
@@ -117,6 +120,53 @@ def test_another_user_reaches_nothing_of_a_session(pool: SharedPool, unix_users:
         pool.ask(user, "POST", "/api/v1/workloads/private/stop")
     pool.wait("private", "stopped")
     until(lambda: not directory.exists())
+
+
+def test_a_program_in_a_browser_is_reached_by_its_user_through_the_server_alone(
+    pool: SharedPool, unix_users: People
+) -> None:
+    user, other = unix_users[:2]
+    program = (Path(__file__).parents[1] / "e2e" / "session_program.py").read_text()
+    pool.submit(user, "browsed", pool.python, "-I", "-c", program, type="build", session="jupyter")
+    pool.wait("browsed", "running")
+    link = "/api/v1/workloads/browsed/session"
+    until(
+        lambda: pool.ask(user, "POST", link)[0] == 201,
+        lambda: (pool.ask(user, "POST", link), pool.log("browsed")),
+    )
+    for person in (other, ROOT):
+        status, answer = pool.ask(person, "POST", link)
+        assert (status, "only that user" in answer["detail"]) == (403, True), answer
+    opened = urlsplit(pool.ask(user, "POST", link)[1]["url"])
+    answer = _get(opened.port, f"{opened.path}?{opened.query}")
+    assert answer.status == 303
+    cookie = str(answer.getheader("Set-Cookie")).partition(";")[0]
+    told = json.loads(_get(opened.port, "/sessions/browsed/x", {"Cookie": cookie}).read())
+    assert told["line"] == "GET /sessions/browsed/x HTTP/1.1"
+    assert _get(opened.port, "/sessions/browsed/x").status == 401
+    socket_path = next(word.partition("=")[2] for word in told["args"] if "ServerApp.sock=" in word)
+    tries = f"import socket; socket.socket(socket.AF_UNIX).connect({socket_path!r})"
+    for person, code in ((user, 0), (other, 1)):
+        done = subprocess.run(
+            [pool.python, "-I", "-c", tries],
+            user=person.pw_uid,
+            group=person.pw_gid,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+    pool.ask(user, "POST", "/api/v1/workloads/browsed/stop")
+    pool.wait("browsed", "stopped")
+    assert _get(opened.port, "/sessions/browsed/x", {"Cookie": cookie}).status == 404
+
+
+def _get(port: int | None, path: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+    connection.request("GET", path, headers={**(headers or {}), "Connection": "close"})
+    return connection.getresponse()
 
 
 def _ancestors(pid: int) -> list[int]:
