@@ -5,13 +5,14 @@ import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
 from weir.cli.dashboard import open_in_browser
 from weir.cli.outputs import ProjectOption
 from weir.cli.pod_entry import EntryRefused
-from weir.cli.sessions.commands import CLUSTER, session_options
+from weir.cli.sessions.commands import CLUSTER, ELSEWHERE, session_options
 from weir.cli.sessions.start import default_name, live, running, submit_session
 from weir.cli.submit_options import EnvironmentOptions, PlacementOptions, RequestOptions, RuleOptions
 from weir.cli.terminal import plain, screen
@@ -29,7 +30,7 @@ _PROGRAMS: "dict[SessionKind, tuple[Sequence[str], str]]" = {
     "code": (("code-server",), "code-server isn't here: run `npm install --global code-server`"),
 }
 """Programs of each kind, the preferred one first, and what to say if there is none."""
-_LOOK_S_MIN, _LOOK_S_MAX = 0.05, 0.5
+_LOOK_S_MIN, _LOOK_S_MAX = 0.05, 0.2
 OpenOption = Annotated[bool, Parameter(name="--open", negative="--no-open")]
 
 
@@ -117,6 +118,10 @@ def _in_browser(
         print(f"weir: {plain(str(error))}.", file=sys.stderr)
         return 2
     print(link, flush=True)
+    if pool.address.ssh is not None:
+        at = urlsplit(link).netloc
+        tunnel = f"ssh -NL {at}:{at} {pool.address.ssh.destination}"
+        print(f"The session is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
     note = f"It opens {detail.name} once, within a minute. `weir stop {detail.name}` ends it."
     print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
     if open_ and sys.stdout.isatty():
@@ -139,6 +144,8 @@ def _session(
     """
     if pool.address.is_cluster:
         raise EntryRefused(CLUSTER, 2)
+    if pool.address.url.startswith("https:"):
+        raise EntryRefused(ELSEWHERE, 2)
     name = name or default_name(pool, kind)
     detail = live(pool, name)
     if detail is not None:
@@ -148,7 +155,8 @@ def _session(
             print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
         return running(pool, detail, is_new=False)
     programs, missing = _PROGRAMS[kind]
-    program = programs[0] if "image" in options else next(filter(shutil.which, programs), None)
+    is_elsewhere = "image" in options or not pool.address.is_loopback
+    program = programs[0] if is_elsewhere else next(filter(shutil.which, programs), None)
     if program is None:
         raise EntryRefused(missing)
     made = submit_session(pool, name, options, environment, [program, *words], kind)
