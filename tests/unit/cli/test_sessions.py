@@ -35,7 +35,7 @@ def test_the_configuration_is_one_that_ssh_reads(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("WEIR_HOME", "/lab/it's here")
     monkeypatch.delenv("WEIR_URL", raising=False)
     file = tmp_path / "config"
-    file.write_text(ssh_config.render(["weir-dev"]))
+    file.write_text(ssh_config.render(["weir-dev"], "mia"))
     done = subprocess.run(["ssh", "-G", "-F", file, "weir-dev"], capture_output=True, text=True, check=True)
     found = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     assert found["identityfile"] == f"{tmp_path}/with space/weir/sessions/%n/client_key"

@@ -1,6 +1,7 @@
 """`weir shell` and `weir ssh`: an interactive workload, and the way into it, in one command."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 CLUSTER = "a session is a workload of one machine: on a cluster use `kubectl exec`"
-ELSEWHERE = "a session is entered on the machine of the pool: log in there first, and run this there"
+ELSEWHERE = "a session is entered on the machine of the pool, or with WEIR_URL=ssh://HOST"
 _SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
 app = App(name="session", help="Carry connections into running workloads.")
@@ -61,6 +62,9 @@ def shell(
     options = session_options(project, request, rules, environment, placement)
 
     def enter_shell(pool: "Pool", detail: "WorkloadDetail") -> int:
+        if pool.address.ssh is not None:
+            directory = shlex.quote(detail.directory or ".")
+            return _become_ssh(pool, detail, "-t", f'cd {directory}; exec "${{SHELL:-/bin/sh}}"')
         leader = enter(pool, detail)
         own = [leader.environment.get("SHELL") or "/bin/sh"]
         return run_beside(
@@ -102,17 +106,28 @@ def ssh(
     options = session_options(project, request, rules, environment, placement)
 
     def enter_ssh(pool: "Pool", detail: "WorkloadDetail") -> int:
-        client = shutil.which("ssh")
-        if client is None:
-            raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
-        found_sshd()
-        host = ssh_files.host_alias(detail.name)
-        path = ssh_config.write(ssh_config.render(ssh_config.hosts_of(pool)))
-        ssh_config.offer_inclusion(path)
-        sys.stdout.flush()
-        os.execv(client, [client, "-F", str(path), "--", host, *command])  # noqa: S606 - what was asked for
+        return _become_ssh(pool, detail, "", *command)
 
     return in_session("shell", name, options, environment, placement.namespace, enter_ssh)
+
+
+def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: str) -> int:
+    """Become ssh to a workload.
+
+    Raises:
+        EntryRefused: OpenSSH is missing, or the workload's name is no host.
+    """
+    client = shutil.which("ssh")
+    if client is None:
+        raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    if pool.address.ssh is None:
+        found_sshd()
+    host = ssh_files.host_alias(detail.name)
+    path = ssh_config.write(ssh_config.of(pool))
+    ssh_config.offer_inclusion(path)
+    sys.stdout.flush()
+    words = [client, "-F", str(path), *([option] if option else ()), "--", host, *command]
+    os.execv(client, words)  # noqa: S606 - what was asked for
 
 
 def _print_config() -> int:
@@ -122,7 +137,7 @@ def _print_config() -> int:
         if pool.address.is_cluster:
             print(f"weir: {CLUSTER}.", file=sys.stderr)
             return 2
-        print(ssh_config.render(ssh_config.hosts_of(pool)), end="")
+        print(ssh_config.of(pool), end="")
     return 0
 
 
@@ -177,7 +192,7 @@ def _session(
     """Return the session of a name once it runs; queue it before if there is none."""
     if pool.address.is_cluster:
         raise EntryRefused(CLUSTER, 2)
-    if not pool.address.is_loopback:
+    if not pool.address.is_loopback and pool.address.ssh is None:
         raise EntryRefused(ELSEWHERE, 2)
     name = name or default_name(pool, kind)
     detail = live(pool, name)

@@ -6,6 +6,7 @@ there is no port and no socket, and the server, which let this process in, isn't
 
 import os
 import select
+import shlex
 import shutil
 import signal
 import sys
@@ -16,9 +17,11 @@ from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
 from weir.cli.sessions import ssh_files
 from weir.cli.sessions.ssh_files import HOST_PREFIX, SSHD_CONFIG
 from weir.cli.sessions.start import live, running
+from weir.client.ssh_tunnel import MACHINE_SOCKET
 
 if TYPE_CHECKING:
     from weir.client.api import Pool
+    from weir.client.ssh_tunnel import SshAddress
 
 _SSHD_PLACES = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/usr/local/bin"
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
@@ -26,26 +29,32 @@ _PRIVILEGE_SEPARATION = Path("/run/sshd")
 NO_SSHD = "sshd isn't installed on this machine: run `sudo apt install openssh-server`"
 
 
-def pipe(name: str, /) -> int:
+def pipe(name: str, /, *, key: str | None = None) -> int:
     """Carry an SSH connection into a running workload: ssh starts this for the hosts of its configuration.
 
     Parameters
     ----------
     name
         The workload, or its host of the configuration of ssh: weir-NAME.
+    key
+        Public key of a client on another machine, whose `weir session pipe` starts this one.
     """
     from weir.cli.connect import connect
+    from weir.client.address import find
 
-    with connect() as pool:
-        try:
-            sshd, config, leader = _entered(pool, name.removeprefix(HOST_PREFIX))
-        except EntryRefused as refusal:
-            print(f"weir: {refusal}.", file=sys.stderr)
-            return refusal.code
+    workload = name.removeprefix(HOST_PREFIX)
+    try:
+        if (address := find().ssh) is not None:
+            _become_ssh(address, workload)
+        with connect() as pool:
+            sshd, config, leader = _entered(pool, workload, key)
+    except EntryRefused as refusal:
+        print(f"weir: {refusal}.", file=sys.stderr)
+        return refusal.code
     return _become(sshd, config, leader)
 
 
-def _entered(pool: "Pool", name: str) -> tuple[str, str, EnteredLeader]:
+def _entered(pool: "Pool", name: str, key: str | None) -> tuple[str, str, EnteredLeader]:
     """Enter a workload; return sshd, the path of its configuration, and the process of the workload.
 
     Raises:
@@ -62,7 +71,27 @@ def _entered(pool: "Pool", name: str) -> tuple[str, str, EnteredLeader]:
         raise EntryRefused(f"{name} runs in a container, which sshd can't enter: {own}")
     leader = enter(pool, running(pool, detail, is_new=False))
     directory = ssh_files.make(leader.environment["WEIR_POD_DIRECTORY"], name, leader.environment)
+    if key is not None:
+        ssh_files.authorize(directory, key)
     return sshd, str(directory / SSHD_CONFIG), leader
+
+
+def _become_ssh(address: "SshAddress", name: str) -> NoReturn:
+    """Become ssh to the machine of the pool, which carries the connection to the same command there.
+
+    Raises:
+        EntryRefused: ssh or a key is missing.
+    """
+    client = shutil.which("ssh")
+    if client is None:
+        raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    key = ssh_files.client_key(name)
+    home, _, _ = address.path.rpartition("/")
+    pool = [] if address.path == MACHINE_SOCKET else ["env", f"WEIR_HOME={home}"]
+    there = shlex.join([*pool, "weir", "session", "pipe", "--key", key, "--", name])
+    port = () if address.port is None else ("-p", str(address.port))
+    words = [client, "-T", "-x", "-a", *port, "--", address.destination, f"exec {there}"]
+    os.execv(client, words)  # noqa: S606 - a program of the machine
 
 
 def found_sshd() -> str:

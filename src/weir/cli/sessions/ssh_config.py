@@ -30,18 +30,23 @@ def config_path() -> Path:
     return base / "weir" / "ssh_config"
 
 
-def render(hosts: Sequence[str]) -> str:
-    """Return the configuration; `hosts` are named in it, so that editors list them."""
+def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
+    """Return the configuration; `hosts` are named in it, so that editors list them.
+
+    `user` is the person's account on the machine of the pool. If that is another machine (`is_remote`), the
+    stream is inside of one of ssh to it, which has checked its key.
+    """
     listed = "".join(f"Host {host}\n" for host in sorted(hosts))
-    files = str(ssh_files.links() / "%n")
+    files = str((ssh_files.remote_keys() if is_remote else ssh_files.links()) / "%n")
     settings = [
         ("ProxyCommand", f"{shlex.join(own_command())} session pipe '%n'"),
-        ("User", ssh_files.user_name()),
+        ("User", user),
         ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
         ("IdentitiesOnly", "yes"),
-        ("UserKnownHostsFile", _quoted(f"{files}/{KNOWN_HOSTS}")),
+        ("UserKnownHostsFile", "/dev/null" if is_remote else _quoted(f"{files}/{KNOWN_HOSTS}")),
         ("GlobalKnownHostsFile", "/dev/null"),
-        ("StrictHostKeyChecking", "yes"),
+        ("StrictHostKeyChecking", "no" if is_remote else "yes"),
+        *([("LogLevel", "ERROR")] if is_remote else ()),
         ("CheckHostIP", "no"),
         ("PreferredAuthentications", "publickey"),
     ]
@@ -55,9 +60,17 @@ def own_command() -> list[str]:
     return [*(["/usr/bin/env", *pool] if pool else []), sys.executable, "-P", "-m", "weir"]
 
 
-def hosts_of(pool: "Pool") -> list[str]:
+def of(pool: "Pool") -> str:
+    """Return the configuration of a person for a pool."""
+    person = pool.whoami().user
+    is_remote = pool.address.ssh is not None
+    user = person if is_remote else ssh_files.user_name()
+    return render(hosts_of(pool, person), user, is_remote=is_remote)
+
+
+def hosts_of(pool: "Pool", person: str) -> list[str]:
     """Return the hosts of a person's interactive workloads."""
-    rows = pool.page(user=pool.whoami().user, type="build", limit=_SESSIONS_MAX).items
+    rows = pool.page(user=person, type="build", limit=_SESSIONS_MAX).items
     found = []
     for row in rows:
         try:

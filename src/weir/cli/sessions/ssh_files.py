@@ -17,7 +17,10 @@ from weir.client.logins import directory as state_directory
 from weir.local.containers.leftovers import SESSION
 
 CLIENT_KEY, HOST_KEY, KNOWN_HOSTS, SSHD_CONFIG = "client_key", "host_key", "known_hosts", "sshd_config"
-LINKS = "sessions"
+FURTHER_KEYS = "authorized_keys"
+"""Keys of clients on other machines."""
+_PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{60,80}={0,2}", re.ASCII)
+LINKS, REMOTE_KEYS = "sessions", "remote-sessions"
 HOST_PREFIX = "weir-"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,200}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -62,11 +65,44 @@ def make(own: str, name: str, environment: Mapping[str, str]) -> Path:
     return directory
 
 
+def authorize(directory: Path, key: str) -> None:
+    """Let the key of a client on another machine in to a session.
+
+    Raises:
+        EntryRefused: it isn't a key.
+    """
+    if _PUBLIC_KEY.fullmatch(key) is None:
+        raise EntryRefused("--key isn't the public key of a client: it is made by `weir ssh`", 2)
+    path = directory / FURTHER_KEYS
+    present = path.read_text("ascii").splitlines() if path.exists() else []
+    if key not in present:
+        _write(path, "".join(f"{each}\n" for each in [*present, key]))
+
+
+def client_key(name: str) -> str:
+    """Return the public key of this machine for a workload on another one; make it if there is none.
+
+    Raises:
+        EntryRefused: it can't be made.
+    """
+    directory = remote_keys() / host_alias(name)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (directory / f"{CLIENT_KEY}.pub").is_file():
+            _make_key(directory / CLIENT_KEY, host_alias(name))
+        return " ".join((directory / f"{CLIENT_KEY}.pub").read_text("ascii").split()[:2])
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise EntryRefused(f"a key for {name} can't be made: {error}") from None
+
+
 def sshd_config(directory: Path, environment: Mapping[str, str]) -> str:
     """Return the configuration of an sshd that lets in the session's key, as the user whom it runs as."""
     settings = [
         ("HostKey", _quoted(str(directory / HOST_KEY))),
-        ("AuthorizedKeysFile", _quoted(str(directory / f"{CLIENT_KEY}.pub"))),
+        (
+            "AuthorizedKeysFile",
+            f"{_quoted(str(directory / f'{CLIENT_KEY}.pub'))} {_quoted(str(directory / FURTHER_KEYS))}",
+        ),
         ("StrictModes", "no"),  # the directory is the user's alone; those above it are the pool's
         ("AuthenticationMethods", "publickey"),
         ("PermitRootLogin", "prohibit-password"),
@@ -91,6 +127,11 @@ def links() -> Path:
     return state_directory() / LINKS
 
 
+def remote_keys() -> Path:
+    """Return the directory with the key of this machine for each session on another one."""
+    return state_directory() / REMOTE_KEYS
+
+
 def _is_passed(key: str, value: str) -> bool:
     """Return False for variables that sshd sets, and for those that its configuration can't contain."""
     return _VARIABLE.fullmatch(key) is not None and key not in _SSHD_SETS and _UNQUOTED.search(value) is None
@@ -109,8 +150,7 @@ def _make_keys(directory: Path, alias: str) -> None:
     beside.mkdir(mode=0o700)
     beside.chmod(0o700)
     for name in (HOST_KEY, CLIENT_KEY):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", alias, "-f", str(beside / name)]
-        subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL)  # noqa: S603
+        _make_key(beside / name, alias)
     public = (beside / f"{HOST_KEY}.pub").read_text("ascii").split()[:2]
     _write(beside / KNOWN_HOSTS, f"* {' '.join(public)}\n")  # the file is for this host alone
     try:
@@ -121,6 +161,11 @@ def _make_keys(directory: Path, alias: str) -> None:
         for each in beside.iterdir():  # another connection was first
             each.unlink()
         beside.rmdir()
+
+
+def _make_key(path: Path, comment: str) -> None:
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+    subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL)  # noqa: S603
 
 
 def _write(path: Path, text: str) -> None:
