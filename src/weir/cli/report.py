@@ -109,7 +109,7 @@ def _report(
 
 def _idle_now(pool: "Pool") -> list[str]:
     """Return the workloads that hold GPUs and are idle now, with their states, the most GPUs first."""
-    rows = [row for row in pool.list(status="running") if row.activity is not None]
+    rows = [row for row in pool.list(status=["running"]) if row.activity is not None]
     idle = [row for row in rows if row.activity is not None and row.activity.state in ("parked", "left")]
     idle.sort(key=lambda row: (-row.devices, row.uid))
     if not idle:
