@@ -115,6 +115,8 @@ def _elastic(who: PodIdentity, gang_rank: GangRank, sight: VisibleDevices) -> di
         "PET_RDZV_ID": who.pod_id.partition("/")[0],
         "PET_RDZV_CONF": f"is_host={int(gang_rank.rank == 0)},last_call_timeout={LAST_CALL_S}",
         "PET_MAX_RESTARTS": str(ELASTIC_RESTARTS_MAX),
+        # With the shared store, the first rank tells pods that come later no address, and all fail.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
 
 

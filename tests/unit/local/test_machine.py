@@ -380,3 +380,20 @@ def test_a_pod_that_forks_without_end_is_refused_and_others_go_on(tmp_path: Path
 
 def test_virtual_devices_have_names() -> None:
     assert virtual_gpus(2)[1] == Device(1, "1", "virtual-1", "virtual", 16 << 30)
+
+
+def test_elastic_workloads_get_the_variables_of_torchrun() -> None:
+    elastic = replace(WHO, elastic=(2, 8))
+    env = environment({}, [], elastic, GangRank(1, 3, 20_123), VisibleDevices((4,), ("4",)))
+    assert env["WEIR_ELASTIC"] == env["PET_NNODES"] == "2:8"
+    assert (env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"]) == ("c10d", "127.0.0.1:20123")
+    assert env["PET_RDZV_CONF"].startswith("is_host=0,")
+    assert environment({}, [], elastic, GangRank(0, 3, 1), VisibleDevices())["PET_RDZV_CONF"].startswith(
+        "is_host=1,"
+    )
+    assert env["PET_NPROC_PER_NODE"] == "1"
+    assert env["PET_RDZV_ID"] == WHO.pod_id.partition("/")[0]
+    assert not any(
+        name.startswith(("PET_", "WEIR_ELASTIC"))
+        for name in environment({}, [], WHO, GangRank(), VisibleDevices())
+    )
