@@ -76,3 +76,13 @@ def test_objects_that_cannot_be_read_are_named_and_the_others_shown() -> None:
     rows.take_workloads([workload(1, "Running")])
     assert rows.trouble is None
     assert [each["name"] for each in shown(rows)["queues"]] == ["bad"]
+
+
+def test_a_node_that_cannot_be_read_is_named_and_the_others_shown() -> None:
+    rows = ClusterRows()
+    good = {"name": "n1", "devices": [], "capacity": {}, "allocated": {}, "metadata": {"name": "n1"}}
+    assert rows.set_nodes([good, {**good, "name": "n2"}]) is None
+    trouble = rows.set_nodes([good, {"name": "n2", "devices": "many"}])
+    assert trouble is not None
+    assert "1 nodes can't be read, such as n2" in trouble
+    assert [each["name"] for each in shown(rows)["nodes"]] == ["n1"]

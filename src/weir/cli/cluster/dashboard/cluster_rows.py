@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import ValidationError
 
 from weir.api.answers import NodeRow, WorkloadRow
 from weir.cli.cluster.objects import ListedQueue
@@ -93,11 +96,23 @@ class ClusterRows:
         else:
             self._unreadable[subject] = change.sentence
 
-    def set_nodes(self, rows: Sequence[NodeRow]) -> None:
-        """Replace the nodes."""
-        for row in rows:
+    def set_nodes(self, items: Sequence[dict[str, Any]]) -> str | None:
+        """Replace the nodes; return a sentence about those of another version that can't be read."""
+        names, unreadable = set(), []
+        for item in items:
+            try:
+                row = NodeRow.model_validate({key: item[key] for key in item if key != "metadata"})
+            except ValidationError as error:
+                unreadable.append(f"{item.get('name')} ({error.errors()[0]['msg']})")
+                continue
             self.table.set_node(row)
-        self.table.keep_nodes(frozenset(row.name for row in rows))
+            names.add(row.name)
+        self.table.keep_nodes(names)
+        return (
+            f"Weir's answer about {len(unreadable)} nodes can't be read, such as {unreadable[0]}."
+            if unreadable
+            else None
+        )
 
     @property
     def trouble(self) -> str | None:

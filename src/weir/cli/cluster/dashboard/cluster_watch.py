@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from pydantic_core import to_json
 
-from weir.api.answers import NodeRow
 from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queries import ClusterQueries
@@ -185,8 +184,7 @@ class ClusterWatch:
             self._trouble = self._trouble or status.get("trouble")
         nodes = await self._read(self._queries.nodes())
         if nodes is not None:
-            rows = [{key: each[key] for key in each if key != "metadata"} for each in nodes["items"]]
-            self.rows.set_nodes([NodeRow.model_validate(row) for row in rows])
+            self._trouble = self.rows.set_nodes(nodes["items"]) or self._trouble
         events = await self._read(self._queries.events({"limit": str(EVENTS)}))
         if events is not None:
             self._send_events(events["items"])
