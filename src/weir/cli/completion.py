@@ -91,6 +91,11 @@ def _candidates(before: Sequence[str], begun: str) -> Iterator[str]:
         return
     if "--" in before:
         return
+    if begun.startswith("-") and (before[0] == "sbatch" or before[:2] == ["import", "sbatch"]):
+        from weir.slurm.options import OPTIONS
+
+        yield from (f"--{option.name}" for option in OPTIONS)
+        return
     command = next((command for command in COMMANDS if command.name == before[0]), None)
     if command is None:
         return

@@ -155,6 +155,8 @@ def test_wide_characters_take_two_columns() -> None:
         (["stop", "train-4k2p", "t"], []),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["nosuch", ""], []),
+        (["sbatch", "--ti"], ["--time", "--time-min"]),
+        (["import", "sbatch", "--chd"], ["--chdir"]),
     ],
 )
 def test_completion(
