@@ -73,6 +73,7 @@ class ControlThread:
         self._next_step_s = -float("inf")  # on the timeline, as all moments at which something is due
         self._control: Control | None = None
         self._woken = threading.Event()
+        self._begun = threading.Event()
         self._has_facts = True
         self._closing = False
         self._queries: deque[tuple[Callable[[Cluster], Any], Future[Any]]] = deque()
@@ -88,6 +89,10 @@ class ControlThread:
         """Begin with the existing facts."""
         self._woken.set()
         self._thread.start()
+
+    def wait_begun(self, most_s: float) -> None:
+        """Wait until the state is rebuilt for the first time, or that has failed. Any other thread."""
+        self._begun.wait(most_s)
 
     def wake(self) -> None:
         """Wake the thread for new facts. Any thread may call this."""
@@ -198,6 +203,7 @@ class ControlThread:
         except Exception as error:  # noqa: BLE001 - whatever it was, the pool must go on
             return self._handle_failure(f"{type(error).__name__} in the control loop", error)
         finally:
+            self._begun.set()
             self._looked_s = time.monotonic()
             self._busy_since_s = None
 

@@ -65,6 +65,8 @@ Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
 _LOG = get_logger(__name__)
 ASK_S_MOST = 10.0
+BEGIN_MOST_S = 5.0
+"""Time that a start waits for control at most; control that fails is tried again meanwhile."""
 
 
 class PoolService(PoolState):
@@ -134,6 +136,7 @@ class PoolService(PoolState):
         self.checks["arrays"] = lambda: self.array_feed.trouble
         self.array_feed.start()
         self.control_thread.start()
+        self.control_thread.wait_begun(BEGIN_MOST_S)  # before that, lists would be empty
 
     def close(self) -> None:
         """Stop deciding; jobs run on."""
