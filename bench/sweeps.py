@@ -1,6 +1,7 @@
 """Sweeps: what halving saves, and against Optuna's own pruner.
 
-    python -m bench.sweeps [--first 0] [--seeds 10] [--trials 60] [--eta 4] [--virtual 10000] [--output json]
+    python -m bench.sweeps [--first 0] [--seeds 10] [--trials 60] [--eta 4] [--rungs 1,3,9,27]
+        [--virtual 10000] [--output json]
 
 Each trial trains a small network on digits in plain numpy, for up to 27 epochs. `full` trains all trials to
 the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many GPU-seconds as
@@ -240,7 +241,10 @@ def main() -> int:
     parser.add_argument("--virtual", type=int, default=10_000)
     parser.add_argument("--sampler", default="tpe", choices=("tpe", "random"))
     parser.add_argument("--output", default="text", choices=("text", "json"))
+    parser.add_argument("--rungs", default="1,3,9,27")
     args = parser.parse_args()
+    global RUNGS  # noqa: PLW0603 - one search at a time
+    RUNGS = tuple(map(int, args.rungs.split(",")))
     data, rows = digits(), []
     for seed in range(args.first, args.first + args.seeds):
         ours = sweep(args.trials, seed, data, args.sampler, args.eta)

@@ -134,6 +134,7 @@ class PoolService(PoolState):
         self.checks["watch"] = lambda: backend.trouble
         self.notifications.start()
         self.checks["arrays"] = lambda: self.array_feed.trouble
+        self.checks["sweeps"] = lambda: self.sweeps.trouble
         self.array_feed.start()
         self.control_thread.start()
         self.control_thread.wait_begun(BEGIN_MOST_S)  # before that, lists would be empty

@@ -105,7 +105,7 @@ async def _visible(pool: PoolService, name: str, who: Person) -> SweepRecord:
 async def _current(pool: PoolService, record: SweepRecord) -> LiveSweep:
     """Return a sweep as the controller has it, or else as it is written down."""
     live = pool.sweeps.live.get(record.name)
-    return live if live is not None else await pool.sweeps.read_sweep(record)
+    return live if live is not None else await pool.sweeps.past(record)
 
 
 async def _detail(pool: PoolService, record: SweepRecord) -> SweepDetail:

@@ -42,6 +42,10 @@ from weir.sweeps.samplers import suggest
 RETRY_S, RETRY_S_MAX = 2.0, 60.0
 PROMISE_S, PROMISES_MAX = 600.0, 20
 """Each better prospect of a promotion makes a trial as expensive to stop as this much lost work."""
+PAST_MAX = 100
+"""Sweeps that are over and kept in memory for lists."""
+STOPPED_TOGETHER = 200
+"""Trials of an ended sweep whose stops share a write."""
 _LATER = (429, 503)
 """Refusals after which a submission is tried again."""
 _LOG = get_logger(__name__)
@@ -69,10 +73,12 @@ class SweepController:
         self.recorder = recorder
         self._roles_of = roles_of
         self.live: dict[str, LiveSweep] = {}
+        self._past: dict[int, LiveSweep] = {}
         self._inbox: deque[RungResult | WorkloadRow] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wakes = asyncio.Event()
         self._reload = True
+        self.trouble: str | None = None
 
     # Other threads
 
@@ -113,9 +119,13 @@ class SweepController:
                 for sweep in list(self.live.values()):
                     await self._go_on(sweep)
                 wait_s = self._wait_s()
+                self.trouble = None
             except (OSError, RequestRefused) as error:
                 _LOG.warning("sweeps_wait", why=str(error))
-                self._reload = True
+                self._reload, self.trouble = True, f"Sweeps wait: {error}"
+            except Exception as error:  # noqa: BLE001 - everything is read again
+                _LOG.exception("sweeps_failed")
+                self._reload, self.trouble = True, f"Sweeps failed, and begin again: {error}"
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wakes.wait(), wait_s)
             self._wakes.clear()
@@ -134,13 +144,27 @@ class SweepController:
         records = await asyncio.to_thread(table.unfinished, "running")
         live = {}
         for record in records:
-            live[record.name] = await self.read_sweep(record)
+            try:
+                live[record.name] = await self.read_sweep(record)
+            except RequestRefused as refused:  # written by another version, perhaps: the others go on
+                _LOG.error("sweep_unreadable", sweep=record.name, why=refused.detail)
         self.live = live
 
     async def take(self, record: SweepRecord) -> None:
         """Go on with a sweep that was just written down."""
         self.live.setdefault(record.name, await self.read_sweep(record))
         self._wakes.set()
+
+    async def past(self, record: SweepRecord) -> LiveSweep:
+        """Return a sweep that doesn't go on; the last ones that were asked for are kept in memory."""
+        found = self._past.pop(record.id, None)
+        if found is None:
+            found = await self.read_sweep(record)
+        if record.ended_s is not None:
+            self._past[record.id] = found
+            while len(self._past) > PAST_MAX:
+                del self._past[next(iter(self._past))]
+        return found
 
     async def read_sweep(self, record: SweepRecord) -> LiveSweep:
         """Return a sweep as it is written down."""
@@ -170,13 +194,17 @@ class SweepController:
     async def _go_on(self, sweep: LiveSweep) -> None:
         """Take the decisions of one sweep that may be taken now."""
         try:
-            if sweep.record.ended_s is not None:
+            if sweep.has_ended():
                 await self._clear(sweep)
                 return
             while sweep.retry_s <= self._state.clock() and not self._state.closing:
                 if not await self._step(sweep):
                     break
                 self._drain()
+                if sweep.has_ended():  # stopped meanwhile: the trial that just began, too
+                    self.live[sweep.record.name] = sweep
+                    self._wakes.set()
+                    return
             self._tell_promises(sweep)
         except RequestRefused as refused:
             if refused.status in _LATER:
@@ -259,7 +287,7 @@ class SweepController:
         )
         if record is None:
             return False
-        sweep.promoted(trial)
+        sweep.promoted(trial, promotion.reached)
         name = trial.record.name
         self.recorder.add(
             WatchedTrial(
@@ -298,14 +326,17 @@ class SweepController:
         """Stop the trials of a sweep that is over; forget it once none is left."""
         name = sweep.record.name
         left = [*sweep.active, *sweep.parked]
-        for trial in left:
-            where = sweep.rung_reason(trial) if trial.parked else "running"
-            sentence = f"Sweep {name} is over: {trial.record.name} was {where}."
-            await self._stop(trial, sentence)
+        new = [trial for trial in left if trial.record.number not in sweep.stopped]
+        for first in range(0, len(new), STOPPED_TOGETHER):
+            some = new[first : first + STOPPED_TOGETHER]
+            sweep.stopped.update(trial.record.number for trial in some)
+            await asyncio.gather(*(self._stop(sweep, trial) for trial in some))
         if not left:
             self.live.pop(name, None)
 
-    async def _stop(self, trial: LiveTrial, sentence: str) -> None:
+    async def _stop(self, sweep: LiveSweep, trial: LiveTrial) -> None:
+        where = sweep.rung_reason(trial) if trial.parked else "not parked"
+        sentence = f"Sweep {sweep.record.name} is over: {trial.record.name} was {where}."
         line = self._state.view.workloads.get(trial.record.name)
         if line is None or line.uid != trial.record.uid:
             return

@@ -1,7 +1,7 @@
 """A sweep that goes on, in memory: its trials, their results, and what it may do next."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from weir.api.answers import Status, WorkloadRow
@@ -61,6 +61,7 @@ class LiveSweep:
         self.retry_s = 0.0  # not before
         self.failures = 0  # of its submissions, in a row
         self.trials: list[LiveTrial] = []
+        self.stopped: set[int] = set()  # trials whose stop was asked for, once it was over
         self._active: set[int] = set()
         self._parked: set[int] = set()
         self._failed = 0
@@ -113,8 +114,9 @@ class LiveSweep:
         for numbers, belongs in ((self._active, trial.is_active), (self._parked, trial.is_parked)):
             (numbers.add if belongs else numbers.discard)(number)
 
-    def promoted(self, trial: LiveTrial) -> None:
-        """Take in that a trial was promoted."""
+    def promoted(self, trial: LiveTrial, among: int) -> None:
+        """Take in that a trial was promoted from its rung, which `among` trials had reached."""
+        trial.results[trial.target] = replace(trial.results[trial.target], promoted_among=among)
         trial.target, trial.parked = trial.target + 1, False
         self._halving.leave(trial.record.number)
         self._update(trial)
@@ -129,6 +131,10 @@ class LiveSweep:
         if value is None:
             return inf
         return value if self.spec.mode == "min" else -value
+
+    def has_ended(self) -> bool:
+        """Return True if it was written down that it is over."""
+        return self.record.ended_s is not None
 
     @property
     def active(self) -> list[LiveTrial]:
