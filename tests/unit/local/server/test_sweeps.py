@@ -1,7 +1,9 @@
 """Sweeps on a real pool: trials are real processes that report, save, leave and go on."""
 
+import asyncio
 import os
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -224,6 +226,29 @@ async def test_promotions_are_legal_while_an_owner_takes_and_returns_gpus(
     for row in sweep["trial_rows"]:
         last = row["results"][-1]["rung"]
         assert trained(tmp_path / "trained", row["number"]) == list(range(1, last + 1))
+
+
+async def test_sweep_begun_while_the_others_are_read_goes_on(
+    stands: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller reads what goes on before the sweep is written down, and ends reading after that."""
+    table, is_read, may_end = stands.pool.store.sweeps, threading.Event(), threading.Event()
+    unfinished = table.unfinished
+
+    def slowly(state: str) -> Any:
+        found = unfinished(state)
+        is_read.set()
+        assert may_end.wait(60)
+        return found
+
+    await stands.until_true(lambda _: not stands.pool.sweeps._reload, "status")
+    monkeypatch.setattr(table, "unfinished", slowly)
+    stands.pool.sweeps._reload = True
+    stands.pool.sweeps.wake()
+    await asyncio.to_thread(is_read.wait, 60)
+    await begin(stands, tmp_path / "trained", trials=1, rungs=[1], workload={"steps": 1})
+    may_end.set()
+    assert (await until_over(stands))["state"] == "finished"
 
 
 async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Path) -> None:

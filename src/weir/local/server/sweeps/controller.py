@@ -139,6 +139,7 @@ class SweepController:
         """Make the state of all sweeps that go on from the records."""
         self._reload = False
         self._inbox.clear()
+        before = set(self.live)
         await self._pool.query(lambda _: None)  # control has taken in what runs
         table = self._state.store.sweeps
         records = await asyncio.to_thread(table.unfinished, "running")
@@ -148,7 +149,10 @@ class SweepController:
                 live[record.name] = await self.read_sweep(record)
             except RequestRefused as refused:  # written by another version, perhaps: the others go on
                 _LOG.error("sweep_unreadable", sweep=record.name, why=refused.detail)
-        self.live = live
+        begun = {
+            name: sweep for name, sweep in self.live.items() if name not in before
+        }  # while this was read
+        self.live = begun | live
 
     async def take(self, record: SweepRecord) -> None:
         """Go on with a sweep that was just written down."""
