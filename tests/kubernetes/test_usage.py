@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from tests.kubernetes.test_cli import Run, run
 from tests.kubernetes.test_scheduler_config import CONFIGS, config
 from tests.unit.kubernetes.usage.prometheus_servers import answer, reply, serving
 from tools.controlplane.cluster import Cluster
@@ -17,6 +18,7 @@ from tools.controlplane.weir import project
 from tools.controlplane.work import job
 
 ROOT = "/apis/query.weir.dev/v1"
+__all__ = ["run"]  # a fixture
 LIFE = {"idle_window": "5s", "idle_limit": {"train": "30s"}}
 
 
@@ -68,7 +70,7 @@ def condition(cluster: Cluster) -> str:
 
 
 def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
-    weir: Installed, cluster: Cluster, plane: ControlPlane
+    weir: Installed, cluster: Cluster, plane: ControlPlane, run: Run
 ) -> None:
     exporters = Exporters(cluster)
     cluster.add_nodes(1, gpus=4)
@@ -89,10 +91,21 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         states = f"{ROOT}/namespaces/{within}/workloads"
 
         def state(name: str) -> str:
-            return str((cluster.api.get(f"{states}/job-{name}").get("activity") or {}).get("state"))
+            found = cluster.api.maybe(f"{states}/job-{name}") or {}
+            return str((found.get("activity") or {}).get("state"))
 
         cluster.until(lambda: state("idle") == "parked", 120, "the idle one to be parked")
         assert state("works") == "working"
+        _, shown, _ = run("top")
+        (idle,), (works,) = (
+            [line for line in shown.splitlines() if name in line] for name in ("-idle", "-works")
+        )
+        assert "parked" in idle, shown
+        assert "0 %" in idle, shown
+        assert "90 %" in works, shown
+        assert "1Gi of" in works, shown
+        assert "parked for" in run("list")[1]
+        assert "nothing moves" in run("describe", "idle")[1]
 
         def workload() -> dict[str, Any]:
             return dict(cluster.api.get(f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-idle"))
