@@ -106,6 +106,13 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         assert "1Gi of" in works, shown
         assert "parked for" in run("list")[1]
         assert "nothing moves" in run("describe", "idle")[1]
+        code, said, _ = run("extend", "works", "1h")
+        assert (code, f"{within}/job-works alone until" in said) == (0, True), said
+        annotated = cluster.api.get(f"/apis/batch/v1/namespaces/{within}/jobs/works")["metadata"][
+            "annotations"
+        ]
+        assert "weir.dev/idle-extended-until" in annotated
+        assert run("extend", "works", "soon")[0] == 2
 
         def workload() -> dict[str, Any]:
             return dict(cluster.api.get(f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-idle"))

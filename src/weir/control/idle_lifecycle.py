@@ -113,7 +113,7 @@ class IdleLifecycle:
         idle_s, name = life.idle.progress.idle_s, job.name
         numbers: dict[str, object] = {"idle_s": idle_s}
         if step is IdleStep.NOTICE or step is IdleStep.LAST_NOTICE:
-            sentence = f"{name} has been idle for {span(idle_s)}. {self._outlook(name, rules, idle_s, step)}"
+            sentence = f"{name} has been idle for {span(idle_s)}. {_outlook(name, rules, idle_s, step)}"
             end_s = rules.end_s
             if end_s is not None:
                 numbers["left_s"] = max(end_s - idle_s, rules.lead_s if step is IdleStep.LAST_NOTICE else 0.0)
@@ -135,19 +135,6 @@ class IdleLifecycle:
             sentence = f"{name} was idle for {span(idle_s)}, the most it may be."
             numbers["idle_limit_s"] = rules.stop_s
             self._transitions.end(job, life, LifecycleCause(LifecycleRule.IDLE, sentence, numbers), at_s)
-
-    def _outlook(self, name: str, rules: IdleRules, idle_s: float, step: IdleStep) -> str:
-        """Return what follows unless the workload goes on, and what its owner can do."""
-        parts = []
-        if rules.unprotect_s is not None and idle_s < rules.unprotect_s:
-            parts.append(f"loses its protection in {span(rules.unprotect_s - idle_s)}")
-        end_s = rules.end_s
-        if end_s is not None:
-            left_s = max(end_s - idle_s, rules.lead_s if step is IdleStep.LAST_NOTICE else 0.0)
-            verb = "is suspended" if rules.suspend_s == end_s else "is stopped"
-            parts.append(f"{verb} in {span(left_s)}")
-        outlook = f"It {' and '.join(parts)} unless it works." if parts else ""
-        return " ".join(each for each in (outlook, _answer(name) if self._can_suspend else "") if each)
 
     def _suspend(self, job: Job, life: LifecycleState, reason: str, sentence: str, at_s: float) -> None:
         numbers: dict[str, object] = {"idle_s": life.idle.progress.idle_s}
@@ -176,6 +163,19 @@ class IdleLifecycle:
         if life.idle.must_save and life.ending is None:
             life.idle.saved = life.idle.progress
             self._transitions.remember(job, life)
+
+
+def _outlook(name: str, rules: IdleRules, idle_s: float, step: IdleStep) -> str:
+    """Return what follows unless the workload goes on, and what its owner can do."""
+    parts = []
+    if rules.unprotect_s is not None and idle_s < rules.unprotect_s:
+        parts.append(f"loses its protection in {span(rules.unprotect_s - idle_s)}")
+    end_s = rules.end_s
+    if end_s is not None:
+        left_s = max(end_s - idle_s, rules.lead_s if step is IdleStep.LAST_NOTICE else 0.0)
+        verb = "is suspended" if rules.suspend_s == end_s else "is stopped"
+        parts.append(f"{verb} in {span(left_s)}")
+    return f"It {' and '.join(parts)} unless it works. {_answer(name)}" if parts else _answer(name)
 
 
 def _answer(name: str) -> str:

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import msgspec
 from pydantic import BaseModel, ValidationError
 
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
-from weir.api.submissions import Submission
+from weir.api.submissions import ExtensionAsked, Submission
 from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.job import job_of
@@ -117,6 +118,28 @@ class ClusterQueries:
             change = {"spec": {"suspend": action == "suspend"}}
             await self._api.patch(path, change, Patch.MERGE, ApiObject)
         return msgspec.json.encode(workload.row) if workload.row else _encoded(_just_queued(workload))
+
+    async def extend(self, name: str, body: bytes) -> bytes:
+        """Keep the idle rules away from a workload by an annotation of its Job."""
+        try:
+            asked = ExtensionAsked.model_validate_json(body)
+        except ValidationError as error:
+            raise wrong(str(error)) from None
+        workload = await self._lookup.workload(name)
+        owner = await self._lookup.owner(workload)
+        until = datetime.fromtimestamp(time.time() + asked.duration, UTC)
+        annotation = f"weir.dev/idle-extended-until={until:%Y-%m-%dT%H:%M:%SZ}"
+        if owner.kind != "Job" or owner.api_version != JOBS or workload.row is None:
+            command = (
+                f"kubectl annotate -n {workload.namespace} {owner.kind.lower()} {owner.name} {annotation}"
+            )
+            raise not_here(f"{workload.key} is made by a {owner.kind}, which takes an annotation: {command}")
+        key, _, value = annotation.partition("=")
+        path = path_of(JOBS, "jobs", workload.namespace, owner.name)
+        change = {"metadata": {"annotations": {key: value}}}
+        await self._api.patch(path, change, Patch.MERGE, ApiObject)
+        activity = {**(workload.row.get("activity") or {}), "extended_until_s": until.timestamp()}
+        return msgspec.json.encode({**workload.row, "activity": activity})
 
     # The cluster
 

@@ -73,8 +73,8 @@ class ClusterRequests:
                 return await queries.why(name)
             case "GET", ["workloads", name, "decision"]:
                 return await queries.decision(name)
-            case "POST", ["workloads", name, ("stop" | "suspend" | "resume") as act]:
-                return await queries.act(name, act)
+            case "POST", ["workloads", name, ("stop" | "suspend" | "resume" | "extend") as act]:
+                return await (queries.extend(name, body) if act == "extend" else queries.act(name, act))
             case "GET", [("projects" | "departments") as kind]:
                 return await list_queues(self._api, kind)
             case _, [("projects" | "departments") as kind, name]:

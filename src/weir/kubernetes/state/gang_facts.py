@@ -9,6 +9,7 @@ from dataclasses import replace
 from weir.control.port import (
     Fact,
     GateChanged,
+    IdleExcused,
     PodExit,
     PodRunning,
     StatusRecovered,
@@ -63,6 +64,10 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
     if saved_s is not None and saved_s > gang.checkpointed_s:
         gang.checkpointed_s = saved_s
         facts.append(Checkpointed(gang.name, saved_s))
+    until_s = gang.head.annotations.extended_until_s
+    if until_s is not None and until_s > max(gang.excused_until_s, now_s):
+        gang.excused_until_s = until_s
+        facts.append(IdleExcused(gang.name, until_s, now_s))
     return facts
 
 
@@ -103,7 +108,7 @@ def forget_facts(gang: Gang) -> None:
     gang.reported, gang.reported_absent, gang.reported_gate = None, frozenset(), None
     gang.reported_start_gates = {}
     gang.status_reported = gang.nomination_reported = False
-    gang.checkpointed_s = 0.0
+    gang.checkpointed_s = gang.excused_until_s = 0.0
     for tracked in gang.pods():
         tracked.reported_start, tracked.reported_stopping = 0, False
     gang.exit_facts.clear()

@@ -151,6 +151,7 @@ class Gang:
         "counted",
         "empty_since_s",
         "ending",
+        "excused_until_s",
         "exit_facts",
         "exited",
         "gpu_quota_milli",
@@ -235,6 +236,7 @@ class Gang:
         self.lapsed = False  # its budgets protect what it holds over quota no more
         self.nomination_reported = False
         self.checkpointed_s = 0.0
+        self.excused_until_s = 0.0  # by the idle rules, as control knows it
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
         self.time_to_gpu_s: float | None = None  # of the last replica of a service
         self.verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more

@@ -61,6 +61,7 @@ class Annotations:
     preemptible: bool | None = None
     max_runtime_s: float | None = None
     idle_limit_s: float | None = None
+    extended_until_s: float | None = None  # epoch
     topology: TopologyRequest | None = None
     checkpointed_s: float | None = None  # epoch
     priority_class: str | None = None
@@ -134,6 +135,13 @@ OURS = (
         "1h",
         "How long its GPUs may be idle before it is stopped, where their use is measured.",
         parse_duration,
+    ),
+    AnnotationKey(
+        "idle-extended-until",
+        "extended_until_s",
+        "2026-03-01T12:00:00Z",
+        "The idle rules leave it alone until then, at most for the policy's `idle_extend_most`.",
+        parse_instant,
     ),
     AnnotationKey(
         "topology",

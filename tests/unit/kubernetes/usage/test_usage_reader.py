@@ -133,7 +133,9 @@ def test_an_idle_workload_gets_two_notices_and_is_stopped_and_one_that_works_is_
     works.passes(4500.0)
     assert len(idle.evictions()) == 1
     assert len(idle.notes) == 2, idle.notes
-    assert all("is stopped in" in each and "weir extend" not in each for each in idle.notes)
+    assert all(
+        "is stopped in" in each and "`weir extend team/job-runs 2h` keeps it" in each for each in idle.notes
+    )
     assert (works.evictions(), works.notes) == ([], [])
 
 
@@ -196,6 +198,18 @@ def test_a_workload_that_was_idle_and_works_again_begins_from_the_ground() -> No
     rig.passes(3000.0)
     assert rig.evictions() == []
     assert rig.state() is Activity.PARKED
+
+
+def test_an_extension_of_its_job_keeps_a_workload_and_ends() -> None:
+    rig = Rig(LIMITED)
+    rig.passes(300.0)
+    owner = job("runs", "o", idle_extended_until="2026-01-31T15:00:00Z")
+    rig.backend.deliver_owners()([ObjectSet("runs", owner)])
+    rig.passes(10200.0)
+    assert (rig.evictions(), rig.notes) == ([], [])
+    rig.passes(5400.0)
+    assert len(rig.evictions()) == 1
+    assert len(rig.notes) == 2
 
 
 @pytest.fixture
