@@ -133,7 +133,7 @@ OURS = (
         "idle-limit",
         "idle_limit_s",
         "1h",
-        "How long its GPUs may be idle before it is stopped, where their use is measured.",
+        "How long its GPUs may be idle before it is stopped.",
         parse_duration,
     ),
     AnnotationKey(
