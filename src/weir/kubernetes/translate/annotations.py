@@ -130,11 +130,7 @@ OURS = (
         "max-runtime", "max_runtime_s", "2h30m", "How long it may run before it is stopped.", parse_duration
     ),
     AnnotationKey(
-        "idle-limit",
-        "idle_limit_s",
-        "1h",
-        "How long its GPUs may be idle before it is stopped.",
-        parse_duration,
+        "idle-limit", "idle_limit_s", "1h", "Idle time of its GPUs after which it is stopped.", parse_duration
     ),
     AnnotationKey(
         "idle-extended-until",
