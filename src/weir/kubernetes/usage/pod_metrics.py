@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from weir.kubernetes.crd.usage_settings import UsageSettings
-from weir.kubernetes.usage.prometheus_api import Series
+from weir.kubernetes.usage.series import Series
 
 WINDOW_S = 120
 """Time before a query whose samples count. Most servers scrape at least once in it."""
@@ -30,6 +30,10 @@ class SeriesSource(Protocol):
 
     def query(self, expression: str) -> list[Series]:
         """Return the series of an expression as they are now."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
         ...
 
 

@@ -3,7 +3,6 @@
 import math
 import ssl
 import time
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ import httpx
 import msgspec
 
 from weir.kubernetes.crd.usage_settings import SECRETS
+from weir.kubernetes.usage.series import PrometheusFailed, Series
 
 CONNECT_S, READ_S, ANSWER_S = 5.0, 10.0, 30.0
 """Time for a connection, between two parts of an answer, and for all of one."""
@@ -20,18 +20,6 @@ SERIES_MAX = 100_000
 LABELS_MAX = 100
 TOKEN_BYTES_MAX = 64 << 10
 _TEXT_MAX = 200
-
-
-class PrometheusFailed(Exception):
-    """A query that wasn't answered; the sentence says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Labels and samples of a metric: times of the server's clock, and finite values."""
-
-    labels: dict[str, str]
-    samples: list[tuple[float, float]]
 
 
 class _Result(msgspec.Struct):

@@ -15,7 +15,7 @@ from weir.kubernetes.crd.usage_settings import UsageSettings
 from weir.kubernetes.usage.cluster_use import ClusterUse, UseClassifier
 from weir.kubernetes.usage.held_pods import DeviceHolder, held_pods, holding_keys
 from weir.kubernetes.usage.pod_metrics import MetricsReading, SeriesSource, read_pods
-from weir.kubernetes.usage.prometheus_api import PrometheusApi, PrometheusFailed
+from weir.kubernetes.usage.series import PrometheusFailed
 from weir.model.policy import LifecyclePolicy
 
 AT_A_TIME = 250
@@ -41,7 +41,7 @@ class UsageReader:
         rules: Callable[[], LifecyclePolicy],
         clock: Callable[[], float],
         taken: Taken,
-        connect: Callable[[str], PrometheusApi] = PrometheusApi,
+        connect: Callable[[str], SeriesSource] | None = None,
     ) -> None:
         self._backend = backend
         self._settings = settings
@@ -127,8 +127,16 @@ class UsageReader:
             held += self._backend.read(lambda state, part=part: held_pods(state, part))  # type: ignore[misc]
         return held
 
+    def _connected(self, url: str) -> SeriesSource:
+        """Return a connection. Its client is loaded now: most clusters name no server, and it takes long."""
+        if self._connect is not None:
+            return self._connect(url)
+        from weir.kubernetes.usage.prometheus_api import PrometheusApi
+
+        return PrometheusApi(url)
+
     def _read(self, settings: UsageSettings, held: list[DeviceHolder]) -> MetricsReading:
-        api = self._connect(settings.url)
+        api = self._connected(settings.url)
         try:
             source: SeriesSource = api
             return read_pods(source, settings, {(each.namespace, each.name) for each in held})

@@ -7,7 +7,7 @@ import pytest
 
 from weir.kubernetes.crd.usage_settings import UsageSettings
 from weir.kubernetes.usage.pod_metrics import NAMESPACES_MAX, DeviceMetrics, PodMetrics, read_pods
-from weir.kubernetes.usage.prometheus_api import Series
+from weir.kubernetes.usage.series import Series
 
 SETTINGS = UsageSettings("http://x")
 A, B = ("team", "a"), ("team", "b")

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.kubernetes.usage.prometheus_servers import answer, reply, serving
 
 from weir.kubernetes.usage import prometheus_api as module
-from weir.kubernetes.usage.prometheus_api import PrometheusApi, PrometheusFailed, Series
+from weir.kubernetes.usage.prometheus_api import PrometheusApi
+from weir.kubernetes.usage.series import PrometheusFailed, Series
 
 GOOD = answer({"metric": {"pod": "a"}, "values": [[1.5, "0.25"], [2.5, "NaN"], [3.5, "+Inf"]]})
 

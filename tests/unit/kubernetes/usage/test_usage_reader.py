@@ -17,7 +17,8 @@ from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.kubernetes.usage.cluster_use import ClusterUse
 from weir.kubernetes.usage.pod_metrics import read_pods
-from weir.kubernetes.usage.prometheus_api import PrometheusApi, PrometheusFailed, Series
+from weir.kubernetes.usage.prometheus_api import PrometheusApi
+from weir.kubernetes.usage.series import PrometheusFailed, Series
 from weir.kubernetes.usage.usage_reader import NO_DEVICES, PAUSE_S_MOST, STALE_AFTER_S, STUCK, UsageReader
 from weir.kubernetes.writes.operations import Evict
 from weir.model.activity import Activity
