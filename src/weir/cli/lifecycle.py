@@ -33,7 +33,7 @@ def stop(
     index
         Stop only this index of an array.
     """
-    return _each(with_index(names, index), selection, lambda pool, name: pool.stop(name), _stopped)
+    return _each(with_index(names, index), selection, lambda pool, name: pool.stop(name), _stopped, "stop")
 
 
 def suspend(*names: str, selection: Selection = _NAMED) -> int:
@@ -44,7 +44,7 @@ def suspend(*names: str, selection: Selection = _NAMED) -> int:
     names
         The workloads, or patterns such as 'sweep-*'.
     """
-    return _each(names, selection, lambda pool, name: pool.suspend(name), _suspended)
+    return _each(names, selection, lambda pool, name: pool.suspend(name), _suspended, "suspend")
 
 
 def resume(*names: str, selection: Selection = _NAMED) -> int:
@@ -55,9 +55,7 @@ def resume(*names: str, selection: Selection = _NAMED) -> int:
     names
         The workloads, or patterns such as 'sweep-*'.
     """
-    return _each(
-        names, selection, lambda pool, name: pool.resume(name), lambda row: f"{row.name} is queued again."
-    )
+    return _each(names, selection, lambda pool, name: pool.resume(name), _queued, "resume")
 
 
 def priority(name: str, priority: int | str, /) -> int:
@@ -101,15 +99,18 @@ def extend(name: str, duration: str, /) -> int:
 
 def rerun(
     *names: str,
+    selection: Selection = _NAMED,
     failed: Annotated[bool, Parameter(negative=())] = False,
     index: Annotated[int | None, Parameter(negative=())] = None,
 ) -> int:
     """Submit ended workloads again, unchanged.
 
+    A pattern, --me and --project choose among those that failed or were stopped.
+
     Parameters
     ----------
     names
-        The workloads.
+        The workloads, or patterns such as 'sweep-*'.
     failed
         Run only the failed indices of an array again.
     index
@@ -117,15 +118,20 @@ def rerun(
     """
     return _each(
         with_index(names, index),
-        Selection(),
+        selection,
         lambda pool, name: pool.rerun(name, failed=failed),
-        lambda row: f"{row.name} is queued again.",
+        _queued,
+        "rerun",
     )
 
 
 def with_index(names: tuple[str, ...], index: int | None) -> tuple[str, ...]:
     """Return the names of one index of arrays."""
     return names if index is None else tuple(index_name(name, index) for name in names)
+
+
+def _queued(row: "WorkloadRow") -> str:
+    return f"{row.name} is queued again."
 
 
 def _stopped(row: "WorkloadRow") -> str:
@@ -144,6 +150,7 @@ def _each(
     selection: Selection,
     act: "Callable[[Pool, str], WorkloadRow]",
     message: "Callable[[WorkloadRow], str]",
+    verb: str,
 ) -> int:
     """Act on each workload; continue after a refusal."""
     from weir.cli.connect import connect
@@ -152,12 +159,14 @@ def _each(
     code = 0
     with connect() as pool:
         try:
-            chosen = selection.names(pool, names)
+            chosen = selection.names(pool, names, over=verb == "rerun")
         except ValueError as error:
             print(f"weir: {error}.", file=sys.stderr)
             return 2
         if not chosen:
             print("No workload that you chose waits or runs.", file=sys.stderr)
+        if not selection.is_confirmed(names, chosen, verb):
+            return 1
         for name in chosen:
             try:
                 row = act(pool, name)

@@ -1,11 +1,19 @@
 """Actions on several workloads, names of other tools, and the order of the list."""
 
+import io
 import time
 
 import pytest
 from tests.unit.client.fake import Asked, Fake, Said, page, problem, row
 
 from weir.cli.main import main
+
+
+class Terminal(io.StringIO):
+    """A terminal that a person has typed something into."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def pool(fake: Fake, *names: str) -> list[str]:
@@ -42,8 +50,52 @@ def pool(fake: Fake, *names: str) -> list[str]:
 )
 def test_names_patterns_and_options_choose(fake: Fake, words: list[str], expected: list[str]) -> None:
     stopped = pool(fake, "a-1", "a-2", "other")
-    assert main(["stop", *words]) == 0
+    assert main(["stop", "--yes", *words]) == 0
     assert stopped == expected
+
+
+@pytest.mark.parametrize("words", [["a-*"], ["--me"], ["--project", "vision"], ["a-1", "oth*"]])
+def test_several_that_are_not_named_need_a_yes(
+    fake: Fake, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = pool(fake, "a-1", "a-2", "other")
+    assert main(["stop", *words]) == 1
+    assert stopped == []
+    printed = capsys.readouterr().err
+    assert f"Nothing has changed. --yes stops {3 if words[0].startswith('--') else 2} workloads." in printed
+    assert "a-1" in printed
+
+
+@pytest.mark.parametrize(("answer", "number"), [("y", 2), ("yes", 2), ("n", 0), ("", 0)])
+def test_person_at_a_terminal_is_asked(
+    fake: Fake, answer: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = pool(fake, "a-1", "a-2", "other")
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    monkeypatch.setattr("sys.stderr", Terminal())
+    assert main(["stop", "a-*"]) == (0 if number else 1)
+    assert len(stopped) == number
+
+
+def test_rerun_chooses_among_those_that_failed(fake: Fake) -> None:
+    again: list[str] = []
+
+    def listed(asked: Asked) -> Said:
+        if asked.query.get("all") != "true":
+            return Said(page(row("b-live")))
+        assert asked.query["status"] == "failed,stopped"
+        names = ("b-1", "b-2", "b-1", "b-live", "c-1")
+        return Said(page(*(row(name, status="failed") for name in names)))
+
+    def rerun(name: str) -> Said:
+        again.append(name)
+        return Said(row(name), 201)
+
+    fake.on("GET", "/workloads", listed)
+    for name in ("b-1", "b-2"):
+        fake.on("POST", f"/workloads/{name}/rerun", lambda _, name=name: rerun(name))
+    assert main(["rerun", "b-*", "-y"]) == 0
+    assert again == ["b-1", "b-2"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +118,7 @@ def test_choice_of_nothing_is_refused(
 def test_refusal_of_one_leaves_the_others(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     stopped = pool(fake, "a-1", "a-2")
     fake.on("POST", "/workloads/a-1/stop", problem(403, "a-1 is of ben."))
-    assert main(["stop", "a-*"]) == 2
+    assert main(["stop", "a-*", "-y"]) == 2
     assert stopped == ["a-2"]
     assert "a-1 is of ben" in capsys.readouterr().err
 
