@@ -74,6 +74,9 @@ TOPICS = (
                 "workloads",
             ),
             Command("rerun", "weir.cli.lifecycle:rerun", "Submit ended workloads again.", "ended"),
+            Command(
+                "schedule", "weir.cli.schedules:app", "Queue a command at the times of a cron expression."
+            ),
         ),
     ),
     Topic(

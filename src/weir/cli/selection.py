@@ -55,7 +55,7 @@ class Selection:
         if over:
             live = frozenset(existing)
             ended = ListFilter(project=self.project, status=_FAILED, user=user, ended=True)
-            rows, _ = ended.of(pool, _ENDED_MAX)
+            rows, _ = ended.all(pool, _ENDED_MAX)
             existing = list(dict.fromkeys(row.name for row in rows if row.name not in live))
         if not written:
             return existing

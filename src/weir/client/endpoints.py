@@ -16,6 +16,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterat
 from weir.client.node_endpoints import NodeEndpoints
 from weir.client.notification_endpoints import NotificationEndpoints
 from weir.client.path_parts import path_part
+from weir.client.schedule_endpoints import ScheduleEndpoints
 from weir.client.session_endpoints import SessionEndpoints
 from weir.client.sweep_endpoints import SweepEndpoints
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from weir.api.history import HistoryReport
     from weir.api.series import SeriesAnswer
     from weir.api.submissions import Submission
-    from weir.api.workload_list import ArrayIndexRow
     from weir.client.address import Address
     from weir.client.submissions import SubmissionFields
 
@@ -56,7 +56,9 @@ class EventFilterFields(TypedDict, total=False):
     kind: str | None
 
 
-class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints, SessionEndpoints, SweepEndpoints):
+class Endpoints(
+    NodeEndpoints, AccessEndpoints, NotificationEndpoints, SessionEndpoints, SweepEndpoints, ScheduleEndpoints
+):
     """Calls of both clients."""
 
     address: Address
@@ -156,14 +158,6 @@ class Endpoints(NodeEndpoints, AccessEndpoints, NotificationEndpoints, SessionEn
     def rerun(self, name: str, *, failed: bool = False) -> Call[model.WorkloadRow]:
         """Submit an ended workload again, unchanged; with `failed` only the failed indices of an array."""
         return _act(name, "rerun", failed="true" if failed else None)
-
-    @row_iterator
-    def indices(self, name: str) -> Call[RowPage[ArrayIndexRow]]:
-        """Iterate over the indices of an array, in ascending order."""
-        from weir.api.workload_list import ArrayIndexPage
-
-        path = f"/workloads/{path_part(name)}/indices"
-        return Call("GET", path, form(ArrayIndexPage), _params(limit=_ROWS_A_PAGE))
 
     @endpoint
     def series(self, name: str) -> Call[SeriesAnswer]:

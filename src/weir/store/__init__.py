@@ -19,6 +19,7 @@ from weir.store.errors import (
 from weir.store.history_report import Prices
 from weir.store.metering import UsageMeter
 from weir.store.model_reports import history_by_model, usage_by_model
+from weir.store.new_workloads import new_row
 from weir.store.notification_outbox import Notification, NotificationOutbox, OutboxMessage
 from weir.store.notification_rules import NotificationRule
 from weir.store.records import (
@@ -40,6 +41,7 @@ from weir.store.records import (
     WorkloadFilter,
     WorkloadUsageSample,
 )
+from weir.store.schedules import ScheduleRecord
 from weir.store.store import Store
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "RecordPage",
     "Retention",
     "RungResult",
+    "ScheduleRecord",
     "Store",
     "StoreFailed",
     "StoreRefusal",
@@ -79,5 +82,6 @@ __all__ = [
     "WorkloadOver",
     "WorkloadUsageSample",
     "history_by_model",
+    "new_row",
     "usage_by_model",
 ]

@@ -34,6 +34,7 @@ from weir.store.records import (
     WorkloadFilter,
 )
 from weir.store.samples import UsageTables, mark_probed
+from weir.store.schedules import ScheduleTable
 from weir.store.sweeps import SweepTable
 from weir.store.tables import pool
 from weir.store.tokens import TokenTable
@@ -76,6 +77,7 @@ class Store:
         self.journal = StoreJournal(self._database, self._history)
         self._workloads = WorkloadTable(self._database)
         self.arrays = ArrayTable(self._database, self._history)
+        self.schedules = ScheduleTable(self._database)
         self._queues = QueueTable(self._database)
         self._tokens = TokenTable(self._database)
         self._memberships = MembershipTable(self._database)

@@ -150,6 +150,25 @@ arrays = Table(
     Column("counts", Text, nullable=False),  # of the indices by state, once it is over; JSON
 )
 
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("user", String, nullable=False),
+    Column("owner", Text, nullable=False),  # identifies the person it runs for; JSON
+    Column("cron", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("concurrency", String, nullable=False),
+    Column("asked", Text, nullable=False),  # the submission; JSON
+    Column("suspended", Boolean, nullable=False),
+    Column("next_wall_s", Double),
+    Column("last_wall_s", Double),
+    Column("last", String),
+    Column("said", Text, nullable=False),
+    Column("runs", Text, nullable=False),  # numbers of its last workloads; JSON
+)
+
 tokens = Table(
     "tokens",
     metadata,

@@ -297,7 +297,14 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "weir.db") as before:
         before.execute("ALTER TABLE workloads RENAME COLUMN nomination TO promised")
         tables = ("workload_sums", "pool_uses", "memberships", "notifications")
-        for table in (*tables, "notification_rules", "notification_messages", "arrays"):
+        for table in (
+            *tables,
+            "notification_rules",
+            "notification_messages",
+            "arrays",
+            "schedules",
+            "templates",
+        ):
             before.execute(f"DROP TABLE {table}")
         for column in ("container", "conditions"):
             before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")

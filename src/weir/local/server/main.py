@@ -305,6 +305,7 @@ class PoolServer(uvicorn.Server):
             asyncio.create_task(self._connections.sweep()),
             asyncio.create_task(self._pool.node_changes.maintenance.watch()),
             asyncio.create_task(self._pool.sweeps.run()),
+            asyncio.create_task(self._pool.schedules.watch()),
         ]
 
     def _protocol(self) -> BoundedProtocol:

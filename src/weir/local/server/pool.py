@@ -43,6 +43,7 @@ from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
 from weir.local.server.request_limiter import SuggestionQueue
 from weir.local.server.reruns import Reruns, stop_index
+from weir.local.server.schedules.schedule_service import Schedules
 from weir.local.server.server_limits import ServerLimits
 from weir.local.server.start_conditions import StartGates
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
@@ -119,6 +120,8 @@ class PoolService(PoolState):
         )
         self.submitter = Submitter(self, services, self.gates, self.trials, self.control_thread.wake)
         self.reruns = Reruns(self, self.submitter, self.workers)
+        roles = self.memberships.roles_of
+        self.schedules = Schedules(self, self.submitter, self.accounts, roles, self.stop)
         self.queue_changes = QueueChanges(self)
         self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)
         self.notifications = Notifications(self)

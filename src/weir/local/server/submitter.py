@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,10 @@ from weir.store import NameTaken
 NAMES_TRIED_MAX = 5
 ORDER_S = 1e-6
 """Time between the submissions of a batch: they are queued in its order."""
+
+
+Write = Callable[[Sequence[WorkloadRecord], Sequence[Mapping[str, object]]], "Future[list[WorkloadRecord]]"]
+"""Stores records with their submissions, all or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +89,29 @@ class Submitter:
         self._trials = trials
         self._wake = wake
 
-    async def submit(self, asked: ReadSubmission, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
-        """Queue a workload or an array.
+    async def submit(
+        self, asked: ReadSubmission, person: Person, write: Write | None = None
+    ) -> tuple[WorkloadRecord, WorkloadRow]:
+        """Queue a workload or an array; `write` stores it in place of the store.
 
         Raises:
             Refused: the request is invalid, or not allowed for this person.
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
-        (made,) = await self._submit([await self._prepared(asked, person)], person)
-        return made
+        made = await self._submit([await self._prepared(asked, person)], person, write=write)
+        if not made:
+            raise RequestRefused(409, "It was changed meanwhile, so nothing is queued.")
+        return made[0]
+
+    async def check(self, submission: Submission, size: int, person: Person) -> None:
+        """Check a submission that is queued later, by the present state of the pool.
+
+        Raises:
+            Refused: it is invalid, or not allowed for this person.
+        """
+        checked = [await self._prepared(ReadSubmission(submission, {}, size), person)]
+        check = partial(self._records, checked, person, self._pool.clock(), ())
+        await self._people.workers.parse(size, check)
 
     async def submit_batch(
         self, asked: Sequence[ReadSubmission], person: Person
@@ -125,12 +144,16 @@ class Submitter:
         return _Checked(asked, conditions, exists, None if account is None else account.home)
 
     async def _submit(
-        self, checked: Sequence[_Checked], person: Person, order: Sequence[int] = ()
+        self,
+        checked: Sequence[_Checked],
+        person: Person,
+        order: Sequence[int] = (),
+        write: Write | None = None,
     ) -> list[tuple[WorkloadRecord, WorkloadRow]]:
         """Queue submissions; `order` are their positions in a batch."""
         pool = self._pool
         with self._reserved(checked, person):
-            records = await self._enqueue(checked, person, order)
+            records = await self._enqueue(checked, person, order, write or pool.store.submit_all_soon)
             made = [(record, self._add(record, person)) for record in records]
         pool.stream.send(
             [("workload", row, None) for _, row in made]
@@ -155,7 +178,7 @@ class Submitter:
             yield
 
     async def _enqueue(
-        self, checked: Sequence[_Checked], person: Person, order: Sequence[int]
+        self, checked: Sequence[_Checked], person: Person, order: Sequence[int], write: Write
     ) -> list[WorkloadRecord]:
         """Check submissions and write them down, under other names if a made one is taken."""
         pool = self._pool
@@ -165,7 +188,7 @@ class Submitter:
             made = await self._people.workers.parse(sum(each.asked.size for each in checked), check)
             asked = [each.asked.raw for each in checked]
             try:
-                return await asyncio.wrap_future(pool.store.submit_all_soon(made, asked))
+                return await asyncio.wrap_future(write(made, asked))
             except NameTaken:
                 if not generates or not tries_left:
                     raise

@@ -1,0 +1,49 @@
+"""Schedules: submissions at the times of a cron expression."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from weir.api.submissions import Submission
+from weir.api.workload_list import Answer, Page
+from weir.scenario_io.specs import Entry
+
+Concurrency = Literal["allow", "forbid", "replace"]
+
+
+class ScheduleAsked(Entry):
+    """A submission, and the times at which it is queued.
+
+    `concurrency` says what happens while an earlier run isn't over: both run, the new run is skipped, or the
+    earlier one is stopped.
+    """
+
+    cron: Annotated[str, Field(max_length=200)]
+    zone: Annotated[str, Field(max_length=100)] = "UTC"
+    concurrency: Concurrency = "allow"
+    suspended: bool = False
+    workload: Submission
+
+
+class ScheduleRow(Answer):
+    """A schedule. Times are those of the wall clock."""
+
+    name: str
+    project: str
+    user: str
+    cron: str
+    zone: str
+    concurrency: Concurrency
+    suspended: bool
+    next_s: float | None  # None while it is suspended, or if no time follows
+    last_s: float | None = None  # time of the last run that was due
+    last: str | None = None  # its workload; None if it was skipped or refused
+    said: str = ""  # of the last run that was due: why it was skipped, refused, or late
+    active: list[str] = Field(default=[])  # its workloads that aren't over
+    command: list[str] = Field(default=[])
+
+
+class SchedulePage(Page):
+    """Page of the schedules of the projects that a person may see."""
+
+    items: list[ScheduleRow]

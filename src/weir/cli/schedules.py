@@ -1,0 +1,198 @@
+"""`weir schedule`: submissions at the times of a cron expression."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from weir.cli.columns import Column
+from weir.cli.formatting import moment
+from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    environment_of,
+    read_options,
+)
+from weir.cli.terminal import plain
+
+if TYPE_CHECKING:
+    from weir.api.schedules import ScheduleRow
+    from weir.client.api import Pool
+
+LOCAL_ZONE = Path("/etc/localtime")
+app = App(name="schedule", help="Queue a command at the times of a cron expression.")
+
+
+@app.command
+def add(
+    *command: Annotated[str, Parameter(show=True)],
+    cron: str,
+    name: str,
+    zone: str | None = None,
+    concurrency: Literal["allow", "forbid", "replace"] = "allow",
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+) -> int:
+    """Create or change a schedule: `weir schedule add --cron "0 2 * * *" --name nightly -- python train.py`.
+
+    Parameters
+    ----------
+    command
+        Command of every run: everything after --.
+    cron
+        Minute, hour, day, month and weekday, such as "0 2 * * *", or @hourly, @daily, @weekly, @monthly.
+    name
+        Name of the schedule. Its workloads are called NAME-DATE-TIME.
+    zone
+        Time zone of the times, such as Europe/Zurich; that of this machine by default.
+    concurrency
+        While an earlier run isn't over: allow the new one beside it, forbid it, or replace the earlier one.
+    project
+        Project whose quota the runs use; $WEIR_PROJECT if left out.
+    """
+    from weir.cli.connect import connect
+
+    try:
+        workload = read_options(request, rules, StartOptions(), environment, placement)
+        workload |= _stated(project, command)
+        with connect() as pool:
+            _add_place(pool, workload, environment)
+            row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
+    except ValueError as error:
+        print(f"weir: {plain(str(error))}.", file=sys.stderr)
+        return 2
+    print(f"{row.name} runs at {row.cron} ({row.zone}){_next(row)}.")
+    return 0
+
+
+@app.command(name="list")
+def list_(*, output: OutputOption = "table") -> int:
+    """List the schedules of your projects.
+
+    Parameters
+    ----------
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        rows = pool.schedules()
+    show(rows, _COLUMNS, output, none="There is no schedule; `weir schedule add` creates one.")
+    return 0
+
+
+@app.command
+def suspend(name: str, /) -> int:
+    """Queue nothing of a schedule until it is resumed.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        row = pool.suspend_schedule(name)
+    print(f"{row.name} is suspended; `weir schedule resume {row.name}` lets it go on.")
+    return 0
+
+
+@app.command
+def resume(name: str, /) -> int:
+    """Let a schedule go on with its next time. Runs in between aren't caught up.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        row = pool.resume_schedule(name)
+    print(f"{row.name} goes on{_next(row)}.")
+    return 0
+
+
+@app.command
+def remove(name: str, /) -> int:
+    """Remove a schedule; its workloads stay.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        pool.delete_schedule(name)
+    print(f"Schedule {name} is removed.")
+    return 0
+
+
+def local_zone() -> str:
+    """Return the name of this machine's time zone; UTC if it has none."""
+    named = os.environ.get("TZ", "").lstrip(":")
+    if named:
+        return named
+    _, parted, zone = os.path.realpath(LOCAL_ZONE).partition("/zoneinfo/")
+    return zone if parted else "UTC"
+
+
+def _stated(project: str | None, command: tuple[str, ...]) -> dict[str, Any]:
+    """Return the project and the command of each run.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    chosen = project or os.environ.get("WEIR_PROJECT")
+    if not chosen:
+        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+    if not command:
+        raise ValueError("no command is named: write it after --, such as -- python train.py")
+    return {"project": chosen, "command": list(command)}
+
+
+def _add_place(pool: "Pool", workload: dict[str, Any], environment: EnvironmentOptions) -> None:
+    """Add the environment and the directory of this shell."""
+    inherits = pool.address.is_loopback and "image" not in workload
+    if env := environment_of(environment, {}, inherits=inherits):
+        workload["env"] = env
+    if pool.address.is_loopback:
+        workload["directory"] = str(Path(workload.get("directory", "")).absolute())
+
+
+def _next(row: "ScheduleRow") -> str:
+    return "" if row.next_s is None else f", next at {moment(row.next_s)} here"
+
+
+def _status(row: "ScheduleRow") -> str:
+    if row.suspended:
+        return "suspended"
+    return ", ".join(row.active) if row.active else "waits"
+
+
+_COLUMNS: "tuple[Column[ScheduleRow], ...]" = (
+    Column("NAME", lambda row: row.name, least=10),
+    Column("PROJECT", lambda row: row.project, least=8, drop=4),
+    Column("USER", lambda row: row.user, least=6, drop=5),
+    Column("CRON", lambda row: row.cron),
+    Column("ZONE", lambda row: row.zone, drop=6),
+    Column("CONCURRENCY", lambda row: row.concurrency, drop=7),
+    Column("RUNS NOW", _status, least=9),
+    Column("NEXT", lambda row: "-" if row.next_s is None else moment(row.next_s)),
+    Column("LAST", lambda row: "-" if row.last_s is None else moment(row.last_s), drop=3),
+    Column("SAID", lambda row: row.said, least=16, drop=2, sentence=True),
+)

@@ -1,0 +1,68 @@
+"""Schedules: set, listed, suspended, resumed and deleted."""
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.schedules import ScheduleAsked, SchedulePage, ScheduleRow
+from weir.local.server.audit_middleware import note
+from weir.local.server.pool_inventory import check_name
+from weir.local.server.problem_details import FieldErrors, read_as, read_body
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+
+routes = APIRouter(prefix="/api/v1/schedules", tags=["workloads"])
+
+
+@routes.get("", response_model=SchedulePage, responses=problems())
+async def list_schedules(pool: ThePool, who: Who) -> Response:
+    """Return the schedules of the projects that the person may see."""
+    rows = pool.schedules.rows(who)
+    return json_response(SchedulePage(total=len(rows), items=rows))
+
+
+@routes.get("/{name}", response_model=ScheduleRow, responses=problems(403, 404))
+async def get_schedule(name: str, pool: ThePool, who: Who) -> Response:
+    """Return a schedule."""
+    return json_response(pool.schedules.row(name, who))
+
+
+@routes.put(
+    "/{name}",
+    response_model=ScheduleRow,
+    responses=problems(403, 404, *BODY_REFUSALS, 409),
+    openapi_extra=takes(ScheduleAsked, "The times, and the workload of each run."),
+)
+async def set_schedule(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Create or change a schedule; its runs have the rights that the person has then."""
+
+    def parse(body: bytes) -> tuple[ScheduleAsked, dict[str, Any]]:
+        fields = FieldErrors("The schedule")
+        check_name(name, ("name",), fields)
+        fields.refuse_if_any()
+        asked = read_as(ScheduleAsked, body, "The schedule", pool.priority_classes)
+        return asked, json.loads(body)["workload"]
+
+    asked, raw = await read_body(request, parse)
+    note(request, schedule=name[:253], project=asked.workload.project)
+    row = await pool.schedules.set(name, asked, raw, len(json.dumps(raw)), who)
+    return json_response(row)
+
+
+@routes.post("/{name}/suspend", response_model=ScheduleRow, responses=problems(403, 404))
+async def suspend_schedule(name: str, pool: ThePool, who: Who) -> Response:
+    """Queue nothing of a schedule until it is resumed."""
+    return json_response(await pool.schedules.suspend(name, who, suspended=True))
+
+
+@routes.post("/{name}/resume", response_model=ScheduleRow, responses=problems(403, 404))
+async def resume_schedule(name: str, pool: ThePool, who: Who) -> Response:
+    """Let a schedule go on with its next time."""
+    return json_response(await pool.schedules.suspend(name, who, suspended=False))
+
+
+@routes.delete("/{name}", status_code=204, responses=problems(403, 404))
+async def delete_schedule(name: str, pool: ThePool, who: Who) -> Response:
+    """Delete a schedule; its workloads stay."""
+    await pool.schedules.delete(name, who)
+    return Response(status_code=204)

@@ -1,0 +1,1 @@
+"""Schedules: workloads that are queued at the times of cron expressions."""

@@ -1,0 +1,75 @@
+"""Times of a cron expression in a time zone, as Debian's cron has them.
+
+A run in an hour that the clock skips comes right after it, and one in an hour that comes twice runs once,
+unless it runs every hour anyway.
+"""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+FIELDS = 5
+NAMED = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+"""Short names of cron expressions."""
+_ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def read_zone(name: str) -> ZoneInfo:
+    """Return a time zone.
+
+    Raises:
+        ValueError: this machine doesn't know it.
+    """
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(
+            f"zone: {name[:80]!r} is no time zone here; write one such as Europe/Zurich"
+        ) from None
+
+
+def read_cron(written: str) -> str:
+    """Return a cron expression of five fields.
+
+    Raises:
+        ValueError: it can't be read, or no time ever fits.
+    """
+    text = NAMED.get(written.strip().lower(), written.strip())
+    fields = text.split()
+    right = "write minute, hour, day, month and weekday, such as '0 2 * * *'"
+    if not text.isascii() or len(fields) != FIELDS:
+        raise ValueError(f"cron: {written[:80]!r} hasn't {FIELDS} fields; {right}")
+    try:
+        next(CronSim(text, _ORIGIN))
+    except CronSimError as error:
+        raise ValueError(f"cron: {written[:80]!r} can't be read ({str(error).lower()}); {right}") from None
+    except StopIteration:
+        raise ValueError(f"cron: {written[:80]!r} fits no day; {right}") from None
+    return " ".join(fields)
+
+
+def next_time(cron: str, zone: ZoneInfo, after_s: float) -> float | None:
+    """Return the first time after this; None if none follows."""
+    return next((at.timestamp() for at in CronSim(cron, datetime.fromtimestamp(after_s, zone))), None)
+
+
+def last_time(cron: str, zone: ZoneInfo, until_s: float) -> float | None:
+    """Return the last time up to this; None if there was none."""
+    times = CronSim(cron, datetime.fromtimestamp(until_s + 1.0, zone), reverse=True)
+    return next((at.timestamp() for at in times), None)
+
+
+def run_name(schedule: str, zone: ZoneInfo, at_s: float) -> str:
+    """Return the name of the workload of a run: `nightly-20261201-0200`, in the time of the zone."""
+    at = datetime.fromtimestamp(at_s, zone)
+    again = "b" if at.fold else ""  # the clock shows this time for the second time
+    return f"{schedule}-{at:%Y%m%d-%H%M}{again}"

@@ -1,0 +1,52 @@
+"""Person for whom a schedule runs, with the rights that they have when it runs."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.authorization import Person, Role
+from weir.local.server.problem_details import RequestRefused
+from weir.store import Store
+
+RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
+
+
+def owner_of(person: Person) -> dict[str, Any]:
+    """Return what identifies a person later: their token, account or identity, and none of their rights."""
+    return {
+        "user": person.user,
+        "token": person.token,
+        "uid": person.uid,
+        "subject": person.subject,
+        "groups": sorted(person.groups),
+    }
+
+
+async def present_person(
+    owner: Mapping[str, Any], store: Store, accounts: PoolAccounts, roles: RoleLookup, now_s: float
+) -> Person:
+    """Return a person with their present rights.
+
+    Raises:
+        RequestRefused: their token or account is gone.
+    """
+    user = str(owner["user"])
+    if owner["token"] is not None:
+        accounts.check_token_user(user)
+        row = next((each for each in store.tokens() if each.id == owner["token"]), None)
+        if row is None or not row.holds(now_s):
+            raise RequestRefused(403, f"The token with which {user} made it is revoked or has expired.")
+        is_admin = row.role == "admin"
+        found = {} if is_admin else dict.fromkeys(row.projects, Role[row.role.upper()])
+        return Person(row.user, is_admin, found, row.id, row.label)
+    if owner["subject"]:
+        groups = frozenset(owner["groups"])
+        return Person(user, False, roles(user, groups), groups=groups, subject=owner["subject"])
+    if owner["uid"] is None or accounts.mode is not AccountMode.UNIX_ACCOUNTS:
+        return Person(accounts.owner, is_admin=True, uid=owner["uid"])
+    account = await accounts.unix.get(owner["uid"])
+    if account is None or account.name != user:
+        raise RequestRefused(403, f"{user} has no account on this machine any more.")
+    is_admin = accounts.is_admin(account)
+    own = {} if is_admin else roles(account.name, account.groups)
+    return Person(account.name, is_admin, own, uid=owner["uid"], groups=account.groups)

@@ -1,0 +1,256 @@
+"""Schedules of a pool: kept, and run when they are due. Belongs to the event loop.
+
+A run that was missed, as the server was down or the clock was set forward, is caught up once; several missed
+runs give one workload. Times are those of the wall clock.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from structlog import get_logger
+
+from weir.api.schedules import ScheduleAsked, ScheduleRow
+from weir.api.submissions import Submission
+from weir.control.journal import WorkloadRecord
+from weir.local.server.account_mode import PoolAccounts
+from weir.local.server.authorization import Action, Person, may, require
+from weir.local.server.pool_state import PoolState
+from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as
+from weir.local.server.schedules.cron_times import last_time, next_time, read_cron, read_zone, run_name
+from weir.local.server.schedules.schedule_owner import RoleLookup, owner_of, present_person
+from weir.local.server.submitter import ReadSubmission, Submitter
+from weir.store import ScheduleRecord, StoreFailed, StoreRefusal, new_row
+from weir.store.schedules import RUNS_MAX
+
+LOOKS_EVERY_S = 1.0
+SCHEDULES_MAX = 1000
+LATE_S = 90.0
+"""A run that begins later than this after its time is said to be late."""
+BACK_S = 86_400.0
+"""Times of runs that are farther ahead than this were set by a wrong clock."""
+_LOG = get_logger(__name__)
+
+
+Stop = Callable[[str, Person], Awaitable[object]]
+
+
+class Schedules:
+    """Schedules of a pool."""
+
+    def __init__(
+        self, pool: PoolState, submitter: Submitter, accounts: PoolAccounts, roles: RoleLookup, stop: Stop
+    ) -> None:
+        """Create them; `stop` ends a workload for a person."""
+        self._stop_workload = stop
+        self._pool = pool
+        self._submitter = submitter
+        self._accounts = accounts
+        self._roles = roles
+        self._lock = asyncio.Lock()
+        self._records = {each.name: each for each in pool.store.schedules.all()}
+
+    def rows(self, person: Person) -> list[ScheduleRow]:
+        """Return the schedules of the projects that a person may see."""
+        return [self._row(each) for each in self._records.values() if may(person, Action.VIEW, each.project)]
+
+    def row(self, name: str, person: Person) -> ScheduleRow:
+        """Return a schedule.
+
+        Raises:
+            RequestRefused: there is none, or the person may not see it.
+        """
+        record = self._get(name)
+        require(person, Action.VIEW, record.project)
+        return self._row(record)
+
+    async def set(
+        self, name: str, asked: ScheduleAsked, raw: Mapping[str, Any], size: int, person: Person
+    ) -> ScheduleRow:
+        """Create or change a schedule.
+
+        Raises:
+            RequestRefused: it is invalid, or not allowed for this person.
+        """
+        fields = FieldErrors("The schedule")
+        for read, value, field in ((read_cron, asked.cron, "cron"), (read_zone, asked.zone, "zone")):
+            try:
+                read(value)
+            except ValueError as error:
+                fields.at((field,), str(error))
+        if asked.workload.name is not None:
+            fields.at(("workload", "name"), "name: each run has a name of its own; leave it out")
+        fields.refuse_if_any()
+        async with self._lock:
+            old = self._records.get(name)
+            if old is not None:
+                require(person, Action.CONTROL, old.project, owner=old.user)
+            elif len(self._records) >= SCHEDULES_MAX:
+                raise RequestRefused(409, f"The pool has {SCHEDULES_MAX} schedules, the maximum: remove one.")
+            await self._submitter.check(asked.workload, size, person)
+            record = ScheduleRecord(
+                name,
+                asked.workload.project,
+                person.user,
+                owner_of(person),
+                read_cron(asked.cron),
+                asked.zone,
+                asked.concurrency,
+                raw,
+                asked.suspended,
+                runs=() if old is None else old.runs,
+            )
+            return self._row(await self._keep(self._scheduled(record)))
+
+    async def suspend(self, name: str, person: Person, *, suspended: bool) -> ScheduleRow:
+        """Suspend a schedule, or resume it; runs in between aren't caught up.
+
+        Raises:
+            RequestRefused: there is none, or the person may not change it.
+        """
+        async with self._lock:
+            record = self._get(name)
+            require(person, Action.CONTROL, record.project, owner=record.user)
+            return self._row(await self._keep(self._scheduled(replace(record, suspended=suspended))))
+
+    async def delete(self, name: str, person: Person) -> None:
+        """Delete a schedule; its workloads stay.
+
+        Raises:
+            RequestRefused: there is none, or the person may not change it.
+        """
+        async with self._lock:
+            record = self._get(name)
+            require(person, Action.CONTROL, record.project, owner=record.user)
+            await asyncio.wrap_future(self._pool.store.schedules.delete_soon(name))
+            self._records.pop(name, None)
+
+    async def watch(self) -> None:
+        """Look every second, for ever."""
+        while True:
+            await asyncio.sleep(LOOKS_EVERY_S)
+            try:
+                await self.look()
+            except Exception as error:  # noqa: BLE001 - one bad schedule may not end the others
+                _LOG.warning("schedules_look_failed", kind=type(error).__name__, why=str(error))
+
+    async def look(self) -> None:
+        """Run the schedules that are due."""
+        now_s = self._wall_s()
+        for record in list(self._records.values()):
+            if record.suspended:
+                continue
+            if record.last_wall_s is not None and record.last_wall_s > now_s + BACK_S:
+                async with self._lock:  # a clock that was ahead is right again
+                    await self._keep(self._scheduled(replace(record, last_wall_s=None)))
+            elif record.next_wall_s is not None and record.next_wall_s <= now_s:
+                async with self._lock:
+                    if self._records.get(record.name) is record:
+                        await self._run(record, now_s)
+
+    async def _run(self, record: ScheduleRecord, now_s: float) -> None:
+        """Queue the workload of the newest run that is due."""
+        zone = read_zone(record.zone)
+        at_s = last_time(record.cron, zone, now_s) or record.next_wall_s
+        assert at_s is not None, "it is due"
+        if record.next_wall_s is not None and at_s < record.next_wall_s:
+            at_s = record.next_wall_s
+        missed = next_time(record.cron, zone, record.next_wall_s or at_s)
+        said = "Earlier runs were missed; this one stands for them." if (missed or now_s) < now_s else ""
+        if not said and now_s - at_s > LATE_S:
+            said = "It began late."
+        after = replace(
+            record, next_wall_s=next_time(record.cron, zone, now_s), last_wall_s=at_s, last=None, said=said
+        )
+        try:
+            await self._queue(record, after, run_name(record.name, zone, at_s))
+        except (RequestRefused, StoreRefusal) as refused:
+            detail = refused.detail if isinstance(refused, RequestRefused) else str(refused)
+            await self._keep(replace(after, said=f"Refused: {detail}"[:500]))
+        except StoreFailed as error:
+            _LOG.warning(
+                "schedule_not_run", schedule=record.name, why=str(error)
+            )  # the next look tries again
+
+    async def _queue(self, record: ScheduleRecord, after: ScheduleRecord, name: str) -> None:
+        pool = self._pool
+        person = await present_person(record.owner, pool.store, self._accounts, self._roles, pool.clock())
+        active = self._active(record)
+        if active and record.concurrency == "forbid":
+            await self._keep(replace(after, said=f"Skipped: {active[0]} isn't over."))
+            return
+        text = json.dumps({**record.asked, "name": name})
+        read = partial(read_as, Submission, text, f"Schedule {record.name}", pool.priority_classes)
+        submission = await asyncio.to_thread(read)
+        if active and record.concurrency == "replace":
+            for each in active:
+                await self._stop(each, person)
+
+        def write(
+            records: Sequence[WorkloadRecord], asked: Sequence[Mapping[str, object]]
+        ) -> "Future[list[WorkloadRecord]]":
+            row = new_row(records[0], asked[0])
+            return pool.store.schedules.run_soon(record, after, records[0], row)
+
+        read_submission = ReadSubmission(submission, dict(record.asked), len(text))
+        made, _ = await self._submitter.submit(read_submission, person, write)
+        kept = replace(after, last=name, runs=(*after.runs, made.launch.uid)[-RUNS_MAX:])
+        self._records[record.name] = kept
+
+    async def _stop(self, name: str, person: Person) -> None:
+        """Stop an earlier run."""
+        try:
+            await self._stop_workload(name, person)
+        except (RequestRefused, StoreRefusal):
+            _LOG.info("earlier_run_not_stopped", workload=name)  # it is over by now
+
+    def _active(self, record: ScheduleRecord) -> list[str]:
+        """Return the names of its workloads that aren't over."""
+        found = (self._pool.view.row_of(uid) for uid in record.runs)
+        return [row.name for row in found if row is not None and row.ended_s is None]
+
+    def _scheduled(self, record: ScheduleRecord) -> ScheduleRecord:
+        """Return a schedule with its next time from now on."""
+        if record.suspended:
+            return replace(record, next_wall_s=None)
+        next_s = next_time(record.cron, read_zone(record.zone), self._wall_s())
+        return replace(record, next_wall_s=next_s)
+
+    async def _keep(self, record: ScheduleRecord) -> ScheduleRecord:
+        await asyncio.wrap_future(self._pool.store.schedules.set_soon(record))
+        self._records[record.name] = record
+        return record
+
+    def _get(self, name: str) -> ScheduleRecord:
+        record = self._records.get(name)
+        if record is None:
+            text = f"There is no schedule {name[:80]}; `weir schedule list` shows which there are."
+            raise RequestRefused(404, text)
+        return record
+
+    def _wall_s(self) -> float:
+        return self._pool.clock.on_wall(self._pool.clock())
+
+    def _row(self, record: ScheduleRecord) -> ScheduleRow:
+        command = record.asked.get("command") or record.asked.get("run") or []
+        return ScheduleRow.model_validate(
+            {
+                "name": record.name,
+                "project": record.project,
+                "user": record.user,
+                "cron": record.cron,
+                "zone": record.zone,
+                "concurrency": record.concurrency,
+                "suspended": record.suspended,
+                "next_s": record.next_wall_s,
+                "last_s": record.last_wall_s,
+                "last": record.last,
+                "said": record.said,
+                "active": self._active(record),
+                "command": [command] if isinstance(command, str) else list(command),
+            }
+        )

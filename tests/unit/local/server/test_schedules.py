@@ -1,0 +1,204 @@
+"""Schedules: workloads at the times of a cron expression."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+
+from weir.control.clock import Clock
+from weir.local.server.schedules.cron_times import last_time, next_time, read_cron, run_name
+
+from .in_process_server import SMALL, Standing, standing
+
+DAY_S = 86_400.0
+START = datetime(2026, 12, 1, 1, 59, 30, tzinfo=UTC).timestamp()
+
+
+class WallClock:
+    """A wall clock that people set."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+        self.clock = Clock(wall=lambda: START + self.ahead_s, boot=lambda: 1000.0)
+
+    def set(self, day: int, hour: int, minute: int, second: int = 1) -> None:
+        at = datetime(2026, 12, day, hour, minute, second, tzinfo=UTC)
+        self.ahead_s = at.timestamp() - START
+
+
+async def put(stands: Standing, name: str, cron: str = "0 2 * * *", **fields: Any) -> httpx.Response:
+    workload = {"project": "default", "command": ["sleep", "3600"], "gpus": 0, **SMALL}
+    workload |= fields.pop("workload", {})
+    body = {"cron": cron, "workload": workload, **fields}
+    return await stands.admin.put(f"/api/v1/schedules/{name}", json=body)
+
+
+async def look(stands: Standing) -> dict[str, Any]:
+    await stands.pool.schedules.look()
+    return dict((await stands.get("schedules"))["items"][0])
+
+
+async def names(stands: Standing) -> list[str]:
+    return sorted(row["name"] for row in (await stands.get("workloads", all="true"))["items"])
+
+
+async def test_run_is_queued_at_its_time_once(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        made = await put(stands, "nightly")
+        assert made.status_code == 200, made.text
+        row = await look(stands)
+        assert (row["next_s"], row["last_s"], await names(stands)) == (START + 30, None, [])
+        wall.set(1, 2, 0)
+        row = await look(stands)
+        row = await look(stands)
+        assert await names(stands) == ["nightly-20261201-0200"]
+        assert (row["last"], row["active"], row["said"]) == (
+            "nightly-20261201-0200",
+            ["nightly-20261201-0200"],
+            "",
+        )
+        assert row["next_s"] == START + 30 + DAY_S
+
+
+async def test_missed_runs_are_caught_up_once_after_a_restart(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock, end_jobs=False) as stands:
+        assert (await put(stands, "nightly", workload={"command": ["true"]})).status_code == 200
+    wall.set(4, 12, 0)
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        row = await look(stands)
+        row = await look(stands)
+        assert await names(stands) == ["nightly-20261204-0200"]
+        assert row["said"] == "Earlier runs were missed; this one stands for them."
+        wall.set(3, 1, 0)  # the clock is set back: nothing runs a second time
+        await look(stands)
+        wall.set(4, 2, 30)
+        await look(stands)
+        assert await names(stands) == ["nightly-20261204-0200"]
+        wall.set(5, 2, 0)
+        await look(stands)
+        assert await names(stands) == ["nightly-20261204-0200", "nightly-20261205-0200"]
+
+
+async def test_clock_that_was_years_ahead_does_not_stop_a_schedule(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        assert (await put(stands, "nightly", workload={"command": ["true"]})).status_code == 200
+        wall.ahead_s = 4 * 365 * DAY_S
+        await look(stands)
+        wall.ahead_s = 0.0
+        row = await look(stands)
+        assert row["next_s"] == START + 30
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "running", "said"),
+    [("allow", 2, ""), ("forbid", 1, "Skipped: nightly-20261201-0200 isn't over."), ("replace", 1, "")],
+)
+async def test_concurrency_says_what_becomes_of_an_earlier_run(
+    tmp_path: Path, concurrency: str, running: int, said: str
+) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        assert (await put(stands, "nightly", concurrency=concurrency)).status_code == 200
+        wall.set(1, 2, 0)
+        await look(stands)
+        await stands.until("nightly-20261201-0200", "starting", "running")
+        wall.set(2, 2, 0)
+        row = await look(stands)
+        assert row["said"] == said
+        await stands.until_true(lambda page: page["total"] == running, "workloads")
+        last = "nightly-20261201-0200" if concurrency == "forbid" else "nightly-20261202-0200"
+        assert last in await names(stands)
+        row = (await stands.get("schedules"))["items"][0]
+        assert len(row["active"]) == running
+
+
+async def test_suspended_schedule_runs_nothing_and_catches_nothing_up(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        assert (await put(stands, "nightly")).status_code == 200
+        assert (await stands.admin.post("/api/v1/schedules/nightly/suspend")).status_code == 200
+        wall.set(1, 2, 0)
+        assert (await look(stands))["next_s"] is None
+        wall.set(3, 12, 0)
+        assert (await stands.admin.post("/api/v1/schedules/nightly/resume")).status_code == 200
+        row = await look(stands)
+        assert (await names(stands), row["next_s"]) == ([], START + 30 + 3 * DAY_S)
+        assert (await stands.admin.delete("/api/v1/schedules/nightly")).status_code == 204
+        assert (await stands.get("schedules"))["total"] == 0
+        assert (await stands.admin.delete("/api/v1/schedules/nightly")).status_code == 404
+
+
+async def test_rights_count_when_it_runs(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        await stands.project("own", 1)
+        workload = {"project": "own", "command": ["true"], "gpus": 0, **SMALL}
+        body = {"cron": "0 2 * * *", "workload": workload}
+        async with await stands.member("default") as other, await stands.member("own", user="noa") as noa:
+            refused = await other.put("/api/v1/schedules/nightly", json=body)
+            assert refused.status_code == 403
+            assert (await noa.put("/api/v1/schedules/nightly", json=body)).status_code == 200
+            assert (await other.get("/api/v1/schedules")).json()["total"] == 0
+            for method, path in (("POST", "/suspend"), ("DELETE", ""), ("GET", "")):
+                answer = await other.request(method, f"/api/v1/schedules/nightly{path}")
+                assert answer.status_code == 403, path
+            taken = {**body, "workload": {**workload, "project": "default"}}
+            assert (await other.put("/api/v1/schedules/nightly", json=taken)).status_code == 403
+        token = next(each for each in stands.pool.store.tokens() if each.user == "noa")
+        await asyncio.to_thread(stands.pool.store.delete_token, token.id)
+        wall.set(1, 2, 0)
+        row = await look(stands)
+        assert row["said"] == "Refused: The token with which noa made it is revoked or has expired."
+        assert await names(stands) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "sentence"),
+    [
+        ({"cron": "0 2 * *"}, "cron", "hasn't 5 fields; write minute, hour, day, month and weekday"),
+        ({"cron": "61 2 * * *"}, "cron", "can't be read"),
+        ({"cron": "0 0 30 2 *"}, "cron", "'0 0 30 2 *'"),
+        ({"cron": "* * * * * *"}, "cron", "hasn't 5 fields"),
+        ({"cron": "0 2 * * *", "zone": "Mars/Olympus"}, "zone", "is no time zone here"),
+        ({"cron": "0 2 * * *", "zone": "../../etc/passwd"}, "zone", "is no time zone here"),
+        ({"cron": "0 2 * * *", "workload": {"name": "x"}}, "workload.name", "each run has a name of its own"),
+        ({"cron": "0 2 * * *", "workload": {"gpus": 999}}, "pods[0]", "gpus"),
+        ({"cron": "0 2 * * *", "concurrency": "never"}, "concurrency", "'never'"),
+    ],
+)
+async def test_unusable_schedule_is_refused(
+    stands: Standing, fields: dict[str, Any], field: str, sentence: str
+) -> None:
+    refused = await put(stands, "nightly", **fields)
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["field"] == field
+    assert sentence in refused.json()["detail"]
+    assert (await stands.get("schedules"))["total"] == 0
+
+
+def test_times_follow_the_clocks_of_the_zone() -> None:
+    zone = ZoneInfo("Europe/Zurich")
+    cron = read_cron("@daily")
+    before = datetime(2026, 3, 28, 12, tzinfo=zone).timestamp()
+    first = next_time(cron, zone, before)
+    assert first is not None
+    second = next_time(cron, zone, first)
+    assert second is not None
+    assert second - first == 23 * 3600
+    skipped = next_time("30 2 * * *", zone, datetime(2026, 3, 29, 0, 0, tzinfo=zone).timestamp())
+    assert skipped == datetime(2026, 3, 29, 3, 0, tzinfo=zone).timestamp()
+    twice = datetime(2026, 10, 25, 0, 0, tzinfo=zone).timestamp()
+    found = next_time("30 2 * * *", zone, twice)
+    assert found is not None
+    following = next_time("30 2 * * *", zone, found)
+    assert following is not None
+    assert datetime.fromtimestamp(following, zone).day == 26
+    assert last_time("30 2 * * *", zone, following) == following
+    assert run_name("n", zone, found) == "n-20261025-0230"
