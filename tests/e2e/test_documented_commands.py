@@ -26,6 +26,7 @@ PAGES = (
     "docs/how-to/order.md",
     "docs/how-to/idle.md",
     "docs/how-to/arrays.md",
+    "docs/how-to/schedule.md",
     "docs/how-to/sessions.md",
     "docs/how-to/sweeps.md",
     "docs/how-to/notebooks.md",
