@@ -301,12 +301,9 @@ class PoolServer(uvicorn.Server):
             self.servers.append(await self._remote.open(self._protocol, WAITING_MAX))
         if self._sessions is not None:
             self.servers.append(await self._sessions.open())
-        self._tasks = [
-            asyncio.create_task(self._connections.sweep()),
-            asyncio.create_task(self._pool.node_changes.maintenance.watch()),
-            asyncio.create_task(self._pool.sweeps.run()),
-            asyncio.create_task(self._pool.schedules.watch()),
-        ]
+        pool = self._pool
+        watches = (self._connections.sweep(), pool.node_changes.maintenance.watch(), pool.sweeps.run())
+        self._tasks = [asyncio.create_task(each) for each in (*watches, pool.schedules.watch())]
 
     def _protocol(self) -> BoundedProtocol:
         """Return the protocol of a new connection."""
