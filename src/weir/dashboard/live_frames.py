@@ -41,7 +41,7 @@ def workload_columns(row: WorkloadRow) -> bytes:
         row.pods_running,
         None if row.evicted is None else round(row.evicted.at_s, 1),
         "" if activity is None else activity.state or "",
-        "" if why is None else why.why,
+        why.why if why is not None else row.array.sentence if row.array is not None else "",
         _sentence(row),
     ]
     text = to_json(values)

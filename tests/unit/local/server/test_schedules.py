@@ -169,7 +169,7 @@ async def test_rights_count_when_it_runs(tmp_path: Path) -> None:
         ({"cron": "0 2 * * *", "zone": "Mars/Olympus"}, "zone", "is no time zone here"),
         ({"cron": "0 2 * * *", "zone": "../../etc/passwd"}, "zone", "is no time zone here"),
         ({"cron": "0 2 * * *", "workload": {"name": "x"}}, "workload.name", "each run has a name of its own"),
-        ({"cron": "0 2 * * *", "workload": {"gpus": 999}}, "pods[0]", "gpus"),
+        ({"cron": "0 2 * * *", "workload": {"gpus": 999}}, "pods[0]", "asks for 999 GPUs"),
         ({"cron": "0 2 * * *", "concurrency": "never"}, "concurrency", "'never'"),
     ],
 )

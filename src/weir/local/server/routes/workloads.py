@@ -46,6 +46,7 @@ from weir.local.server.workload_logs import WorkloadLog
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows, gpus_held
 from weir.local.session_programs import kind_of
+from weir.model.array_indices import index_name, read_indices
 from weir.model.workloads import Workload
 from weir.service.queue_rows import VIRTUAL_LABEL
 from weir.store import WorkloadFilter
@@ -362,7 +363,8 @@ async def logs(
     if line is None:
         found, stored = await find_stored(pool, name)
         if stored.array is not None:
-            raise RequestRefused(409, f"{name} is an array: name one of its indices, such as {name}[0].")
+            one = index_name(stored.name, read_indices(stored.array.written).indices[0])
+            raise RequestRefused(409, f"{name} is an array: name one of its indices, such as {one}.")
         uid, spec = found.row.uid, found.record.workload
     else:
         uid, spec = line.uid, line.spec
