@@ -7,6 +7,7 @@ DOMAINS = {
         "alembic",
         "authlib",
         "fastapi",
+        "h11",
         "httptools",
         "joserfc",
         "numpy",
