@@ -10,6 +10,8 @@ from weir.cli.formatting import since
 if TYPE_CHECKING:
     from weir.api.workload_list import ActivityRow, Explanation, WorkloadRow
 
+IN_SWEEP = " of sweep "
+"""Words after the rung of a parked trial."""
 _WORDS = {
     "over_limit": "limit",
     "non_preemptible_over_quota": "quota",
@@ -61,6 +63,9 @@ def _of_pending(reason: "Explanation") -> str:
         return f"begins {_moment(until_s)}"
     if reason.why == "dependency" and (found := _WAITS_FOR.match(reason.sentence)):
         return f"after {found[1]}"
+    suspended = reason.numbers.get("suspended")
+    if reason.why == "suspended" and isinstance(suspended, str) and IN_SWEEP in suspended:
+        return suspended.partition(IN_SWEEP)[0]
     return _WORDS.get(reason.why, reason.why.replace("_", " "))
 
 

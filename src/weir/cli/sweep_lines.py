@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from weir.cli.short_reasons import IN_SWEEP
+
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadRow
 
@@ -35,12 +37,13 @@ def _one_row(sweep: str, rows: "Sequence[WorkloadRow]") -> "WorkloadRow":
     from weir.api.answers import Explanation
 
     sentence = f"{len(rows):,} trials are parked: weir sweep show {sweep}"
+    numbers: dict[str, object] = {"suspended": f"{len(rows):,} trials parked{IN_SWEEP}{sweep}"}
     return rows[0].model_copy(
         update={
             "name": f"{sweep}-*",
             "devices": sum(row.devices for row in rows),
             "pods": sum(row.pods for row in rows),
             "ran_s": sum(row.ran_s for row in rows),
-            "reason": Explanation(why=SUSPENDED, sentence=sentence),
+            "reason": Explanation(why=SUSPENDED, sentence=sentence, numbers=numbers),
         }
     )

@@ -1,9 +1,14 @@
 """Parked trials of a sweep are one line of the list."""
 
 from weir.api.answers import Explanation, WorkloadRow
+from weir.cli.short_reasons import short_reason
 from weir.cli.sweep_lines import with_parked_together
 
-PARKED = Explanation(why="suspended", sentence="it is suspended: parked at rung 1 of sweep s")
+PARKED = Explanation(
+    why="suspended",
+    sentence="it is suspended: parked at rung 1 of sweep s",
+    numbers={"suspended": "parked at rung 1 of sweep s"},
+)
 
 
 def row(uid: int, name: str, **more: object) -> WorkloadRow:
@@ -41,3 +46,5 @@ def test_one_line_stands_for_the_parked_trials_of_each_sweep() -> None:
     assert (together.devices, together.pods) == (4.0, 2)
     assert together.reason is not None
     assert together.reason.sentence == "2 trials are parked: weir sweep show s"
+    assert short_reason(together) == "2 trials parked"
+    assert short_reason(shown[2]) == "parked at rung 1"
