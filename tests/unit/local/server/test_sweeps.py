@@ -62,23 +62,19 @@ def trained(folder: Path, trial: int) -> list[int]:
     return [int(line) for line in (folder / f"s-{trial}").read_text().split()]
 
 
-def check_promotions(sweep: dict[str, Any]) -> None:
-    """Each promotion was of one of the best third of those that had reached the rung by then."""
-    for at, rung in enumerate(sweep["rungs"][:-1]):
-        results = [
-            (each["at_s"], each["value"], trial["number"], each["promoted_among"])
-            for trial in sweep["trial_rows"]
-            for each in trial["results"]
-            if each["rung"] == rung
-        ]
-        goes_on = {trial["number"] for trial in sweep["trial_rows"] if len(trial["results"]) > at + 1}
-        promoted = {number for _, _, number, among in results if among is not None}
-        assert goes_on <= promoted
-        results.sort()
-        for _, value, _, among in results:
-            if among is not None:
-                best = sorted(each[1] for each in results[:among])
-                assert value in best[: max(1, among // sweep["eta"])]
+def check_promotions(stands: Standing, sweep: dict[str, Any]) -> None:
+    """Each promotion was of one of the best of those that had reached the rung by then, as recorded."""
+    record = stands.pool.store.sweeps.of(sweep["name"])
+    assert record is not None
+    recorded = stands.pool.store.sweeps.results(record.id)
+    for rung in range(len(sweep["rungs"]) - 1):
+        here = [each for each in recorded if each.rung == rung]
+        promoted = {each.number for each in here if each.promoted_among is not None}
+        assert {each.number for each in recorded if each.rung == rung + 1} <= promoted
+        for result in here:
+            if result.promoted_among is not None:
+                best = sorted(each.value or 0.0 for each in here[: result.promoted_among])
+                assert result.value in best[: max(1, result.promoted_among // sweep["eta"])]
 
 
 @pytest.mark.parametrize("way", ["asks", "saves"])
@@ -91,7 +87,7 @@ async def test_sweep_halves_and_trains_no_step_twice(stands: Standing, tmp_path:
     assert sweep["rung_rows"][0]["reached"] == 9
     assert sweep["rung_rows"][1]["reached"] >= 3
     assert sweep["rung_rows"][2]["reached"] >= 1
-    check_promotions(sweep)
+    check_promotions(stands, sweep)
     for row in rows:
         steps = trained(tmp_path / "trained", row["number"])
         assert steps == list(range(1, row["results"][-1]["rung"] + 1)), row
@@ -186,7 +182,7 @@ async def test_control_that_connects_and_server_that_starts_again_go_on(tmp_path
         sweep = await until_over(again)
         assert sweep["state"] == "finished"
         assert sweep["trials"] == 9
-        check_promotions(sweep)
+        check_promotions(again, sweep)
         for row in sweep["trial_rows"]:
             last = row["results"][-1]["rung"]
             assert trained(tmp_path / "trained", row["number"]) == list(range(1, last + 1))
@@ -222,7 +218,7 @@ async def test_promotions_are_legal_while_an_owner_takes_and_returns_gpus(
     assert sweep["state"] == "finished"
     assert sweep["rung_rows"][0]["reached"] == 18
     assert sweep["rung_rows"][1]["promoted"] >= 1
-    check_promotions(sweep)
+    check_promotions(stands, sweep)
     for row in sweep["trial_rows"]:
         last = row["results"][-1]["rung"]
         assert trained(tmp_path / "trained", row["number"]) == list(range(1, last + 1))
