@@ -9,10 +9,12 @@ from weir.api.submissions import Submission
 from weir.api.sweeps import SamplerName
 from weir.scenario_io.scalars import Name
 from weir.scenario_io.specs import Entry
-from weir.sweeps.parameters import SweepParameter, grid_size, parse_parameter
+from weir.sweeps.parameters import SweepParameter, command_length_max, grid_size, parse_parameter
 
 TRIALS_MAX = 10_000
 RUNGS_MAX = 32
+COMMAND_LENGTH_MAX = 1 << 20
+"""Length of the command of a trial with its values."""
 STEP_MAX = 10**15
 ParameterRange = Annotated[str, Field(max_length=65_536)]
 Rung = Annotated[int, Field(ge=1, le=STEP_MAX)]
@@ -51,6 +53,11 @@ class SweepSubmission(Entry):
             twice = next(each for each in space if variables[each.variable] != each.name)
             other = variables[twice.variable]
             raise ValueError(f"params: {twice.name} and {other} are both {twice.variable}; rename one")
+        if command_length_max(self.workload.command, space, arguments=self.arguments) > COMMAND_LENGTH_MAX:
+            raise ValueError(
+                f"workload.command: is longer than {COMMAND_LENGTH_MAX:,} characters with the values of a "
+                "trial; put what is long into a file"
+            )
         if self.sampler == "grid":
             size = grid_size(space)
             if size > TRIALS_MAX and self.trials is None:

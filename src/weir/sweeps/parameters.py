@@ -7,6 +7,7 @@ A parameter is written as `float:0..1`, `log:1e-5..1e-1`, `int:1..8`, `logint:16
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,10 +19,14 @@ CHOICES_MAX = 1000
 """Choices of one parameter."""
 GRID_MAX = 100_000
 """Points of one grid."""
+NUMBER_MAX = 2.0**53
+"""Largest whole number and number of steps: up to it, every whole number is exact."""
+CHOICE_LENGTH_MAX = 4096
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _RANGE = re.compile(r"([^:]*?)\.\.([^:]*)(?::([^:]*))?")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Za-z0-9_]", re.ASCII)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}", re.ASCII)
+_NUMBER_LENGTH_MAX = 25
 _FORMS = "write float:0..1, log:1e-5..1e-1, int:1..8, logint:16..1024 or choice:adam,sgd"
 
 
@@ -90,6 +95,19 @@ class SweepParameter:
             return range(int(self.low), int(self.high) + 1)
         return None
 
+    def size(self) -> int | None:
+        """Return the number of its values without making them; None if it has infinitely many."""
+        if self.scale is Scale.CHOICE:
+            return len(self.choices)
+        if self.step is not None:
+            return self._steps()
+        return int(self.high) - int(self.low) + 1 if self.scale is Scale.INT else None
+
+    @property
+    def length_max(self) -> int:
+        """Return the length of its longest value as a word."""
+        return max(len(as_word(each)) for each in self.choices) if self.choices else _NUMBER_LENGTH_MAX
+
     def _steps(self) -> int:
         assert self.step is not None
         return math.floor((self.high - self.low) / self.step + 1e-9) + 1
@@ -131,6 +149,8 @@ def parse_parameter(name: str, text: str) -> SweepParameter:
         )
     if step is not None and step <= 0:
         raise ValueError(f"{text!r}: the step {found[3]} isn't above 0; write one that is")
+    if high - low > (sys.float_info.max if step is None else NUMBER_MAX * step):
+        raise ValueError(f"{text!r}: the range is too wide for exact numbers; write a narrower one")
     return SweepParameter(name, scale, low, high, step)
 
 
@@ -142,11 +162,17 @@ def _choice(name: str, text: str) -> SweepParameter:
         raise ValueError(f"choice:{text} names a choice twice; leave one out")
     if len(words) > CHOICES_MAX:
         raise ValueError(f"{len(words)} choices are too many; write at most {CHOICES_MAX}")
+    if any("\0" in word for word in words):
+        raise ValueError("a choice has a zero byte in it, which no process can get; leave it out")
+    if max(map(len, words)) > CHOICE_LENGTH_MAX:
+        raise ValueError(f"a choice is longer than {CHOICE_LENGTH_MAX:,} characters; put it into a file")
     return SweepParameter(name, Scale.CHOICE, choices=tuple(_plain_value(word) for word in words))
 
 
 def _plain_value(word: str) -> Value:
     """Return a number or a boolean where a word is one, as JSON reads it."""
+    if len(word) > _NUMBER_LENGTH_MAX:
+        return word
     try:
         value = json.loads(word)
     except ValueError:
@@ -165,6 +191,8 @@ def _number(word: str, scale: Scale) -> float:
         raise ValueError(f"{word!r} is no number: {_FORMS}")
     if scale.is_whole and not number.is_integer():
         raise ValueError(f"{word!r} is no whole number, as {scale} needs; write one, or float:")
+    if scale.is_whole and abs(number) > NUMBER_MAX:
+        raise ValueError(f"{word!r} is too large for {scale}; write at most {NUMBER_MAX:.0f}, or float:")
     return number
 
 
@@ -176,13 +204,13 @@ def grid_size(parameters: Sequence[SweepParameter]) -> int:
     """
     size = 1
     for each in parameters:
-        points = each.points()
-        if points is None:
+        count = each.size()
+        if count is None:
             right = (
                 f"write {each.scale}:LOW..HIGH:STEP" if not each.scale.is_log else "write choice:1e-4,1e-3"
             )
             raise ValueError(f"{each.name} has infinitely many values, and a grid needs few: {right}")
-        size *= len(points)
+        size *= count
     if size > GRID_MAX:
         raise ValueError(
             f"the grid has {size:,} points; leave values out, at most {GRID_MAX:,} points are tried"
@@ -200,6 +228,18 @@ def placeholders(command: Sequence[str], parameters: Sequence[SweepParameter]) -
     """Return the parameters that a command names as `{name}`."""
     names = {each.name for each in parameters}
     return {found for word in command for found in _PLACEHOLDER.findall(word)} & names
+
+
+def command_length_max(
+    command: Sequence[str], parameters: Sequence[SweepParameter], *, arguments: bool
+) -> int:
+    """Return the length that the command of a trial has at most, without making one."""
+    longest = {each.name: each.length_max for each in parameters}
+    length = sum(len(word) + 1 for word in command)
+    if placeholders(command, parameters):
+        found = (name for word in command for name in _PLACEHOLDER.findall(word))
+        return length + sum(longest.get(name, 0) for name in found)
+    return length + (sum(len(name) + more + 4 for name, more in longest.items()) if arguments else 0)
 
 
 def command_of_trial(

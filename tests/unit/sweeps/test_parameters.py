@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from weir.sweeps.parameters import (
     SweepParameter,
+    command_length_max,
     command_of_trial,
     grid_size,
     parse_parameter,
@@ -37,11 +38,39 @@ SPACE = [
         ("float:0..1:0", "isn't above 0"),
         ("choice:a,,b", "has an empty choice"),
         ("choice:a,a", "names a choice twice"),
+        ("int:0..1e300", "is too large for int"),
+        ("int:-1e308..0", "is too large for int"),
+        ("float:-1e308..1e308", "is too wide"),
+        ("float:0..1e300:1e-300", "is too wide"),
+        ("choice:a\0b,c", "has a zero byte"),
+        (f"choice:a,{'[' * 60_000}", "is longer than 4,096 characters"),
     ],
 )
 def test_bad_range_is_refused_with_what_to_write(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         parse_parameter("lr", text)
+
+
+@pytest.mark.parametrize("word", ["9" * 4000, "[" * 4000, "1e999"])
+def test_choice_that_is_no_number_of_any_use_is_a_word(word: str) -> None:
+    assert parse_parameter("x", f"choice:{word},b").choices == (word, "b")
+
+
+def test_grid_of_any_size_is_counted_without_its_values() -> None:
+    """Its values would fill the memory long before it was refused."""
+    with pytest.raises(ValueError, match=r"the grid has 1,000,000,000,001 points"):
+        grid_size([parse_parameter("x", "float:0..1:1e-12")])
+
+
+def test_length_of_a_command_is_known_before_any_is_made() -> None:
+    """A short request could ask for more memory than a machine has."""
+    space = [parse_parameter("x", f"choice:{'a' * 4096},b")]
+    command = ["{x}" * 100_000]
+    assert command_length_max(command, space, arguments=True) >= 4096 * 100_000
+    for each, arguments in ((["a", "{x}/{x}/{y}"], True), (["a"], True), (["a"], False)):
+        most = command_length_max(each, space, arguments=arguments)
+        made = command_of_trial(each, space, {"x": "a" * 4096}, arguments=arguments)
+        assert sum(map(len, made)) <= most
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a=b", "a{", "x" * 64])

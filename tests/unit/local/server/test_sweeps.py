@@ -293,6 +293,15 @@ async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Pa
             "workload",
             "preemptible",
         ),
+        ({"sampler": "grid", "params": {"x": "float:0..1:1e-12"}}, "body", "the grid has 1,000,000,000,001"),
+        (
+            {
+                "params": {"x": f"choice:a,{'b' * 4000}"},
+                "workload": {"project": "default", "command": ["{x}" * 1000]},
+            },
+            "body",
+            "is longer than 1,048,576 characters",
+        ),
         ({"sampler": "gp"}, "sampler", "needs torch"),
         ({"name": "n" * 60}, "name", "write a shorter one"),
     ],
