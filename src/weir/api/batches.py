@@ -1,5 +1,6 @@
 """Several submissions in one request: all of them are queued, or none."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from weir.api.submissions import Submission
 from weir.scenario_io.specs import Entry
 
 BATCH_MAX = 2000
+MERGED_BYTES_MAX = 16 << 20
+"""Size of the defaults of a batch, once for each workload."""
 _MERGED = ("env", "secrets")
 """Mappings of which a workload states its own variables beside the others."""
 
@@ -25,7 +28,17 @@ class SubmissionBatch(Entry):
     @model_validator(mode="before")
     @classmethod
     def _merge(cls, body: Any) -> Any:
-        return merged(body) if isinstance(body, dict) else body
+        if not isinstance(body, dict):
+            return body
+        defaults, workloads = body.get("defaults"), body.get("workloads")
+        if defaults and isinstance(workloads, list):
+            size = len(json.dumps(defaults)) * len(workloads)
+            if size > MERGED_BYTES_MAX:
+                raise ValueError(
+                    f"defaults: are {size:,} bytes in all workloads together, and at most "
+                    f"{MERGED_BYTES_MAX:,} are allowed; write what is large into a file, or several batches"
+                )
+        return merged(body)
 
 
 def merged(body: Mapping[str, Any]) -> dict[str, Any]:

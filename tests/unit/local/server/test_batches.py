@@ -98,6 +98,16 @@ async def test_batch_with_a_mistake_queues_nothing(
     assert (await stands.get("workloads", all="true"))["total"] == 0
 
 
+async def test_small_request_does_not_become_a_large_batch(stands: Standing) -> None:
+    """Defaults count once for each workload: else each request could fill gigabytes of memory and disk."""
+    env = {f"V{at}": "x" * 100 for at in range(1000)}
+    refused = await batch(stands, *({} for _ in range(1000)), env=env)
+    assert refused.status_code == 422, refused.text
+    assert "bytes in all workloads together, and at most 16,777,216" in refused.json()["detail"]
+    made = await batch(stands, *({"command": ["true"]} for _ in range(10)), env=env)
+    assert made.status_code == 201, made.text
+
+
 async def test_name_that_is_taken_refuses_the_batch(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="b", gpus=0)
     refused = await batch(stands, link("a"), link("b"))
