@@ -140,6 +140,8 @@ def set_in(file: Path, *words: str) -> set[bytes]:
         ({"channel": "mail", "target": "mia@evil.example"}, "the administrator allows lab.example"),
         ({"channel": "mail", "target": "mia@lab.example\nBcc: x@evil.example"}, "is no mail address"),
         ({"channel": "mail", "target": "mia@lab.example, eve@evil.example"}, "is no mail address"),
+        ({"channel": "mail", "target": "=?utf-8?q?x=40evil.example=2C?=@lab.example"}, "is no mail address"),
+        ({"channel": "mail", "target": "=?utf-8?q?a=0D=0ABcc=3Ax?=@lab.example"}, "is no mail address"),
         ({"channel": "slack", "target": "https://evil.example/x"}, "isn't allowed; the administrator allows http://127"),
         ({"channel": "slack", "target": "file:///etc/passwd"}, "is no URL of a webhook"),
         ({"channel": "slack", "target": "https://a@127.0.0.1/"}, "is no URL of a webhook"),

@@ -144,10 +144,9 @@ class Channels:
         if not mail.allows(rule.target):
             return Attempt(f"the administrator doesn't allow mail to {rule.target}", DeliveryProblem.RECEIVER)
         now_s = self._clock.on_wall(self._clock())
-        made = mail_of(message, mail.sender, rule.target, self._clock.on_wall, now_s)
-        send = partial(_send_mail, mail, made, self._settings.limits.timeout)
         try:
-            await self._calls.run(send)
+            made = mail_of(message, mail.sender, rule.target, self._clock.on_wall, now_s)
+            await self._calls.run(partial(_send_mail, mail, made, self._settings.limits.timeout))
         except smtplib.SMTPRecipientsRefused as error:
             refusals = [_answered(*answer) for answer in error.recipients.values()]
             return Attempt(f"the mail server refuses {rule.target}: {refusals[0]}", DeliveryProblem.MESSAGE)

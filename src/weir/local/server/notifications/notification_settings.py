@@ -15,8 +15,8 @@ from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.source_map import Mistakes
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
-ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
-"""Mail addresses, as browsers check them."""
+ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
+"""Mail addresses, as browsers check them, but without ?: an encoded word stands for another address."""
 PASSWORD_LENGTH_MAX = 4096
 
 Duration = Annotated[float, BeforeValidator(seconds)]
