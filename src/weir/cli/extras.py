@@ -6,6 +6,7 @@ DOMAINS = {
     "server": (
         "alembic",
         "authlib",
+        "cronsim",
         "fastapi",
         "h11",
         "httptools",
