@@ -171,3 +171,31 @@ def test_names_are_bounded_and_each_counts_once() -> None:
 def test_a_time_that_is_none_is_a_mistake_of_the_annotation() -> None:
     _, mistakes = read_one(Metadata("a", annotations={"weir.dev/begin": "soon"}))
     assert "weir.dev/begin: 'soon' is no point in time" in mistakes[0]
+
+
+def test_a_start_of_a_former_job_of_that_name_meets_no_condition() -> None:
+    chain = Chain()
+    written = WorkloadObject(Metadata("job-server", namespace="team"))
+    written.spec.owner.uid, written.status.started_at = "j-former", at(0)
+    chain.see("workloads", written)
+    chain.create("server")
+    chain.create("client", after="server")
+    assert chain.gates("client") == {Gate.DEPENDENCY: "it waits for server to start"}
+    chain.run("server")
+    chain.step()
+    assert chain.gates("client") == {}
+
+
+def test_a_job_that_is_gone_stays_in_no_other_condition() -> None:
+    chain = Chain()
+    chain.create("train", after_ok="prepare")
+    chain.see("owners", job("train", "j-train", after_ok="index"))
+    chain.step()
+    former = chain.gang("train")
+    chain.gone("pods", "team/train-0", "u-train-0")
+    chain.gone("owners", "train", "j-train")
+    chain.step(200)
+    gates = chain.cluster_state._start_conditions  # nothing else shows what is kept
+    names = [f"team/{prefix}{name}" for prefix in ("job-", "") for name in ("prepare", "index")]
+    assert former.key not in chain.cluster_state.registry.gangs
+    assert gates.dependents(names) == []

@@ -24,6 +24,7 @@ class StartConditionGates:
     def __init__(self, registry: WorkloadRegistry) -> None:
         self._registry = registry
         self._dependents: dict[str, dict[Gang, None]] = {}  # by the names that may mean the other workload
+        self._awaited: dict[Gang, list[str]] = {}  # these names: annotations change
 
     def dependents(self, names: Iterable[str]) -> list[Gang]:
         """Return the workloads with a condition on any of these."""
@@ -31,18 +32,19 @@ class StartConditionGates:
 
     def forget(self, gang: Gang) -> None:
         """Forget a workload that is gone."""
-        for dependency in () if gang.head is None else _dependencies(gang.head.annotations):
-            for name in _names(gang, dependency.name):
-                self._drop(name, gang)
+        self._await(gang, [])
 
     def facts(self, gang: Gang, now_s: float) -> list[GateChanged]:
         """Return the changes of the gates of a workload since the last call."""
-        before, gates = gang.reported_start_gates, self._gates(gang, now_s)
+        names: list[str] = []
+        before, gates = gang.reported_start_gates, self._gates(gang, now_s, names)
+        self._await(gang, names)
         gang.reported_start_gates = gates
         opened = [GateChanged(gang.name, False, gate=gate) for gate in before if gate not in gates]
         return [*opened, *(each for gate, each in gates.items() if before.get(gate) != each)]
 
-    def _gates(self, gang: Gang, now_s: float) -> dict[Gate, GateChanged]:
+    def _gates(self, gang: Gang, now_s: float, awaited: list[str]) -> dict[Gate, GateChanged]:
+        """Return the closed gates of a workload, and add the names that it waits for to `awaited`."""
         assert gang.head is not None
         found: dict[Gate, GateChanged] = {}
         wanted = gang.head.annotations
@@ -58,11 +60,8 @@ class StartConditionGates:
             met, sentence = self._look(gang, dependency, names)
             if met:
                 gang.met_conditions.add(dependency)
-                for name in names:
-                    self._drop(name, gang)
                 continue
-            for name in names:
-                self._dependents.setdefault(name, {})[gang] = None
+            awaited += names
             if sentence:
                 found[Gate.DEPENDENCY] = GateChanged(gang.name, True, sentence, Gate.DEPENDENCY)
             unmet.append(dependency)
@@ -78,8 +77,10 @@ class StartConditionGates:
                 return False, f"it names itself in a condition for its start: {dependency.name}"
             if other is None and thing is None:
                 continue
+            if thing is not None and other is not None and not _is_of(thing, other):
+                thing = None
             outcome = other.is_over() if other is not None else None
-            if outcome is None and thing is not None and (other is None or _is_of(thing, other)):
+            if outcome is None and thing is not None:
                 outcome = outcome_of_phase(thing.status.phase)
             started = thing is not None and thing.status.started_at is not None
             started = started or (
@@ -94,10 +95,16 @@ class StartConditionGates:
         namespace = gang.key.namespace
         return False, f"it waits for {dependency.name}, and {namespace} has no workload of that name yet"
 
-    def _drop(self, name: str, gang: Gang) -> None:
-        gangs = self._dependents.get(name)
-        if gangs is not None:
-            gangs.pop(gang, None)
+    def _await(self, gang: Gang, names: list[str]) -> None:
+        """Have a workload wait for these names, and for no others."""
+        before = self._awaited.pop(gang, [])
+        if names:
+            self._awaited[gang] = names
+        for name in names:
+            self._dependents.setdefault(name, {})[gang] = None
+        for name in set(before).difference(names):
+            gangs = self._dependents[name]
+            del gangs[gang]
             if not gangs:
                 del self._dependents[name]
 
