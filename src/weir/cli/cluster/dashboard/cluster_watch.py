@@ -66,7 +66,7 @@ class ClusterWatch:
         self.rows = ClusterRows()
         self.feed: LiveFeed[None] = LiveFeed()
         self.broken: WatchBroken | None = None
-        self._workloads: Reflector[WorkloadObject] | None = None
+        self._watches: dict[str, Reflector[Any]] = {}  # by path
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: set[int] | None = None  # events of the last poll
         self._policy = ""
@@ -79,16 +79,18 @@ class ClusterWatch:
             ApiError: the cluster refuses the workloads, or doesn't answer.
         """
         path = await self._scope()
-        self._workloads = Reflector(self._api, path, WorkloadObject, self.rows.take_workloads, waits=_RETRIES)
-        watches: list[Reflector[Any]] = [self._workloads]
+        watches: dict[str, Reflector[Any]] = {
+            path: Reflector(self._api, path, WorkloadObject, self.rows.take_workloads, waits=_RETRIES)
+        }
         for kind in ("project", "department"):
             of_kind = path_of(API_VERSION, f"{kind}s")
             if await self._may_list(of_kind):
                 receiver = self.rows.queues(kind)
-                watches.append(Reflector(self._api, of_kind, ListedQueue, receiver, waits=_RETRIES))
-        self._tasks = [asyncio.create_task(each.run()) for each in watches]
+                watches[of_kind] = Reflector(self._api, of_kind, ListedQueue, receiver, waits=_RETRIES)
+        self._watches = watches
+        self._tasks = [asyncio.create_task(each.run()) for each in watches.values()]
         async with asyncio.timeout(LIST_S_MAX):
-            for each in watches:
+            for each in watches.values():
                 while not each.synced.is_set():
                     if each.failure:
                         raise ApiUnreachable(each.failure, may_have_happened=False)
@@ -175,8 +177,9 @@ class ClusterWatch:
         Raises:
             ApiError: the API server doesn't answer, or refuses what is watched.
         """
-        if self._workloads is not None and self._workloads.failure:
-            await self._scope()
+        for path, each in self._watches.items():
+            if each.failure:  # rights that were withdrawn end the watch: the next one shows what is left
+                await self._api.version_of(path)
         self._trouble = None
         status = await self._read(self._queries.status())
         if status is not None:

@@ -1,0 +1,88 @@
+"""Watch of a cluster's dashboard: it ends with the rights that it began with."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from weir.cli.cluster.dashboard.cluster_watch import ClusterWatch
+from weir.cli.cluster.queries import ClusterQueries
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiRefused
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION
+
+LIMIT_S = 60.0
+EVERYWHERE = path_of(API_VERSION, "workloads")
+PROJECTS = path_of(API_VERSION, "projects")
+
+
+class Page:
+    """One page of an empty list."""
+
+    items = ()
+    resource_version = "1"
+
+
+class Cluster:
+    """An API server that has no objects, and refuses to list some kinds."""
+
+    namespace = "vision"
+    server = "https://cluster"
+
+    class limits:  # noqa: N801 - an attribute of the client
+        watch_s = 0.0
+
+    def __init__(self) -> None:
+        self.withdrawn: set[str] = set()
+
+    async def version_of(self, path: str, **_: str) -> str:
+        self._check(path)
+        return "1"
+
+    async def pieces(self, path: str, *_: Any, **__: Any) -> Any:
+        self._check(path)
+        yield Page()
+
+    async def watch(self, path: str, **_: Any) -> Any:
+        await asyncio.sleep(0.01)
+        self._check(path)
+        yield []
+
+    def _check(self, path: str) -> None:
+        if path in self.withdrawn:
+            raise ApiRefused(403, "Forbidden", "workloads is forbidden")
+
+
+class Queries:
+    """Answers of Weir's API."""
+
+    async def status(self) -> bytes:
+        return b'{"policy": "", "trouble": null}'
+
+    async def nodes(self) -> bytes:
+        return b'{"items": []}'
+
+    async def events(self, _: dict[str, str]) -> bytes:
+        return b'{"items": []}'
+
+
+@pytest.mark.parametrize("path", [EVERYWHERE, PROJECTS])
+def test_rights_that_are_withdrawn_end_the_watch(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of other namespaces aren't shown any longer to one who may list one namespace alone."""
+    monkeypatch.setattr("weir.cli.cluster.dashboard.cluster_watch.POLL_S", 0.01)
+
+    async def run() -> None:
+        cluster = Cluster()
+        watch = ClusterWatch(cast("ApiClient", cluster), cast("ClusterQueries", Queries()), None)
+        await watch.start()
+        reader = watch.feed.join(None)
+        assert reader is not None
+        cluster.withdrawn.add(path)
+        async with asyncio.timeout(LIMIT_S):
+            await reader.wake.wait()  # its stream ends
+        assert watch.broken is not None
+        assert watch.broken.status == 403
+        await watch.stop(watch.broken)
+
+    asyncio.run(run())
