@@ -18,6 +18,7 @@ from weir.api.answers import WorkloadRow
 from weir.api.sweep_submissions import SweepSubmission
 from weir.control.journal import TrialPlan
 from weir.control.port import CancelRequested
+from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.auth import RoleLookup
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.pool_state import PoolState
@@ -54,6 +55,7 @@ _LOG = get_logger(__name__)
 class SweepPool(Protocol):
     """Parts of a pool that the controller needs besides its state."""
 
+    accounts: PoolAccounts
     cancellations: Cancellations
     submitter: Submitter
 
@@ -254,7 +256,8 @@ class SweepController:
         assert isinstance(written, Mapping)
         raw = trial_submission(spec, written, name, number, suggested.params)
         submission = spec.workload.model_copy(update={"command": raw["command"], "name": raw["name"]})
-        owner = owner_now(sweep.record.owner, self._state.store, self._roles_of)
+        tokens, now_s = self._state.store.tokens(), self._state.clock()
+        owner = await owner_now(sweep.record.owner, tokens, now_s, self._pool.accounts, self._roles_of)
         plan = TrialPlan(
             *(sweep.record.id, name, number, suggested.params, suggested.state),
             *(tuple(spec.rungs), spec.metric),
