@@ -194,6 +194,7 @@ class Store:
 
     def delete_launch_specs(self, before_s: float) -> list[int]:
         """Remove command, environment and submission of workloads that ended before; return their numbers."""
+        self.sweeps.delete_launch_specs(before_s)
         return self._workloads.delete_launch_specs(before_s)
 
     def workloads(

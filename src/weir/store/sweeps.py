@@ -7,7 +7,7 @@ end of that suspension, each in one transaction. Whatever ends the server, none 
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
@@ -20,6 +20,11 @@ from weir.store.records import RungResult, SweepRecord, TrialRecord
 from weir.store.sweep_tables import sweep_results, sweep_trials, sweeps
 from weir.store.tables import LIVE, submissions, workloads
 
+FORGOTTEN_TOGETHER = 100
+"""Sweeps whose details are removed in one transaction."""
+NO_OWNER = "{}"
+"""Owner of a sweep whose details were removed."""
+REMOVED_COMMAND = ("(removed)",)
 _trials, _results = sweep_trials.c, sweep_results.c
 _TRIALS = (
     select(sweep_trials, workloads.c.state, workloads.c.wall_s, workloads.c.devices)
@@ -33,6 +38,15 @@ _UNFINISHED = (
     .outerjoin(sweep_trials, _trials.sweep == sweeps.c.id)
     .outerjoin(workloads, workloads.c.uid == _trials.uid)
 )
+
+
+class SweepHead(NamedTuple):
+    """A sweep as far as a list needs it to choose."""
+
+    id: int
+    name: str
+    project: str
+    created_s: float
 
 
 class SweepTable:
@@ -63,10 +77,11 @@ class SweepTable:
 
         return self._database.write(work)
 
-    def all(self) -> list[SweepRecord]:
-        """Return all sweeps, newest first."""
-        found = select(sweeps).order_by(sweeps.c.id.desc())
-        return self._database.read(lambda connection: [_sweep(row) for row in connection.execute(found)])
+    def heads(self) -> list[SweepHead]:
+        """Return all sweeps without their submissions, newest first."""
+        columns = (sweeps.c[name] for name in SweepHead._fields)
+        found = select(*columns).order_by(sweeps.c.id.desc())
+        return self._database.read(lambda connection: [SweepHead(*row) for row in connection.execute(found)])
 
     def of(self, name: str) -> SweepRecord | None:
         """Return the sweep of a name."""
@@ -145,6 +160,26 @@ class SweepTable:
             )
 
         return self._database.write(work)
+
+    def delete_launch_specs(self, before_s: float) -> None:
+        """Remove command, environment and owner of the sweeps that ended before this."""
+        old = (
+            select(sweeps.c.id, sweeps.c.spec)
+            .where(sweeps.c.ended_s < before_s, sweeps.c.owner != NO_OWNER)
+            .limit(FORGOTTEN_TOGETHER)
+        )
+
+        def work(connection: Connection) -> int:
+            rows = connection.execute(old).all()
+            for id_, text in rows:
+                spec = dict(mapping_of(text))
+                spec["workload"] = {"project": dict(spec["workload"])["project"], "command": REMOVED_COMMAND}
+                values = {"spec": as_json(spec), "owner": NO_OWNER}
+                connection.execute(update(sweeps).where(sweeps.c.id == id_).values(values))
+            return len(rows)
+
+        while self._database.write(work, durable=False).result():
+            pass
 
     def end(self, sweep: int, state: str, sentence: str, at_s: float) -> "Future[None]":
         """Write down that a sweep is over."""

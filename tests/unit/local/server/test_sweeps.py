@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, text
+
+from weir.local.server.sweeps import requests
 
 from .in_process_server import SMALL, Standing, connect_anew, standing
 
@@ -245,6 +248,52 @@ async def test_sweep_begun_while_the_others_are_read_goes_on(
     await begin(stands, tmp_path / "trained", trials=1, rungs=[1], workload={"steps": 1})
     may_end.set()
     assert (await until_over(stands))["state"] == "finished"
+
+
+async def test_details_of_a_sweep_go_with_those_of_its_trials(stands: Standing, tmp_path: Path) -> None:
+    await begin(stands, tmp_path, trials=1, workload={"steps": 1}, rungs=[1])
+    await until_over(stands)
+    store, now_s = stands.pool.store, stands.pool.clock()
+    await asyncio.to_thread(store.delete_launch_specs, now_s - 3600)
+    assert "TRAINED" in str(store.sweeps.of("s"))
+    for _ in range(2):
+        await asyncio.to_thread(store.delete_launch_specs, now_s + 3600)
+    stands.pool.sweeps._past.clear()
+    assert "TRAINED" not in str(store.sweeps.of("s"))
+    assert (await stands.get("sweeps/s"))["command"] == ["(removed)"]
+    assert [row["best_trial"] for row in (await stands.get("sweeps"))["items"]] == [0]
+
+
+async def test_sweep_that_cannot_be_read_hides_no_other(stands: Standing, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        await begin(stands, tmp_path, name=name, trials=1, workload={"steps": 1}, rungs=[1])
+        await until_over(stands, name)
+
+    def damage(connection: Connection) -> None:
+        connection.execute(text("update sweeps set spec = '{}' where name = 'a'"))
+
+    stands.pool.store._database.write(damage).result()
+    stands.pool.sweeps._past.clear()
+    rows = (await stands.get("sweeps"))["items"]
+    assert [(row["name"], row["trials"]) for row in rows] == [("b", 1), ("a", 0)]
+    assert rows[1]["sentence"].startswith("It can't be read.")
+
+
+async def test_person_has_so_many_sweeps_that_go_on(
+    stands: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "LIVE_PER_PERSON_MAX", 1)
+    await stands.project("vision", 2)
+    body = {"params": {"lr": "float:0..1"}, "trials": 2, "rungs": [1], "sampler": "random"}
+    body["workload"] = {"project": "vision", "command": ["sleep", "600"], **SMALL}
+    async with await stands.member("vision") as mia, await stands.member("vision", user="noa") as noa:
+        assert (await mia.post("/api/v1/sweeps", json={**body, "name": "m"})).status_code == 201
+        refused = await mia.post("/api/v1/sweeps", json=body)
+        assert (refused.status_code, "stop some" in refused.json()["detail"]) == (429, True)
+        assert (await noa.post("/api/v1/sweeps", json=body)).status_code == 201
+        assert (await mia.post("/api/v1/sweeps/m/stop")).status_code == 200
+        await until_over(stands, "m")
+        assert (await mia.post("/api/v1/sweeps", json=body)).status_code == 201
 
 
 async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Path) -> None:

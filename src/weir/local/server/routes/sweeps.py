@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from weir.api.sweep_submissions import SweepSubmission
-from weir.api.sweeps import SweepDetail, SweepPage
+from weir.api.sweeps import SweepDetail, SweepPage, SweepRow
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Person
 from weir.local.server.pool import PoolService
@@ -26,7 +26,7 @@ from weir.local.server.routes.common import (
 )
 from weir.local.server.sweeps.live_sweep import LiveSweep
 from weir.local.server.sweeps.requests import create_sweep, stop_sweep
-from weir.local.server.sweeps.rows import sweep_detail, sweep_row
+from weir.local.server.sweeps.rows import sweep_detail, sweep_row, unreadable_row
 from weir.store import SweepRecord
 
 routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"])
@@ -42,16 +42,16 @@ async def list_sweeps(
 ) -> Response:
     """Sweeps of projects that one may see, newest first."""
     at, projects = position(after), words(project)
-    records = [
+    heads = [
         each
-        for each in await asyncio.to_thread(pool.store.sweeps.all)
+        for each in await asyncio.to_thread(pool.store.sweeps.heads)
         if pool.may_see(who, each.project, each.created_s) and (not projects or each.project in projects)
     ]
-    total = len(records)
+    total = len(heads)
     if at is not None:
-        records = [each for each in records if each.id < at]
-    items = [sweep_row(await _current(pool, each), pool) for each in records[:limit]]
-    more = str(records[limit - 1].id) if len(records) > limit else None
+        heads = [each for each in heads if each.id < at]
+    items = [row for each in heads[:limit] if (row := await _row(pool, each.name)) is not None]
+    more = str(heads[limit - 1].id) if len(heads) > limit else None
     return json_response(pool.on_wall_clock(SweepPage(total=total, next=more, items=items)))
 
 
@@ -100,6 +100,20 @@ async def _visible(pool: PoolService, name: str, who: Person) -> SweepRecord:
         )
     pool.require_visible(who, record.project, record.created_s)
     return record
+
+
+async def _row(pool: PoolService, name: str) -> SweepRow | None:
+    """Return the line of a sweep; one that can't be read says so in its line."""
+    live = pool.sweeps.live.get(name)
+    if live is not None:
+        return sweep_row(live, pool)
+    record = await asyncio.to_thread(pool.store.sweeps.of, name)
+    if record is None:
+        return None
+    try:
+        return sweep_row(await pool.sweeps.past(record), pool)
+    except RequestRefused as refused:  # written by another version, perhaps: the others are listed
+        return unreadable_row(record, refused.detail)
 
 
 async def _current(pool: PoolService, record: SweepRecord) -> LiveSweep:

@@ -7,7 +7,7 @@ from functools import partial
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server import submissions
-from weir.local.server.authorization import Action, Person, require
+from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.pool import PoolService
 from weir.local.server.pool_inventory import check_name
 from weir.local.server.problem_details import FieldErrors, RequestRefused
@@ -18,6 +18,8 @@ from weir.sweeps.samplers import SamplerUnavailable, check_sampler, random_point
 
 NAME_LENGTH_MAX = 40
 """Trials are named after their sweep, and names of workloads are limited, too."""
+LIVE_PER_PERSON_MAX = 100
+"""Sweeps of one person that go on."""
 NAMES_TRIED_MAX = 5
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 _SINGLE = ("name", "array", "begin", "after", "after_ok", "after_not_ok", "after_any")
@@ -37,6 +39,7 @@ async def create_sweep(
     if workload.project in pool.inventory.of:
         require(person, Action.SUBMIT, workload.project)
         await pool.secrets.check(workload)
+    _check_number(pool, person)
     await _check(pool, submission, person)
     for tries_left in reversed(range(NAMES_TRIED_MAX)):
         name = submission.name or f"sweep-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
@@ -77,6 +80,20 @@ async def stop_sweep(pool: PoolService, record: SweepRecord, person: Person) -> 
     found = await asyncio.to_thread(pool.store.sweeps.of, record.name)
     assert found is not None
     return found
+
+
+def _check_number(pool: PoolService, person: Person) -> None:
+    """Refuse a person whose sweeps take the time of the others.
+
+    Raises:
+        RequestRefused: as many of theirs go on as may.
+    """
+    mine = sum(each.record.user == person.user for each in tuple(pool.sweeps.live.values()))
+    if mine >= LIVE_PER_PERSON_MAX and not may(person, Action.EXCEED_LIMITS):
+        sentence = (
+            f"{mine} of your sweeps go on, the maximum for one person: stop some, or wait for their end."
+        )
+        raise RequestRefused(429, sentence)
 
 
 async def _check(pool: PoolService, submission: SweepSubmission, person: Person) -> None:

@@ -6,6 +6,7 @@ from weir.api.sweeps import RungRow, RungValue, SweepDetail, SweepRow, TrialRow,
 from weir.api.workload_list import WorkloadRow
 from weir.local.server.pool_state import PoolState
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial, params_of
+from weir.store import SweepRecord
 
 HOUR_S = 3600.0
 
@@ -13,6 +14,21 @@ HOUR_S = 3600.0
 def sweep_row(sweep: LiveSweep, state: PoolState) -> SweepRow:
     """Return the line of a sweep."""
     return SweepRow(**_line(sweep, state))
+
+
+def unreadable_row(record: SweepRecord, why: str) -> SweepRow:
+    """Return the line of a sweep whose submission can't be read."""
+    return SweepRow.model_validate(
+        {
+            **{key: getattr(record, key) for key in ("name", "project", "user", "state")},
+            **{key: getattr(record, key) for key in ("created_s", "ended_s")},
+            "sentence": f"It can't be read. {why}",
+            "metric": "",
+            "mode": "min",
+            "trials": 0,
+            "trials_max": 0,
+        }
+    )
 
 
 def sweep_detail(sweep: LiveSweep, state: PoolState) -> SweepDetail:
