@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from weir.control.clock import Clock
+from weir.local.server.schedules import schedule_service
 from weir.local.server.schedules.cron_times import last_time, next_time, read_cron, run_name
 
 from .in_process_server import SMALL, Standing, standing
@@ -133,6 +134,16 @@ async def test_suspended_schedule_runs_nothing_and_catches_nothing_up(tmp_path: 
         assert (await stands.admin.delete("/api/v1/schedules/nightly")).status_code == 204
         assert (await stands.get("schedules"))["total"] == 0
         assert (await stands.admin.delete("/api/v1/schedules/nightly")).status_code == 404
+
+
+async def test_person_has_so_many_schedules(stands: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One person can't take the places of all."""
+    monkeypatch.setattr(schedule_service, "PER_PERSON_MAX", 1)
+    body = {"cron": "0 2 * * *", "workload": {"project": "default", "command": ["true"], "gpus": 0, **SMALL}}
+    async with await stands.member("default") as mia, await stands.member("default", user="noa") as noa:
+        for name, person, status in (("a", mia, 200), ("b", mia, 409), ("a", mia, 200), ("b", noa, 200)):
+            made = await person.put(f"/api/v1/schedules/{name}", json=body)
+            assert made.status_code == status, made.text
 
 
 async def test_rights_count_when_it_runs(tmp_path: Path) -> None:

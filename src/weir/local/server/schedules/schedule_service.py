@@ -17,18 +17,21 @@ from structlog import get_logger
 from weir.api.schedules import ScheduleAsked, ScheduleRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
+from weir.local.server.absent_person import owner_of, present_person
 from weir.local.server.account_mode import PoolAccounts
+from weir.local.server.auth import RoleLookup
 from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.schedules.cron_times import last_time, next_time, read_cron, read_zone, run_name
-from weir.local.server.schedules.schedule_owner import RoleLookup, owner_of, present_person
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.store import ScheduleRecord, StoreFailed, StoreRefusal, new_row
 from weir.store.schedules import RUNS_MAX
 
 LOOKS_EVERY_S = 1.0
 SCHEDULES_MAX = 1000
+PER_PERSON_MAX = 100
+"""Schedules of one person."""
 LATE_S = 90.0
 """A run that begins later than this after its time is said to be late."""
 BACK_S = 86_400.0
@@ -89,6 +92,9 @@ class Schedules:
             old = self._records.get(name)
             if old is not None:
                 require(person, Action.CONTROL, old.project, owner=old.user)
+            elif self._has_most(person):
+                text = f"You have {PER_PERSON_MAX} schedules, the maximum for one person: remove one."
+                raise RequestRefused(409, text)
             elif len(self._records) >= SCHEDULES_MAX:
                 raise RequestRefused(409, f"The pool has {SCHEDULES_MAX} schedules, the maximum: remove one.")
             await self._submitter.check(asked.workload, size, person)
@@ -224,6 +230,10 @@ class Schedules:
         await asyncio.wrap_future(self._pool.store.schedules.set_soon(record))
         self._records[record.name] = record
         return record
+
+    def _has_most(self, person: Person) -> bool:
+        mine = sum(each.user == person.user for each in self._records.values())
+        return mine >= PER_PERSON_MAX and not may(person, Action.EXCEED_LIMITS)
 
     def _get(self, name: str) -> ScheduleRecord:
         record = self._records.get(name)

@@ -18,6 +18,7 @@ from weir.api.answers import WorkloadRow
 from weir.api.sweep_submissions import SweepSubmission
 from weir.control.journal import TrialPlan
 from weir.control.port import CancelRequested
+from weir.local.server.absent_person import present_person
 from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.auth import RoleLookup
 from weir.local.server.cancellations import Cancellations
@@ -25,7 +26,6 @@ from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused, read_as
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial
-from weir.local.server.sweeps.owner import owner_now
 from weir.local.server.sweeps.rung_recorder import RungRecorder, WatchedTrial
 from weir.local.server.sweeps.trial_launch import (
     TrialLaunch,
@@ -256,8 +256,8 @@ class SweepController:
         assert isinstance(written, Mapping)
         raw = trial_submission(spec, written, name, number, suggested.params)
         submission = spec.workload.model_copy(update={"command": raw["command"], "name": raw["name"]})
-        tokens, now_s = self._state.store.tokens(), self._state.clock()
-        owner = await owner_now(sweep.record.owner, tokens, now_s, self._pool.accounts, self._roles_of)
+        state, accounts = self._state, self._pool.accounts
+        owner = await present_person(sweep.record.owner, state.store, accounts, self._roles_of, state.clock())
         plan = TrialPlan(
             *(sweep.record.id, name, number, suggested.params, suggested.state),
             *(tuple(spec.rungs), spec.metric),

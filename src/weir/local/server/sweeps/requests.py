@@ -7,11 +7,11 @@ from functools import partial
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server import submissions
+from weir.local.server.absent_person import owner_of
 from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.pool import PoolService
 from weir.local.server.pool_inventory import check_name
 from weir.local.server.problem_details import FieldErrors, RequestRefused
-from weir.local.server.sweeps.owner import owner_record
 from weir.local.server.sweeps.trial_launch import trial_submission
 from weir.store import HistoryEvent, NameTaken, SweepRecord
 from weir.sweeps.samplers import SamplerUnavailable, check_sampler, random_point
@@ -50,7 +50,7 @@ async def create_sweep(
             user=person.user,
             state="running",
             spec={**raw, "name": name},
-            owner=owner_record(person),
+            owner=owner_of(person),
             created_s=pool.clock(),
         )
         try:

@@ -1,14 +1,21 @@
-"""Person for whom a schedule runs, with the rights that they have when it runs."""
+"""Person for whom a schedule or a sweep submits later, with the rights that they have then."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.auth import RoleLookup
 from weir.local.server.authorization import Person, Role
 from weir.local.server.problem_details import RequestRefused
-from weir.store import Store
+from weir.store import TokenRecord
 
-RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
+
+class TokenStore(Protocol):
+    """Store with the tokens of people."""
+
+    def tokens(self) -> Sequence[TokenRecord]:
+        """Return all tokens, by number."""
+        ...
 
 
 def owner_of(person: Person) -> dict[str, Any]:
@@ -23,7 +30,7 @@ def owner_of(person: Person) -> dict[str, Any]:
 
 
 async def present_person(
-    owner: Mapping[str, Any], store: Store, accounts: PoolAccounts, roles: RoleLookup, now_s: float
+    owner: Mapping[str, Any], store: TokenStore, accounts: PoolAccounts, roles: RoleLookup, now_s: float
 ) -> Person:
     """Return a person with their present rights.
 
@@ -42,8 +49,10 @@ async def present_person(
     if owner["subject"]:
         groups = frozenset(owner["groups"])
         return Person(user, False, roles(user, groups), groups=groups, subject=owner["subject"])
-    if owner["uid"] is None or accounts.mode is not AccountMode.UNIX_ACCOUNTS:
+    if owner["uid"] is None or (accounts.mode is AccountMode.PERSONAL and owner["uid"] == accounts.owner_uid):
         return Person(accounts.owner, is_admin=True, uid=owner["uid"])
+    if accounts.mode is not AccountMode.UNIX_ACCOUNTS:  # the pool served others when it was made
+        raise RequestRefused(403, f"This pool doesn't serve {user} by the account on this machine any more.")
     account = await accounts.unix.get(owner["uid"])
     if account is None or account.name != user:
         raise RequestRefused(403, f"{user} has no account on this machine any more.")
