@@ -77,6 +77,7 @@ TOPICS = (
             Command(
                 "schedule", "weir.cli.schedules:app", "Queue a command at the times of a cron expression."
             ),
+            Command("template", "weir.cli.templates:app", "Keep submissions with parameters.", "templates"),
         ),
     ),
     Topic(

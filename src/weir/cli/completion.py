@@ -6,12 +6,14 @@ scripts too, but those can't complete names that the pool knows. A pool has 0.4 
 
 import http.client
 import json
+import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from weir.cli.commands import COMMANDS
 
@@ -26,12 +28,14 @@ _VALUES_OF = {
     "--department": "departments",
     "-d": "departments",
     "--parent": "departments",
+    "--template": "templates",
 }
 _QUERIES: dict[str, tuple[str, dict[str, str]]] = {
     "workloads": ("workloads", {"limit": str(_NAMES_MOST)}),
     "ended": ("workloads", {"limit": str(_NAMES_MOST), "all": "true"}),
     "projects": ("projects", {}),
     "departments": ("departments", {}),
+    "templates": ("projects/{project}/templates", {}),
 }
 
 BASH = """\
@@ -108,12 +112,12 @@ def _candidates(before: Sequence[str], begun: str) -> Iterator[str]:
         app = app[before[1]]
     of = _VALUES_OF.get(before[-1])
     if of is not None:
-        yield from _names(of)
+        yield from _names(of, before)
         return
     yield from _words_of(app, before[-1], begun)
     if command.names and not begun.startswith("-") and not before[-1].startswith("-"):
         taken = set(before)
-        yield from (name for name in _names(command.names) if name not in taken)
+        yield from (name for name in _names(command.names, before) if name not in taken)
 
 
 def _app(target: str, name: str) -> "App":
@@ -142,13 +146,14 @@ def _words_of(app: "App", last: str, begun: str) -> Iterator[str]:
             yield from argument.get_choices() or ()
 
 
-def _names(of: str) -> list[str]:
-    """Return names from the pool."""
+def _names(of: str, before: Sequence[str]) -> list[str]:
+    """Return names from the pool; those of a project's own things need the project among the words."""
     from weir.client.address import find
     from weir.client.listener import check
 
     address = find()
     path, params = _QUERIES[of]
+    path = path.format(project=quote(_project(before), safe=""))
     parts = urlsplit(address.url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE_S)
@@ -166,6 +171,12 @@ def _names(of: str) -> list[str]:
     finally:
         connection.close()
     return [str(item["name"]) for item in body.get("items", ())]
+
+
+def _project(before: Sequence[str]) -> str:
+    """Return the project that the words name, or the environment."""
+    named = [value for option, value in pairwise(before) if option in ("--project", "-p")]
+    return named[-1] if named else os.environ.get("WEIR_PROJECT", "")
 
 
 def _connected(home: Path) -> socket.socket:

@@ -1,6 +1,7 @@
 """Output formats: a table for people, JSON or YAML for programs."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,18 @@ ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 
 _UNSAFE = re.compile(r"[^\n -~]")
 Row = TypeVar("Row", bound="BaseModel")
+
+
+def chosen_project(project: str | None) -> str:
+    """Return the project of an option or of the environment.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = project or os.environ.get("WEIR_PROJECT")
+    if not found:
+        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+    return found
 
 
 def show(

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
 from weir.cli.formatting import moment
-from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.submit_options import (
     EnvironmentOptions,
     PlacementOptions,
@@ -157,9 +157,7 @@ def _stated(project: str | None, command: tuple[str, ...]) -> dict[str, Any]:
     Raises:
         ValueError: one is missing.
     """
-    chosen = project or os.environ.get("WEIR_PROJECT")
-    if not chosen:
-        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+    chosen = chosen_project(project)
     if not command:
         raise ValueError("no command is named: write it after --, such as -- python train.py")
     return {"project": chosen, "command": list(command)}

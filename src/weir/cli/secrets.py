@@ -8,7 +8,7 @@ from cyclopts import App
 
 from weir.cli.columns import Column
 from weir.cli.formatting import moment
-from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.secret_input import read_secret
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
     from weir.cli.connect import connect
 
     try:
-        chosen = _project(project)
+        chosen = chosen_project(project)
         value = read_secret(f"value of {name}", file)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
@@ -67,7 +67,7 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     from weir.cli.connect import connect
 
     try:
-        chosen = _project(project)
+        chosen = chosen_project(project)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
@@ -91,7 +91,7 @@ def delete(name: str, /, *, project: ProjectOption = None) -> int:
     from weir.cli.connect import connect
 
     try:
-        chosen = _project(project)
+        chosen = chosen_project(project)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
@@ -99,12 +99,3 @@ def delete(name: str, /, *, project: ProjectOption = None) -> int:
         pool.delete_secret(chosen, name)
     print(f"Secret {name} of project {chosen} is deleted.")
     return 0
-
-
-def _project(project: str | None) -> str:
-    import os
-
-    found = project or os.environ.get("WEIR_PROJECT")
-    if not found:
-        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
-    return found

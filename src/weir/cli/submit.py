@@ -18,6 +18,7 @@ from weir.cli.submit_options import (
     RequestOptions,
     RuleOptions,
     StartOptions,
+    TemplateOptions,
     environment_of,
     read_options,
 )
@@ -43,6 +44,7 @@ def submit(
     environment: EnvironmentOptions = EnvironmentOptions(),
     placement: PlacementOptions = PlacementOptions(),
     file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
+    template: TemplateOptions = TemplateOptions(),
     wait: Annotated[bool, Parameter(negative=())] = False,
     follow: Annotated[bool, Parameter(negative=())] = False,
     output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
@@ -60,9 +62,8 @@ def submit(
     name
         Name of the workload; generated if left out.
     file
-        Submission as YAML or JSON, - for the standard input, or a job script that begins with #!. Its lines
-        that begin with #WEIR have options. Options here override those of the file. With workloads: it has
-        several, of which all are queued or none.
+        Submission as YAML or JSON, - for the standard input, or a job script that begins with #! and has
+        options in its #WEIR lines. Options here override them. With workloads: all are queued or none.
     wait
         Wait until the workload ends, and exit with its exit code. A signal gives 128 plus its number. A
         stop by a person or a limit gives 143, a failure without a code gives 1.
@@ -77,7 +78,7 @@ def submit(
     from weir.model import scenario
 
     try:
-        body, words = _read(file, command, project, name)
+        body, words = _read(file, template, command, project, name)
         words |= read_options(request, rules, conditions, environment, placement)
         if "workloads" in body:
             return submit_batch(body, words, environment, output, waits=wait or follow)
@@ -90,22 +91,36 @@ def submit(
         print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
         return 2 if refused.is_ours else 1
     except scenario.InvalidFile as refused:
-        for mistake in refused.mistakes:
-            print(mistake, file=sys.stderr)
+        print(*refused.mistakes, sep="\n", file=sys.stderr)
     return 2
 
 
 def _read(
-    file: Path | None, command: Sequence[str], project: str | None, name: str | None
+    file: Path | None,
+    template: TemplateOptions,
+    command: Sequence[str],
+    project: str | None,
+    name: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the submission of a file, and the fields that are stated beside it.
+    """Return the submission of a file or a template, and the fields that are stated beside it.
 
     Raises:
         scenario.InvalidFile, ScriptError: the file has mistakes.
+        ValueError, Refused: the template can't be used so.
     """
     from weir.cli.submission_file import read_submission
+    from weir.cli.templates import filled_template
 
-    body, words = ({}, command) if file is None else read_submission(file, command)
+    body: dict[str, Any] = {}
+    words = command
+    if template.template is not None:
+        if file is not None:
+            raise ValueError("--file, --template: both have the submission; write one of them")
+        body = filled_template(project, template.template, template.set_)
+    elif template.set_:
+        raise ValueError("--set: there is no template to set it in; write --template NAME")
+    elif file is not None:
+        body, words = read_submission(file, command)
     stated = {"project": project, "name": name, "command": list(words)}
     return body, {key: value for key, value in stated.items() if value not in (None, [])}
 
@@ -221,6 +236,7 @@ def in_options(text: str) -> str:
             "min": "elastic",
         }.get(key, key.replace("_", "-"))
 
+    text = re.sub(r"\bvalues\.(\w+)(?=:)", r"--set \1", text)
     text = re.sub(r"\bpods\[0\]\.(\w+)", option, text)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
     keys += "|image|pull|container_runtime|array|begin|after|after_ok|after_not_ok|after_any"

@@ -120,6 +120,17 @@ class PlacementOptions:
     """On a cluster: namespace of the Job; the project's namespace if it has only one."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TemplateOptions:
+    """Template that a submission is made of."""
+
+    template: str | None = None
+    """Template of the project in place of a file (`weir template list`). Options here override its fields."""
+    set_: Annotated[Sequence[str], Parameter(name="--set", negative=())] = ()
+    """Value of a parameter of the template: NAME=VALUE. Repeat it for more parameters."""
+
+
 def read_options(
     request: RequestOptions,
     rules: RuleOptions,

@@ -19,6 +19,7 @@ from weir.client.path_parts import path_part
 from weir.client.schedule_endpoints import ScheduleEndpoints
 from weir.client.session_endpoints import SessionEndpoints
 from weir.client.sweep_endpoints import SweepEndpoints
+from weir.client.template_endpoints import TemplateEndpoints
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -57,7 +58,13 @@ class EventFilterFields(TypedDict, total=False):
 
 
 class Endpoints(
-    NodeEndpoints, AccessEndpoints, NotificationEndpoints, SessionEndpoints, SweepEndpoints, ScheduleEndpoints
+    NodeEndpoints,
+    AccessEndpoints,
+    NotificationEndpoints,
+    SessionEndpoints,
+    SweepEndpoints,
+    ScheduleEndpoints,
+    TemplateEndpoints,
 ):
     """Calls of both clients."""
 

@@ -43,6 +43,7 @@ from weir.store.records import (
 )
 from weir.store.schedules import ScheduleRecord
 from weir.store.store import Store
+from weir.store.templates import TemplateRecord
 
 __all__ = [
     "ArrayEnd",
@@ -72,6 +73,7 @@ __all__ = [
     "StoreRefusal",
     "StoredWorkload",
     "SweepRecord",
+    "TemplateRecord",
     "TokenRecord",
     "TrialRecord",
     "UsageMeter",

@@ -13,6 +13,7 @@ from weir.store.memberships import add_membership, without_scope
 from weir.store.notification_rules import delete_rules_of_project
 from weir.store.records import MembershipRecord
 from weir.store.tables import NOT_OVER, queues, workloads
+from weir.store.templates import delete_templates_of_project
 from weir.store.tokens import without_project
 
 
@@ -75,6 +76,7 @@ class QueueTable:
             without_project(connection, name)
             without_scope(connection, name)
             delete_rules_of_project(connection, name)
+            delete_templates_of_project(connection, name)
             return queues_of(connection)
 
         return self._database.write(work).result()

@@ -37,6 +37,7 @@ from weir.store.samples import UsageTables, mark_probed
 from weir.store.schedules import ScheduleTable
 from weir.store.sweeps import SweepTable
 from weir.store.tables import pool
+from weir.store.templates import TemplateTable
 from weir.store.tokens import TokenTable
 from weir.store.trace_export import export_trace
 from weir.store.usage import By, UsageReports
@@ -49,9 +50,8 @@ class Store:
     """The database of one pool, opened by one process at a time.
 
     Every method may be called from any thread. Methods that change state (workloads, queues, tokens, the
-    journal) return once it is durable; concurrent requests share one commit. Those that end
-    in `_soon` return a future for it instead (`asyncio.wrap_future` awaits it). Events and samples are
-    written soon and without waiting for the disk: a power cut may lose the last of them, never more.
+    journal) return once it is durable; concurrent requests share one commit. Those that end in `_soon` return
+    a future for it instead. Events and samples don't wait for the disk: a power cut may lose the last ones.
 
     Raises, from every method: StoreFailed (an OSError) when the disk is full or broken, in which case
     nothing of the call is kept; and the Refusal named at the method.
@@ -78,6 +78,7 @@ class Store:
         self._workloads = WorkloadTable(self._database)
         self.arrays = ArrayTable(self._database, self._history)
         self.schedules = ScheduleTable(self._database)
+        self.templates = TemplateTable(self._database)
         self._queues = QueueTable(self._database)
         self._tokens = TokenTable(self._database)
         self._memberships = MembershipTable(self._database)

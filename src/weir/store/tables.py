@@ -169,6 +169,17 @@ schedules = Table(
     Column("runs", Text, nullable=False),  # numbers of its last workloads; JSON
 )
 
+templates = Table(
+    "templates",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("user", String, nullable=False),
+    Column("saved_wall_s", Double, nullable=False),
+    Column("parameters", Text, nullable=False),  # JSON
+    Column("workload", Text, nullable=False),  # the submission; JSON
+)
+
 tokens = Table(
     "tokens",
     metadata,

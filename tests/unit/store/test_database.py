@@ -303,6 +303,7 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
             "notification_messages",
             "arrays",
             "schedules",
+            "templates",
         ):
             before.execute(f"DROP TABLE {table}")
         for column in ("container", "conditions"):

@@ -49,6 +49,7 @@ class Action(Enum):
     CONTROL = Rule(Role.VIEWER, Role.LEAD, "change work of others")
     USE_SECRETS = Rule(Role.MEMBER, Role.MEMBER, "use its secrets")
     CHANGE_SECRET = Rule(Role.MEMBER, Role.LEAD, "change a secret that someone else set")
+    CHANGE_TEMPLATES = Rule(Role.LEAD, Role.LEAD, "change its templates")
     NOTIFY = Rule(Role.LEAD, Role.LEAD, "set its notifications")
     SET_QUOTAS = Rule(Role.LEAD, Role.LEAD, "set quotas below it")
     MANAGE_MEMBERS = Rule(Role.LEAD, Role.LEAD, "change its members")

@@ -49,6 +49,7 @@ from weir.local.server.start_conditions import StartGates
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
 from weir.local.server.sweeps.controller import SweepController
 from weir.local.server.sweeps.rung_recorder import RungRecorder
+from weir.local.server.templates.template_service import Templates
 from weir.local.server.wall_clock import on_wall_clock
 from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import unknown_workload, workload_to_change
@@ -121,6 +122,7 @@ class PoolService(PoolState):
         self.submitter = Submitter(self, services, self.gates, self.trials, self.control_thread.wake)
         self.reruns = Reruns(self, self.submitter, self.workers)
         roles = self.memberships.roles_of
+        self.templates = Templates(self, self.submitter, self.limits.workload_bytes_max)
         self.schedules = Schedules(self, self.submitter, self.accounts, roles, self.stop)
         self.queue_changes = QueueChanges(self)
         self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)

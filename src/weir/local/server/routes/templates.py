@@ -1,0 +1,70 @@
+"""Templates of a project: saved, listed, filled and removed."""
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.templates import FilledTemplate, TemplateAsked, TemplatePage, TemplateRow, TemplateValues
+from weir.local.server.audit_middleware import note
+from weir.local.server.pool_inventory import check_name
+from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as, read_body
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+
+routes = APIRouter(prefix="/api/v1/projects/{project}/templates", tags=["workloads"])
+
+
+@routes.get("", response_model=TemplatePage, responses=problems(403, 404))
+async def list_templates(project: str, pool: ThePool, who: Who) -> Response:
+    """Return the templates of a project, for everyone who may submit to it."""
+    rows = await pool.templates.all(project, who)
+    return json_response(TemplatePage(total=len(rows), items=rows))
+
+
+@routes.get("/{name}", response_model=TemplateRow, responses=problems(403, 404))
+async def get_template(project: str, name: str, pool: ThePool, who: Who) -> Response:
+    """Return a template."""
+    return json_response(await pool.templates.get(project, name, who))
+
+
+@routes.put(
+    "/{name}",
+    response_model=TemplateRow,
+    responses=problems(403, 404, *BODY_REFUSALS, 409),
+    openapi_extra=takes(TemplateAsked, "The parameters, and the workload with placeholders."),
+)
+async def save_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Create or change a template, as a lead of the project."""
+    bytes_max = pool.limits.workload_bytes_max
+
+    def parse(body: bytes) -> TemplateAsked:
+        fields = FieldErrors("The template")
+        check_name(name, ("name",), fields)
+        fields.refuse_if_any()
+        if len(body) > bytes_max:
+            sentence = f"The template is larger than {bytes_max:,} bytes: put what is large into a file."
+            raise RequestRefused(413, sentence)
+        return read_as(TemplateAsked, body, "The template")
+
+    note(request, project=project[:253], template=name[:253])
+    asked = await read_body(request, parse)
+    return json_response(await pool.templates.save(project, name, asked, who))
+
+
+@routes.post(
+    "/{name}/fill",
+    response_model=FilledTemplate,
+    responses=problems(403, 404, *BODY_REFUSALS),
+    openapi_extra=takes(TemplateValues, "The values."),
+)
+async def fill_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Return the submission that a template gives with some values. It isn't queued by that."""
+    asked = await read_body(request, lambda body: read_as(TemplateValues, body, "The values"))
+    note(request, project=project[:253], template=name[:253])
+    filled = await pool.templates.fill(project, name, asked.values, who)
+    return json_response(FilledTemplate(workload=filled))
+
+
+@routes.delete("/{name}", status_code=204, responses=problems(403, 404))
+async def remove_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Remove a template, as a lead of the project; workloads made of it stay."""
+    note(request, project=project[:253], template=name[:253])
+    await pool.templates.remove(project, name, who)
+    return Response(status_code=204)

@@ -1,0 +1,1 @@
+"""Templates: submissions with parameters, kept for the people of a project."""

@@ -1,0 +1,202 @@
+"""Templates of a pool's projects: saved by leads, filled for everyone who may submit."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from weir.api.submissions import Submission
+from weir.api.templates import TemplateAsked, TemplateParameter, TemplateRow
+from weir.local.server.authorization import Action, Person, require
+from weir.local.server.pool_state import PoolState
+from weir.local.server.problem_details import FieldErrors, RequestRefused, field_name, read_as
+from weir.local.server.submitter import Submitter
+from weir.local.server.templates.placeholders import NAME, fill, placeholders, with_samples
+from weir.scenario_io.error_messages import suggest
+from weir.store import TemplateRecord
+
+TEMPLATES_MAX = 200
+"""Templates of one project."""
+
+
+class Templates:
+    """Templates of a pool."""
+
+    def __init__(self, pool: PoolState, submitter: Submitter, size_max: int) -> None:
+        """Create them; `size_max` limits the texts of a filled one."""
+        self._pool = pool
+        self._submitter = submitter
+        self._size_max = size_max
+        self._lock = asyncio.Lock()
+
+    async def all(self, project: str, person: Person) -> list[TemplateRow]:
+        """Return the templates of a project by name.
+
+        Raises:
+            RequestRefused: there is no such project, or the person may not submit to it.
+        """
+        self._check_right(project, person, Action.SUBMIT)
+        found = await asyncio.to_thread(self._pool.store.templates.all, project)
+        return [_row(each) for each in found]
+
+    async def get(self, project: str, name: str, person: Person) -> TemplateRow:
+        """Return a template.
+
+        Raises:
+            RequestRefused: there is none, or the person may not submit to the project.
+        """
+        self._check_right(project, person, Action.SUBMIT)
+        return _row(await self._record(project, name))
+
+    async def save(self, project: str, name: str, asked: TemplateAsked, person: Person) -> TemplateRow:
+        """Create or change a template.
+
+        Raises:
+            RequestRefused: it is invalid, or not allowed for this person.
+        """
+        self._check_right(project, person, Action.CHANGE_TEMPLATES)
+        workload = {**asked.workload, "project": asked.workload.get("project", project)}
+        await asyncio.to_thread(_check, project, workload, asked.parameters)
+        submission, size = await asyncio.to_thread(self._sample, workload, asked.parameters)
+        await self._submitter.check(submission, size, person)
+        parameters = [each.model_dump(exclude_none=True) for each in asked.parameters]
+        saved_s = self._pool.clock.on_wall(self._pool.clock())
+        record = TemplateRecord(project, name, person.user, saved_s, parameters, workload)
+        store = self._pool.store.templates
+        async with self._lock:
+            others = [each for each in await asyncio.to_thread(store.all, project) if each.name != name]
+            if len(others) >= TEMPLATES_MAX:
+                text = f"Project {project} has {TEMPLATES_MAX} templates, the maximum: remove one."
+                raise RequestRefused(409, text)
+            await asyncio.wrap_future(store.save_soon(record))
+        return _row(record)
+
+    async def remove(self, project: str, name: str, person: Person) -> None:
+        """Remove a template; workloads made of it stay.
+
+        Raises:
+            RequestRefused: there is none, or the person may not.
+        """
+        self._check_right(project, person, Action.CHANGE_TEMPLATES)
+        async with self._lock:
+            await self._record(project, name)
+            await asyncio.wrap_future(self._pool.store.templates.delete_soon(project, name))
+
+    async def fill(
+        self, project: str, name: str, values: Mapping[str, str], person: Person
+    ) -> dict[str, Any]:
+        """Return the submission that a template gives with some values.
+
+        Raises:
+            RequestRefused: there is none, a value is unknown or missing, or the person may not submit.
+        """
+        self._check_right(project, person, Action.SUBMIT)
+        record = await self._record(project, name)
+        parameters = [TemplateParameter.model_validate(each) for each in record.parameters]
+        fields, names = FieldErrors(f"Template {name}"), [each.name for each in parameters]
+        for key in values:
+            if key not in names:
+                has = suggest(key, names, fields) if names else "it has none"
+                fields.at(("values", key), f"values.{key[:80]}: the template has no such parameter; {has}")
+        for each in parameters:
+            if each.default is None and each.name not in values:
+                text = f"values.{each.name}: has no default; write a value"
+                fields.at(("values", each.name), text)
+        fields.refuse_if_any()
+        return await asyncio.to_thread(self._filled, record.workload, {**_defaults(parameters), **values})
+
+    def _filled(self, workload: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+        try:
+            return fill(workload, values, self._size_max)
+        except ValueError as error:
+            raise RequestRefused(413, f"The template: {error}.") from None
+
+    def _sample(
+        self, workload: Mapping[str, Any], parameters: list[TemplateParameter]
+    ) -> tuple[Submission, int]:
+        """Return a template as a submission with its defaults, and its size."""
+        defaults = _defaults(parameters)
+        required = [each.name for each in parameters if each.default is None]
+        text = json.dumps(self._filled(with_samples(workload, required), defaults))
+        found = read_as(Submission, text, "The template", self._pool.priority_classes)
+        return found.model_copy(update={"name": None}), len(text)  # one of that name may run at present
+
+    async def _record(self, project: str, name: str) -> TemplateRecord:
+        found = await asyncio.to_thread(self._pool.store.templates.get, project, name)
+        if found is None:
+            text = f"Project {project} has no template {name[:80]}; `weir template list` shows which it has."
+            raise RequestRefused(404, text)
+        return found
+
+    def _check_right(self, project: str, person: Person, action: Action) -> None:
+        if project not in self._pool.inventory.projects:
+            raise RequestRefused(404, f"There is no project {project[:80]}.")
+        require(person, action, project)
+
+
+def _check(project: str, workload: Mapping[str, Any], parameters: list[TemplateParameter]) -> None:
+    """Check the parameters of a template and its placeholders.
+
+    Raises:
+        RequestRefused: with everything that is wrong with them.
+    """
+    fields = FieldErrors("The template")
+    if workload["project"] != project:
+        fields.at(
+            ("workload", "project"), f"workload.project: is another one; write {project}, or leave it out"
+        )
+    if "workloads" in workload:
+        fields.at(("workload",), "workloads: a template has one workload; write its fields at the top")
+    unused = _check_parameters(parameters, fields)
+    names = tuple(unused)
+    for path, name in placeholders(workload):
+        where = field_name(("workload", *path))
+        if name in names:
+            unused.pop(name, None)
+        elif NAME.fullmatch(name) is None:
+            text = f"{where}: {name!r} is no parameter; write ${{{{ NAME }}}}, in a value and not in a key"
+            fields.at(("workload", *path), text)
+        else:
+            has = suggest(name, names, fields) if names else "list it under parameters"
+            fields.at(("workload", *path), f"{where}: there is no parameter {name}; {has}")
+        if path == ("run",):
+            right = f"write NAME: ${{{{ {name} }}}} under env, and $NAME in the script"
+            fields.at(
+                ("workload", "run"), f"workload.run: a value could change what the script does; {right}"
+            )
+    for name, at in unused.items():
+        text = f"{name}: is never used; write ${{{{ {name} }}}} somewhere, or leave it out"
+        fields.at(("parameters", at), text)
+    fields.refuse_if_any()
+
+
+def _check_parameters(parameters: list[TemplateParameter], fields: FieldErrors) -> dict[str, int]:
+    """Check the names and meanings of parameters; return the names with their positions."""
+    found: dict[str, int] = {}
+    for at, each in enumerate(parameters):
+        if NAME.fullmatch(each.name) is None:
+            text = f"name: {each.name[:80]!r} can't be one; write letters, digits and _, no digit first"
+            fields.at(("parameters", at, "name"), text)
+        elif each.name in found:
+            fields.at(("parameters", at, "name"), f"name: {each.name} is there twice; keep one")
+        if not each.meaning.isprintable():
+            fields.at(("parameters", at, "meaning"), "meaning: is more than one line; write one")
+        found.setdefault(each.name, at)
+    return found
+
+
+def _defaults(parameters: list[TemplateParameter]) -> dict[str, str]:
+    return {each.name: each.default for each in parameters if each.default is not None}
+
+
+def _row(record: TemplateRecord) -> TemplateRow:
+    return TemplateRow.model_validate(
+        {
+            "name": record.name,
+            "project": record.project,
+            "user": record.user,
+            "saved_s": record.saved_wall_s,
+            "parameters": record.parameters,
+            "workload": record.workload,
+        }
+    )
