@@ -27,6 +27,7 @@ PAGES = (
     "docs/how-to/idle.md",
     "docs/how-to/arrays.md",
     "docs/how-to/schedule.md",
+    "docs/how-to/templates.md",
     "docs/how-to/sessions.md",
     "docs/how-to/sweeps.md",
     "docs/how-to/notebooks.md",
@@ -100,7 +101,7 @@ def shell(pool: Shell, tmp_path: Path) -> Iterator[Shell]:
     """The pool as it was when it was new, and a clone to stand in."""
     for name in ("docs", "examples", "deploy"):
         (tmp_path / name).symlink_to(ROOT / name)
-    for file in (ROOT / "examples").glob("*.py"):
+    for file in (ROOT / "examples").glob("*.[py]*"):
         (tmp_path / file.name).symlink_to(file)
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "token.txt").write_text("hf_1234\n")
