@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "docs/tutorials/quickstart.md",
+    "docs/tutorials/first-sweep.md",
     "docs/tutorials/quotas.md",
     "docs/tutorials/cluster.md",
     "docs/how-to/checkpoints.md",

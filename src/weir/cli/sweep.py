@@ -1,6 +1,7 @@
 """`weir sweep`: hyper-parameter sweeps, begun, listed, shown and stopped."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -230,7 +231,7 @@ def show_(name: str, /, *, output: OutputOption = "table") -> int:
 
 @app.command
 def best(name: str, /, *, output: OutputOption = "table") -> int:
-    """Show the best trial of a sweep: its parameters, its results and its checkpoints.
+    """Show the best trial of a sweep: its parameters, results, command and checkpoints.
 
     Parameters
     ----------
@@ -254,11 +255,9 @@ def best(name: str, /, *, output: OutputOption = "table") -> int:
     values = [f"{_value(each.value)} at rung {each.rung}" for each in trial.results]
     facts = [
         ("Trial", f"{trial.name}, {trial.state}"),
-        *(
-            (name, number(value) if isinstance(value, float) else str(value))
-            for name, value in trial.params.items()
-        ),
+        *((name, str(value)) for name, value in trial.params.items()),
         (sweep.metric, ", ".join(values)),
+        ("Command", NOTHING if workload.command is None else shlex.join(workload.command)),
         ("Checkpoints", workload.checkpoints or NOTHING),
     ]
     print("\n".join(pairs(facts, screen())))
