@@ -223,7 +223,7 @@ def node_rows(
                 power_w=use.power_w,
                 errors=use.errors,
                 drained=use.drained or None,
-                activity=use.activity or None,
+                activity=(use.activity or None) if index in on else None,  # measured a while ago
             )
             for index in range(node.gpus)
             for use in (seen.get((node.name, index), DeviceUtilization()),)
