@@ -14,8 +14,30 @@ _LABEL_WIDTH_MAX = 28
 _WIDTH_MAX = 100
 """Longer lines are hard to read."""
 _GAP = 2
-_MANY = {"submit": "-- COMMAND...", "exec": "-- COMMAND...", "scenario": "FILE..."}
+_MANY = {
+    "submit": "-- COMMAND...",
+    "sweep": "-- COMMAND...",
+    "schedule": "-- COMMAND...",
+    "exec": "-- COMMAND...",
+    "ssh": "[NAME] [-- COMMAND...]",
+    "jupyter": "[NAME] [-- OPTIONS...]",
+    "code": "[NAME] [-- OPTIONS...]",
+    "sbatch": "[OPTIONS] [SCRIPT [ARGUMENTS...]]",
+    "node": "[-- OPTIONS...]",
+    "install": "[-- OPTIONS...]",
+    "import": "FILE...",
+    "scenario": "FILE...",
+}
 """Repeated arguments of commands in the usage line; NAME... for the others."""
+_OPTIONAL = {
+    "add": "[ADDRESS]",
+    "create": "[USER]",
+    "login": "[URL]",
+    "logout": "[URL]",
+    "rotate": "[NUMBER]",
+    "schema": "[KIND]",
+}
+"""Arguments of commands that may be left out, in the usage line; [NAME] for the others."""
 
 
 class Help:
@@ -37,8 +59,7 @@ class Help:
         """Print the usage line."""
         words = _text(usage).split()
         if words:
-            many = next((repeated for word, repeated in _MANY.items() if word in words), "NAME...")
-            shown = " ".join(many if word == "[ARGS...]" else word for word in words)
+            shown = " ".join(_shown_words(words))
             _say(f"{shown if shown.startswith('Usage:') else f'Usage: {shown}'}\n")
 
     def render_description(self, console: "Console", options: "ConsoleOptions", description: Any) -> None:  # noqa: ARG002
@@ -47,6 +68,15 @@ class Help:
         for paragraph in _text(description).split("\n\n"):
             if paragraph.strip():
                 _say(wrapped(" ".join(paragraph.split()), room) + "\n")
+
+
+def _shown_words(words: list[str]) -> list[str]:
+    """Return the words of a usage line with the names of the arguments."""
+    many = next((repeated for word, repeated in _MANY.items() if word in words), "NAME...")
+    optional = next((argument for word, argument in _OPTIONAL.items() if word in words), "[NAME]")
+    if "[ARGS...]" in words and "COMMAND" in words:
+        words = [word for word in words if word != "COMMAND"]
+    return [{"[ARGS...]": many, "[ARGS]": optional, "STR": "TEXT"}.get(word, word) for word in words]
 
 
 def _room() -> int:

@@ -144,10 +144,11 @@ def _submit(
         words["directory"] = str(Path(words["directory"]).absolute())
     if follow and "array" in {**body, **words}:
         raise ValueError("--follow: an array has no single output; use --wait, or weir logs NAME --index 0")
+    elastic = {**body, **words}.get("elastic")
     made = pool.submit(body, **words)
     if output == "name":
         print(made.name, flush=True)
-        _say(made, _logs(pool, made), shown=not follow)
+        _say(made, elastic, _logs(pool, made), shown=not follow)
         _warn(pool, made.name)
     else:
         print_plain(made.model_dump(mode="json"), output)
@@ -172,7 +173,7 @@ def _logs(pool: "Pool", made: "WorkloadDetail") -> str:
     return f"kubectl logs -n {namespace} job/{job.removeprefix('job-')} -f"
 
 
-def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
+def _say(made: "WorkloadDetail", elastic: str | None, logs: str, *, shown: bool) -> None:
     """Print the name of the new workload, and the next commands."""
     here = screen(sys.stderr)
     array = made.array
@@ -180,6 +181,9 @@ def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
     requests = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
     if array is not None:
         requests = f"{counted(array.size, 'index', 'indices')}, each {requests}"
+    elif elastic is not None:
+        each = number(made.devices / made.pods)
+        requests = f"{elastic.replace(':', ' to ')} pods, each {each} GPU{'' if each == '1' else 's'}"
     elif made.pods > 1 and made.devices:
         requests += " together"
     print(

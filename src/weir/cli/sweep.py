@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, pairs, table
-from weir.cli.formatting import NOTHING, counted, moment, number, sentence, since
+from weir.cli.formatting import NOTHING, counted, moment, sentence, since
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
 from weir.cli.submit import in_options
 from weir.cli.submit_options import (

@@ -94,6 +94,21 @@ def test_help_is_two_columns_that_fit(
     assert capsys.readouterr().out == HELP
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("sweep", "weir sweep [OPTIONS] -- COMMAND..."),
+        ("shell", "weir shell [OPTIONS] [NAME]"),
+        ("ssh", "weir ssh [OPTIONS] [NAME] [-- COMMAND...]"),
+        ("sbatch", "weir sbatch [OPTIONS] [SCRIPT [ARGUMENTS...]]"),
+        ("stop", "weir stop [OPTIONS] NAME..."),
+    ],
+)
+def test_usage_line_names_the_arguments(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"Usage: {usage}"
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
 def test_help_fits(
