@@ -173,7 +173,7 @@ def _logs(pool: "Pool", made: "WorkloadDetail") -> str:
     return f"kubectl logs -n {namespace} job/{job.removeprefix('job-')} -f"
 
 
-def _say(made: "WorkloadDetail", elastic: str | None, logs: str, *, shown: bool) -> None:
+def _say(made: "WorkloadDetail", elastic: str | Sequence[int] | None, logs: str, *, shown: bool) -> None:
     """Print the name of the new workload, and the next commands."""
     here = screen(sys.stderr)
     array = made.array
@@ -183,7 +183,8 @@ def _say(made: "WorkloadDetail", elastic: str | None, logs: str, *, shown: bool)
         requests = f"{counted(array.size, 'index', 'indices')}, each {requests}"
     elif elastic is not None:
         each = number(made.devices / made.pods)
-        requests = f"{elastic.replace(':', ' to ')} pods, each {each} GPU{'' if each == '1' else 's'}"
+        least = elastic.partition(":")[0] if isinstance(elastic, str) else elastic[0]
+        requests = f"{least} to {counted(made.pods, 'pod')}, each {each} GPU{'' if each == '1' else 's'}"
     elif made.pods > 1 and made.devices:
         requests += " together"
     print(

@@ -3,7 +3,7 @@
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.service.queue_rows import node_rows
+from weir.service.queue_rows import DeviceUtilization, node_rows
 from weir.state.cluster import Cluster
 from weir.state.events import NodeSet, Placement, PodAssigned, PodKey, QueuesSet, WorkloadSubmitted
 from weir.state.reduce import reduce
@@ -22,3 +22,6 @@ def test_allocated_gpus_are_the_parts_of_devices_in_use() -> None:
     (row,) = node_rows(cluster, {})
     assert row.allocated == {"gpu": 2.5, "cpu": 5.0, "memory": float(9 << 30), "pods": 2.0}
     assert [device.allocated for device in row.devices] == [1.0, 1.0, 0.5, 0.0]
+
+    (row,) = node_rows(cluster, {("node", index): DeviceUtilization(activity="parked") for index in (2, 3)})
+    assert [device.activity for device in row.devices] == [None, None, "parked", None]
