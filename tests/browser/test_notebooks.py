@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.ssh_session import until
 
 from .conftest import missing
-from .serving import CHROMIUM, ServingOnPort
+from .serving import ServingOnPort
 
 PROGRAM = Path(__file__).parents[1] / "e2e" / "session_program.py"
 JUPYTER = shutil.which("jupyter-lab", path=f"{os.environ.get('WEIR_JUPYTER', '')}:{os.environ['PATH']}")
@@ -76,15 +76,11 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPool]:
 
 
 @pytest.fixture
-def context(pool: OwnPool) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
-        context = browser.new_context()
-        context.set_default_timeout(120_000)
-        yield context
-        browser.close()
+def context(browser: Any) -> Iterator[Any]:
+    context = browser.new_context()
+    context.set_default_timeout(120_000)
+    yield context
+    context.close()
 
 
 def test_a_hostile_page_does_nothing_with_the_session_of_its_viewer(

@@ -52,9 +52,8 @@ def _until_size(server: Serving, logs: Path, size: int) -> None:
     """Wait until the process of rank 0 says last that this number takes part."""
     until = time.monotonic() + 120
     while True:
-        sizes = re.findall(
-            r"(\d) take part", (logs / "1-0-0" / "log").read_text() if (logs / "1-0-0").exists() else ""
-        )
+        log = logs / "1-0-0" / "log"
+        sizes = re.findall(r"(\d) take part", log.read_text() if log.exists() else "")
         if sizes and int(sizes[-1]) == size:
             return
         assert time.monotonic() < until, _text(logs)

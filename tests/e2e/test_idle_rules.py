@@ -105,6 +105,11 @@ class Machine:
         found = self.pool.get(name).activity
         return None if found is None else found.state
 
+    def quiet(self, name: str) -> list[str]:
+        """Return the GPUs of a workload that are quiet beside working ones."""
+        found = self.pool.get(name).activity
+        return [] if found is None else list(found.quiet)
+
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
@@ -133,9 +138,7 @@ def test_idle_work_goes_in_steps_and_all_other_work_stays(machine: Machine, tmp_
     machine.until(lambda: machine.kinds("parked") == ["idle_warning", "protection_lost"])
     expected = {"spins": "starved", "writes": "starved", "mig": "unknown", "ranks": "working", "left": "left"}
     machine.until(lambda: {name: machine.state(name) for name in expected} == expected)
-    activity = machine.pool.get("ranks").activity
-    assert activity is not None
-    assert activity.quiet == [f"GPU {quiet}"]
+    machine.until(lambda: machine.quiet("ranks") == [f"GPU {quiet}"])
     machine.kill()
     machine.begin()
     machine.until(lambda: machine.pool.get("parked").status == "pending")

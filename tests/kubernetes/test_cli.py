@@ -227,10 +227,6 @@ WRONG = [
         "--namespace: project team-b isn't open",
     ),
     (
-        ("submit", "-p", "team-b", "--image", "x", "--idle-limit", "1h", "--", "x"),
-        "--idle-limit: what GPUs do",
-    ),
-    (
         ("submit", "-p", "team-b", "--image", "x", "--priority", "3", "--", "x"),
         "--priority: no PriorityClass has",
     ),

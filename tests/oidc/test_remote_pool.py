@@ -341,6 +341,7 @@ def test_the_page_offers_the_sign_in_of_the_provider(pool: RemotePool) -> None:
         "client_id": "weir",
         "scopes": "openid profile email",
         "dashboard": START,
+        "links_only": False,
     }
     with httpx.Client(base_url=pool.local_url, trust_env=False) as opened:
         assert opened.get("/api/v1/sign-in").json() == ways

@@ -20,8 +20,6 @@ _PERIOD_US = 100_000
 _WANTED = ("memory", "cpu", "pids")
 _GPU_MEMORY = "dmem"
 """Controller of version 2 for memory of devices, since Linux 6.14. The driver sets its files."""
-_COUNTED = "io"
-"""Controller of version 2 that limits nothing here and counts bytes of disks."""
 _OWN = "weir-pool"
 """Where the pool itself goes in a version 2 group that is to be divided: such a group has no processes."""
 _SERVICE = ".service"
@@ -242,8 +240,7 @@ def _handed_down(base: str) -> str:
     """Return the wanted controllers that a version 2 group delegates; enable them if needed."""
     offered = text_of(f"{base}/cgroup.controllers").split()
     wanted = [name for name in (*_WANTED, _GPU_MEMORY) if name in offered]
-    if wanted and _COUNTED in offered:
-        wanted.append(_COUNTED)
+    wanted += {"io"}.intersection(offered if wanted else ())  # limits nothing, counts bytes of disks
     handed = f"{base}/cgroup.subtree_control"
     if any(name not in text_of(handed).split() for name in wanted):
         line = " ".join(f"+{name}" for name in wanted)
