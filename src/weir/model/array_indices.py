@@ -1,6 +1,8 @@
 """Indices of an array, as people write them: `0-499`, `1-100:5` in steps, `1,3,7`, and `%20` for a limit."""
 
 import re
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,9 +17,12 @@ _NAME = re.compile(r"(?P<array>[^\[\]]+)\[(?P<index>0|[1-9]\d{0,8})\]", re.ASCII
 
 @dataclass(frozen=True, slots=True)
 class ArrayIndices:
-    """Indices in ascending order, each once. `step` is the step of a single range, else 1."""
+    """Indices in ascending order, each once. `step` is the step of a single range, else 1.
 
-    indices: tuple[int, ...]
+    A pool holds those of all arrays that aren't over, so they take little memory.
+    """
+
+    indices: Sequence[int]
     step: int = 1
     at_once: int | None = None  # most indices that run at the same time; None: as many as fit
 
@@ -51,7 +56,9 @@ def read_indices(written: str) -> ArrayIndices:
         if len(found) > SIZE_MAX:
             raise ValueError(f"{shown!r} has more than {SIZE_MAX:,} indices: write several arrays")
     at_once = _at_once(limit, shown) if limited else None
-    return ArrayIndices(tuple(sorted(found)), step if len(parts) == 1 else 1, at_once)
+    if len(parts) == 1:
+        return ArrayIndices(range(first, last + 1, step), step, at_once)
+    return ArrayIndices(array("I", sorted(found)), 1, at_once)
 
 
 def _check_range(first: int, last: int, step: int) -> None:
@@ -72,7 +79,7 @@ def _at_once(limit: str, shown: str) -> int:
     return int(limit)
 
 
-def written_indices(indices: tuple[int, ...]) -> str:
+def written_indices(indices: Sequence[int]) -> str:
     """Return ascending indices as ranges: `1-3,7`."""
     parts: list[str] = []
     at = 0

@@ -29,7 +29,7 @@ class ArrayRecord:
 
     record: WorkloadRecord
     whole: ArrayIndices
-    indices: tuple[int, ...]  # those that run: all, unless some of an earlier array run once more
+    indices: Sequence[int]  # those that run: all, unless some of an earlier array run once more
     begun: bool  # an index was queued
     skipped: int = 0  # indices that were stopped before they were queued
 
