@@ -60,7 +60,7 @@ def test_a_link_works_once_and_leads_to_an_address_without_it(server: Serving) -
     link = urlsplit(_link(server, "notes"))
     status, headers, _ = _ask(server, "GET", f"{link.path}?{link.query}&tree=1", {})
     assert (status, dict(headers)["Location"]) == (303, "/sessions/notes/?tree=1")
-    for part in ("HttpOnly", "SameSite=Strict", "Path=/sessions/notes/"):
+    for part in ("HttpOnly", "SameSite=Lax", "Path=/sessions/notes/"):
         assert part in dict(headers)["Set-Cookie"]
     assert _ask(server, "GET", f"{link.path}?{link.query}", {})[0] == 401
 

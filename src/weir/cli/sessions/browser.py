@@ -117,10 +117,12 @@ def _in_browser(
     except ValueError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)
         return 2
+    at = urlsplit(link)
+    if pool.address.ssh is not None:
+        link = at._replace(netloc=f"127.0.0.1:{at.port}").geturl()
     print(link, flush=True)
     if pool.address.ssh is not None:
-        at = urlsplit(link).netloc
-        tunnel = f"ssh -NL {at}:{at} {pool.address.ssh.destination}"
+        tunnel = f"ssh -NL {at.port}:{at.netloc} {pool.address.ssh.destination}"
         print(f"The session is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
     note = f"It opens {detail.name} once, within a minute. `weir stop {detail.name}` ends it."
     print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)

@@ -300,7 +300,7 @@ class PoolServer(uvicorn.Server):
         if self._remote is not None:
             self.servers.append(await self._remote.open(self._protocol, WAITING_MAX))
         if self._sessions is not None:
-            self.servers.append(await self._sessions.open())
+            await self._sessions.open()
         pool = self._pool
         watches = (self._connections.sweep(), pool.node_changes.maintenance.watch(), pool.sweeps.run())
         self._tasks = [asyncio.create_task(each) for each in (*watches, pool.schedules.watch())]

@@ -39,15 +39,17 @@ async def make_session_link(name: str, request: Request, pool: ThePool, who: Who
     if proxy is None:
         raise RequestRefused(503, "Another program has the port of sessions: write --sessions-port.")
     if request.scope.get("scheme") == "https":
-        port = proxy.url.rpartition(":")[2]
-        tunnel = f"`ssh -NL {port}:127.0.0.1:{port} HOST`"
+        port = proxy.addresses.port
+        tunnel = f"`ssh -NL {port}:{proxy.addresses.of(who.user)}:{port} HOST`"
         raise RequestRefused(
             422, f"Sessions aren't served to other machines: run {tunnel}, and `weir {kind}` there."
         )
     own = proxy.gate.own_directory(who, workload.name, found.row.uid)
     connect(own).close()
-    code, until_s = proxy.gate.views.make_code(request.state.credential, found.row.uid, workload.name, kind)
-    link = SessionLink(url=proxy.link(workload.name, code), expires_s=until_s)
+    code, until_s = proxy.gate.views.make_code(
+        request.state.credential, who.user, found.row.uid, workload.name, kind
+    )
+    link = SessionLink(url=await proxy.link(who.user, workload.name, code), expires_s=until_s)
     answer = json_response(pool.on_wall_clock(link), 201)
     answer.headers["Cache-Control"] = "no-store"
     return answer

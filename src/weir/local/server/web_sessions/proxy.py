@@ -1,14 +1,19 @@
-"""Reverse proxy of sessions in a browser, on a port of loopback: /sessions/NAME/ is the program of NAME."""
+"""Reverse proxy of sessions in a browser, on a port of loopback: /sessions/NAME/ is the program of NAME.
+
+The cookie of a view is Lax: the dashboard has another address, and a browser that comes from there sends no
+Strict one. A request that isn't a person's own navigation is refused by the headers of its origin.
+"""
 
 import asyncio
-import socket
+from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import h11
+from structlog import get_logger
 
-from weir.local.server.listening import WAITING_MAX
 from weir.local.server.problem_details import RequestRefused
+from weir.local.server.web_sessions.addresses import SessionAddresses
 from weir.local.server.web_sessions.exchange import HttpEnd, pass_on
 from weir.local.server.web_sessions.gate import BrowserRequest, SessionGate, check_origin
 from weir.local.server.web_sessions.header_rules import COOKIE, Headers
@@ -23,6 +28,7 @@ HEAD_S_MAX = 60.0
 LOOK_S = 10.0
 """Interval at which the right to a session is looked at while a connection is open."""
 _ROOT = "/sessions/"
+_LOG = get_logger(__name__)
 _SECURITY: Headers = [
     (b"Content-Type", b"text/plain; charset=utf-8"),
     (b"Content-Security-Policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -33,25 +39,36 @@ _SECURITY: Headers = [
 class SessionProxy:
     """Answers connections on the port of sessions. Belongs to the event loop."""
 
-    def __init__(self, gate: SessionGate, listening: socket.socket) -> None:
+    def __init__(self, addresses: SessionAddresses, gate: SessionGate) -> None:
+        self.addresses = addresses
         self.gate = gate
-        self._socket = listening
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.StreamWriter, None] = {}  # for a request; silent longest first
-        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
-    async def open(self) -> asyncio.Server:
-        """Begin to accept connections."""
-        return await asyncio.start_server(self._connected, sock=self._socket, backlog=WAITING_MAX)
+    async def open(self) -> None:
+        """Accept connections of those who have views; others get an address with their first link."""
+        await self.addresses.begin(self._connected)
+        for user in self.gate.views.users():
+            try:
+                await self.addresses.serve(user, self._connected)
+            except RequestRefused as refused:
+                _LOG.warning("no_port_for_sessions", why=refused.detail)
 
     def close(self) -> None:
         """End all connections."""
+        self.addresses.close()
         for task in self._tasks:
             task.cancel()
 
-    def link(self, name: str, code: str) -> str:
-        """Return the address that opens a session with the code of a link."""
-        return f"{self.url}{base_path(name)}?{urlencode({CODE_PARAMETER: code})}"
+    async def link(self, user: str, name: str, code: str) -> str:
+        """Return the address that opens a person's session with the code of a link.
+
+        Raises:
+            RequestRefused: another program has their address.
+        """
+        await self.addresses.serve(user, self._connected)
+        root = f"http://{self.addresses.of(user)}:{self.addresses.port}"
+        return f"{root}{base_path(name)}?{urlencode({CODE_PARAMETER: code})}"
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -99,7 +116,7 @@ class SessionProxy:
         if request.method == b"GET" and (code := words.pop(CODE_PARAMETER, "")):
             await self._begin(browser, name, code, rest, words)
             return
-        view = self.gate.views.of(_cookie(headers.get("cookie", "")), name)
+        view = self.gate.views.of(_cookie(headers.get("cookie", "")), name, self._is_at(browser))
         own = await self.gate.directory_of(view)
         path = base_path(name)
         target = parts.path if keeps_base_path(view.kind) else f"/{rest}"
@@ -111,12 +128,17 @@ class SessionProxy:
 
     async def _begin(self, browser: HttpEnd, name: str, code: str, rest: str, words: dict[str, str]) -> None:
         """Give the browser a view, and send it to the address without the code."""
-        cookie = self.gate.views.begin(code, name)
+        cookie = self.gate.views.begin(code, name, self._is_at(browser))
         path = base_path(name)
         place = f"{path}{rest}" + (f"?{urlencode(words)}" if words else "")
-        value = f"{COOKIE}={cookie}; Path={path}; Max-Age={int(VIEW_S)}; HttpOnly; SameSite=Strict"
+        value = f"{COOKIE}={cookie}; Path={path}; Max-Age={int(VIEW_S)}; HttpOnly; SameSite=Lax"
         headers = [(b"Location", place.encode()), (b"Set-Cookie", value.encode())]
         await browser.answer(303, [*_SECURITY, (b"Referrer-Policy", b"no-referrer"), *headers])
+
+    def _is_at(self, browser: HttpEnd) -> Callable[[str], bool]:
+        """Return a check that a connection is one to the address of a user, whatever its Host header says."""
+        address = browser.writer.get_extra_info("sockname")[0]
+        return lambda user: bool(self.addresses.of(user) == address)
 
     async def _while_it_holds(self, passing: asyncio.Task[None], view: SessionView, own: str) -> None:
         """Wait for an exchange, and end it once the person has lost the right or the pod is another."""

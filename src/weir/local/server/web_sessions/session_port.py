@@ -4,14 +4,15 @@ import socket
 
 from structlog import get_logger
 
+from weir.local.server.account_mode import AccountMode
 from weir.local.server.auth import Authenticator
 from weir.local.server.listening import PortUnavailable, listen
 from weir.local.server.pool import PoolService
+from weir.local.server.web_sessions.addresses import LOOPBACK, SessionAddresses
 from weir.local.server.web_sessions.gate import SessionGate
 from weir.local.server.web_sessions.proxy import SessionProxy
 from weir.local.server.web_sessions.views import SessionViews
 
-_LOOPBACK = "127.0.0.1"
 _PORT_MAX = 65535
 _LOG = get_logger(__name__)
 
@@ -24,7 +25,7 @@ def listen_for_sessions(wanted: int | None, main_port: int) -> socket.socket | N
     """
     port = (main_port and main_port + 1) if wanted is None else wanted
     try:
-        return listen(_LOOPBACK, port if port <= _PORT_MAX else 0, "--sessions-port")
+        return listen(LOOPBACK, port if port <= _PORT_MAX else 0, "--sessions-port")
     except PortUnavailable as error:
         _LOG.warning("no_port_for_sessions", why=str(error))
         return None
@@ -32,5 +33,6 @@ def listen_for_sessions(wanted: int | None, main_port: int) -> socket.socket | N
 
 def session_proxy(pool: PoolService, authenticator: Authenticator, listening: socket.socket) -> SessionProxy:
     """Return the proxy of sessions that answers on a socket."""
-    views = SessionViews(pool.home, pool.clock)
-    return SessionProxy(SessionGate(pool, authenticator, views), listening)
+    gate = SessionGate(pool, authenticator, SessionViews(pool.home, pool.clock))
+    is_personal = pool.accounts.mode is AccountMode.PERSONAL
+    return SessionProxy(SessionAddresses(listening, is_personal=is_personal), gate)

@@ -29,6 +29,7 @@ class SessionView(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     credential: str = Field(max_length=100)
+    user: str = Field(max_length=300)
     uid: int  # of the workload
     name: str = Field(max_length=300)
     kind: str = Field(pattern="^(jupyter|code)$")
@@ -47,26 +48,31 @@ class SessionViews:
         self._codes: dict[str, SessionView] = {}
         self._views = _read(self._path)
 
-    def make_code(self, credential: str, uid: int, name: str, kind: str) -> tuple[str, float]:
-        """Return the code of a link to a session, and when it ends."""
+    def make_code(self, credential: str, user: str, uid: int, name: str, kind: str) -> tuple[str, float]:
+        """Return the code of a link to a session, and when it ends. `user` has the credential."""
         until_s = self._clock() + CODE_S
         while len(self._codes) >= CODES_MAX:
             del self._codes[next(iter(self._codes))]
         code = secrets.token_urlsafe(32)
         self._codes[_hash(code)] = SessionView(
-            credential=credential, uid=uid, name=name, kind=kind, until_s=until_s
+            credential=credential, user=user, uid=uid, name=name, kind=kind, until_s=until_s
         )
         return code, until_s
 
-    def begin(self, code: str, name: str) -> str:
-        """Return the cookie of a new view, once for each code.
+    def users(self) -> set[str]:
+        """Return the people who have views."""
+        now_s = self._clock()
+        return {view.user for view in self._views.values() if view.until_s > now_s}
+
+    def begin(self, code: str, name: str, is_at: Callable[[str], bool]) -> str:
+        """Return the cookie of a new view, once for each code. `is_at`: this is the address of a user.
 
         Raises:
             RequestRefused: the code is unknown, was used, is too old, or is for another session.
         """
         found = self._codes.pop(_hash(code), None)
         now_s = self._clock()
-        if found is None or found.until_s <= now_s or found.name != name:
+        if found is None or found.until_s <= now_s or found.name != name or not is_at(found.user):
             raise RequestRefused(401, f"This link was used already or is older than a minute. {_AGAIN}")
         live = {key: view for key, view in self._views.items() if view.until_s > now_s}
         while len(live) >= VIEWS_MAX:
@@ -80,14 +86,15 @@ class SessionViews:
             _LOG.warning("session_views_not_kept", why=error.strerror or str(error))
         return cookie
 
-    def of(self, cookie: str, name: str) -> SessionView:
-        """Return the view of a cookie.
+    def of(self, cookie: str, name: str, is_at: Callable[[str], bool]) -> SessionView:
+        """Return the view of a cookie. `is_at`: this is the address of a user.
 
         Raises:
             RequestRefused: there is none, it has ended, or it is of another session.
         """
         found = self._views.get(_hash(cookie))
-        if found is None or found.until_s <= self._clock() or found.name != name:
+        is_valid = found is not None and found.until_s > self._clock() and found.name == name
+        if found is None or not is_valid or not is_at(found.user):
             raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
         return found
 

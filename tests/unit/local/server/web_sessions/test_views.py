@@ -15,39 +15,57 @@ class Clock:
         return self.now_s
 
 
+def here(user: str) -> bool:
+    return user == "mia"
+
+
 def test_a_code_works_once_and_in_time(tmp_path: Path) -> None:
     clock = Clock()
     views = SessionViews(tmp_path, clock)
-    code, _ = views.make_code("uid:1", 7, "notes", "jupyter")
-    cookie = views.begin(code, "notes")
-    assert (views.of(cookie, "notes").uid, views.of(cookie, "notes").credential) == (7, "uid:1")
+    code, _ = views.make_code("uid:1", "mia", 7, "notes", "jupyter")
+    cookie = views.begin(code, "notes", here)
+    assert (views.of(cookie, "notes", here).uid, views.of(cookie, "notes", here).credential) == (7, "uid:1")
     with pytest.raises(RequestRefused, match="used already"):
-        views.begin(code, "notes")
-    late, _ = views.make_code("uid:1", 7, "notes", "jupyter")
+        views.begin(code, "notes", here)
+    late, _ = views.make_code("uid:1", "mia", 7, "notes", "jupyter")
     clock.now_s += CODE_S
     with pytest.raises(RequestRefused, match="older than a minute"):
-        views.begin(late, "notes")
-    other, _ = views.make_code("uid:1", 7, "notes", "jupyter")
+        views.begin(late, "notes", here)
+    other, _ = views.make_code("uid:1", "mia", 7, "notes", "jupyter")
     with pytest.raises(RequestRefused):
-        views.begin(other, "others")
+        views.begin(other, "others", here)
 
 
 def test_a_view_is_for_one_session_and_ends(tmp_path: Path) -> None:
     clock = Clock()
     views = SessionViews(tmp_path, clock)
-    cookie = views.begin(views.make_code("uid:1", 7, "notes", "jupyter")[0], "notes")
+    cookie = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
     again = SessionViews(tmp_path, clock)
-    assert again.of(cookie, "notes").kind == "jupyter"
+    assert again.of(cookie, "notes", here).kind == "jupyter"
     assert cookie.encode() not in (tmp_path / FILE).read_bytes()
     with pytest.raises(RequestRefused, match="no access to others"):
-        again.of(cookie, "others")
+        again.of(cookie, "others", here)
     clock.now_s += VIEW_S
     with pytest.raises(RequestRefused, match="no access"):
-        again.of(cookie, "notes")
+        again.of(cookie, "notes", here)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"a": {"uid": 1}}', b"[]"])
 def test_a_file_that_is_none_means_no_views(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(RequestRefused):
-        SessionViews(tmp_path, Clock()).of("x", "notes")
+        SessionViews(tmp_path, Clock()).of("x", "notes", here)
+
+
+def test_a_view_holds_at_the_address_of_its_person_alone(tmp_path: Path) -> None:
+    views = SessionViews(tmp_path, Clock())
+
+    def elsewhere(user: str) -> bool:
+        return user != "mia"
+
+    with pytest.raises(RequestRefused):
+        views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", elsewhere)
+    cookie = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
+    with pytest.raises(RequestRefused):
+        views.of(cookie, "notes", elsewhere)
+    assert SessionViews(tmp_path, Clock()).users() == {"mia"}

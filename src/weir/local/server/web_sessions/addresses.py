@@ -1,0 +1,67 @@
+"""Addresses of sessions: each person's sessions answer on an address of loopback that no other person's have.
+
+Pages of one address share an origin, and what they ask for goes with the browser's cookies. So a page of one
+person's session, to which someone else may be lured by a link, must not have the address of another's.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+
+from weir.local.server.listening import WAITING_MAX, PortUnavailable, listen
+from weir.local.server.problem_details import RequestRefused
+
+LOOPBACK = "127.0.0.1"
+_HALF = 128
+Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def own_address(user: str) -> str:
+    """Return the address of loopback of a person among others."""
+    second, third, fourth = sha256(user.encode("utf-8", "surrogatepass")).digest()[:3]
+    return f"127.{_HALF + second % _HALF}.{third}.{1 + fourth % 254}"
+
+
+class SessionAddresses:
+    """Addresses on one port. `listening` is that of the pool's port; the only one if it has one person."""
+
+    def __init__(self, listening: socket.socket, *, is_personal: bool) -> None:
+        self._listening = listening
+        self._is_personal = is_personal
+        self._servers: dict[str, asyncio.Server] = {}
+        self._lock = asyncio.Lock()
+        self.port: int = listening.getsockname()[1]
+
+    def of(self, user: str) -> str:
+        """Return the address of a person."""
+        return LOOPBACK if self._is_personal else own_address(user)
+
+    async def begin(self, connected: Connected) -> None:
+        """Accept connections on the address that holds the port."""
+        self._servers[LOOPBACK] = await asyncio.start_server(
+            connected, sock=self._listening, backlog=WAITING_MAX
+        )
+
+    async def serve(self, user: str, connected: Connected) -> None:
+        """Accept connections on the address of a person.
+
+        Raises:
+            RequestRefused: another program has the port there.
+        """
+        address = self.of(user)
+        async with self._lock:
+            if address in self._servers:
+                return
+            try:
+                listening = listen(address, self.port, "--sessions-port")
+            except PortUnavailable as error:
+                raise RequestRefused(503, f"{error}.") from None
+            self._servers[address] = await asyncio.start_server(
+                connected, sock=listening, backlog=WAITING_MAX
+            )
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        for each in self._servers.values():
+            each.close()
