@@ -115,6 +115,7 @@ LR = [{"name": "lr", "default": "1"}]
             "workload.project",
             "write default, or leave it",
         ),
+        ({"command": "a", "pods": [1, "${{ lr }}"]}, [{"name": "lr"}], "pods[1]", "is not a mapping"),
         ({"command": "a ${{ lr }}", "retries": -1}, [{"name": "lr"}], "retries", "is negative"),
     ],
 )

@@ -44,7 +44,7 @@ def placeholders(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def fill(workload: Mapping[str, Any], values: Mapping[str, str], size_max: int) -> dict[str, Any]:
-    """Return a submission with the values of its parameters.
+    """Return a submission with the values of its parameters; placeholders without a value stay.
 
     Raises:
         ValueError: its texts would have more than `size_max` characters.
@@ -56,7 +56,7 @@ def fill(workload: Mapping[str, Any], values: Mapping[str, str], size_max: int) 
             body["command"] = words_of(
                 _PLACEHOLDER.sub(lambda match: f"${{{{{match[1].strip()}}}}}", command)
             )
-    size = sum(len(values[name]) for _, name in placeholders(body))
+    size = sum(len(values.get(name, "")) for _, name in placeholders(body))
     if size > size_max:
         raise ValueError(f"the values would fill {size:,} characters: write at most {size_max:,}")
     found = {key: _filled(each, values) for key, each in body.items()}
@@ -101,6 +101,7 @@ def _read_typed(before: Mapping[str, Any], after: dict[str, Any], values: Mappin
     for key in _TYPED.intersection(before):
         text = before[key]
         match = _PLACEHOLDER.fullmatch(text.strip()) if isinstance(text, str) else None
-        if match is not None:
+        value = None if match is None else values.get(match[1].strip())
+        if value is not None:
             with suppress(ValueError):  # a number too long to read stays a text, and is refused
-                after[key] = plain(values[match[1].strip()].strip())
+                after[key] = plain(value.strip())
