@@ -14,6 +14,7 @@ from weir.cli.columns import Column
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.outputs import OutputOption, ProjectOption, show
 from weir.cli.secret_input import read_secret
+from weir.cli.terminal import plain
 
 if TYPE_CHECKING:
     from weir.api.notifications import DeliveryRow, DesktopNotification, NotificationRow
@@ -165,7 +166,7 @@ def test(number: int, /) -> int:
 
     with connect() as pool:
         outcome = pool.test_notification(number)
-    print(f"{'Delivered' if outcome.delivered else 'Not delivered'}: {outcome.sentence}.")
+    print(f"{'Delivered' if outcome.delivered else 'Not delivered'}: {plain(outcome.sentence)}.")
     return 0 if outcome.delivered else 1
 
 
