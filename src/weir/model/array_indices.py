@@ -44,7 +44,7 @@ def read_indices(written: str) -> ArrayIndices:
     listed, limited, limit = text.partition("%")
     parts = listed.split(",")
     found: set[int] = set()
-    step = 1
+    count, step = 0, 1
     for part in parts:
         match = _PART.fullmatch(part)
         if match is None:
@@ -52,9 +52,10 @@ def read_indices(written: str) -> ArrayIndices:
         first, last = int(match[1]), int(match[2] or match[1])
         step = int(match[3] or 1)
         _check_range(first, last, step)
-        found.update(range(first, last + 1, step))
-        if len(found) > SIZE_MAX:
+        count += (last - first) // step + 1  # an index that is written twice costs time, too
+        if count > SIZE_MAX:
             raise ValueError(f"{shown!r} has more than {SIZE_MAX:,} indices: write several arrays")
+        found.update(range(first, last + 1, step))
     at_once = _at_once(limit, shown) if limited else None
     if len(parts) == 1:
         return ArrayIndices(range(first, last + 1, step), step, at_once)

@@ -40,6 +40,7 @@ def test_indices_are_read(written: str, indices: tuple[int, ...], step: int, at_
         ("1-99999999", "99999999 is too large for an index"),
         (f"0-{SIZE_MAX}", "0-100000 has 100,001 indices: write at most 100,000"),
         (f"0-{SIZE_MAX - 1},{SIZE_MAX}", "has more than 100,000 indices"),
+        (",".join(["0-99999"] * 500), "has more than 100,000 indices"),
         ("1," * 3000, "is too long"),
         ("٣", "can't be read"),
     ],
