@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 from tests.unit.cli.samples import fill
-from tests.unit.client.fake import Fake
+from tests.unit.client.fake import Fake, page
 
+from weir.cli.completion import complete
 from weir.cli.main import main
 from weir.cli.submit import in_options
 
@@ -53,3 +54,32 @@ def test_unusable_file_is_refused(
 def test_refusal_of_a_value_names_its_option() -> None:
     said = in_options("values.lr: has no default; write a value.")
     assert said == "--set lr: has no default; write a value."
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["submit", "-p", "vision", "--template", "t"],
+        ["submit", "--project", "vision", "--template", "t"],
+        ["template", "show", "-p", "vision", "t"],
+    ],
+)
+def test_templates_of_the_named_project_complete(
+    words: list[str], fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/projects/vision/templates", page({"name": "train"}, {"name": "tune"}, {"name": "eval"}))
+    assert complete(words) == 0
+    assert capsys.readouterr().out.split() == ["train", "tune"]
+
+
+def test_options_override_a_filled_template(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    workload = {"project": "vision", "command": ["a", "0.1"], "gpus": "2", "env": {"A": "1", "B": "1"}}
+    fake.on("POST", "/projects/vision/templates/train/fill", {"workload": workload})
+    words = ["--template", "train", "--set", "lr=0.1=x", "--gpus", "4", "-e", "B=2", "--no-inherit"]
+    assert main(["submit", "-p", "vision", *words]) == 0, capsys.readouterr().err
+    filled, submitted = [asked for asked in fake.asked if asked.method == "POST"]
+    assert filled.body == {"values": {"lr": "0.1=x"}}
+    assert submitted.body["command"] == ["a", "0.1"]
+    assert submitted.body["pods"] == [{"gpus": "4"}]
+    assert submitted.body["env"] == {"A": "1", "B": "2"}
