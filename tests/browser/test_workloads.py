@@ -30,7 +30,7 @@ def test_workload_is_submitted_read_suspended_resumed_stopped_and_rerun(
     page.get_by_role("heading", name="by-hand").wait_for()
     page.get_by_text("<img src=x onerror=alert(1)> step 3").wait_for()
     page.get_by_placeholder("Search").fill("step 2")
-    page.get_by_text("1 lines match").wait_for()
+    page.get_by_text("1 line matches").wait_for()
     page.get_by_role("button", name="Suspend").click()
     page.get_by_role("button", name="Resume").wait_for()
     server.until("by-hand", "pending")

@@ -118,6 +118,10 @@ describe('occupancy', () => {
     expect(cells.map((cell) => cell.idle)).toEqual([true, false, false, false])
     expect(totals(cells)).toMatchObject({ gpus: 4, allocated: 2, idle: 1, block: 1, free: 1, foreign: 1 })
   })
+  test('a GPU of an index belongs to the row of its array', () => {
+    const cells = cellsOf(pool, node([device(0, { allocated: 1, workloads: ['w2[17]'] }), device(1, { allocated: 1, workloads: ['other[1]'] })]), new Set())
+    expect(cells.map((cell) => cell.rows.map((row) => row.name))).toEqual([['w2'], []])
+  })
   test('the head of the queue: urgent first, suspended last', () => {
     const waits = new Pool()
     waits.take({ kind: 'list', columns, rows: [row(1, { status: 'pending', why: 'suspended', priority: 100 }), row(2, { status: 'pending' }), row(3, { status: 'pending', priority: 75 })].map(values), ended: [] }, 0)

@@ -44,9 +44,12 @@ const IDLE_STATES = new Set(['parked', 'left', 'quiet'])
 export const isIdle = (device: Device): boolean =>
   device.activity ? device.activity.split(', ').every((state) => IDLE_STATES.has(state)) : device.use !== null && device.use < IDLE_BELOW
 
+/** The row of a workload; an index such as `parts[3]` has none of its own, and is in that of its array. */
+const rowOn = (pool: Pool, name: string): Row | undefined => pool.names.get(name) ?? pool.names.get(name.replace(/\[\d+\]$/, ''))
+
 export function cellsOf(pool: Pool, node: PoolNode, borrowing: ReadonlySet<number>): Cell[] {
   return node.devices.map((device) => {
-    const rows = device.workloads.map((name) => pool.names.get(name)).filter((row) => row !== undefined)
+    const rows = device.workloads.map((name) => rowOn(pool, name)).filter((row) => row !== undefined)
     let hold: Hold = 'free'
     if (device.foreign) hold = 'foreign'
     else if (device.drained && device.allocated <= 0) hold = 'drained'
