@@ -44,6 +44,21 @@ def test_the_configuration_is_one_that_ssh_reads(tmp_path: Path, monkeypatch: py
     assert found["proxycommand"].endswith("session pipe '%n'")
 
 
+def test_a_percent_sign_in_a_path_means_itself_to_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEIR_HOME", str(tmp_path / "a%20b"))
+    file = tmp_path / "config"
+    monkeypatch.setattr("sys.executable", "/bin/true")
+    file.write_text(ssh_config.render(["weir-dev"], "mia"))
+    words = ["ssh", "-F", str(file), "weir-dev", "true"]
+    answer = subprocess.run(
+        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+    )
+    assert "percent_expand" not in answer.stderr
+    assert "Connection closed" in answer.stderr, "its command was begun"
+
+
 def test_the_include_is_asked_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

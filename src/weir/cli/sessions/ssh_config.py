@@ -37,9 +37,9 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
     stream is inside of one of ssh to it, which has checked its key.
     """
     listed = "".join(f"Host {host}\n" for host in sorted(hosts))
-    files = str((ssh_files.remote_keys() if is_remote else ssh_files.links()) / "%n")
+    files = f"{_as_is(str(ssh_files.remote_keys() if is_remote else ssh_files.links()))}/%n"
     settings = [
-        ("ProxyCommand", f"{shlex.join(own_command())} session pipe '%n'"),
+        ("ProxyCommand", f"{_as_is(shlex.join(own_command()))} session pipe '%n'"),
         ("User", user),
         ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
         ("IdentitiesOnly", "yes"),
@@ -52,6 +52,11 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
     ]
     body = "".join(f"  {key} {value}\n" for key, value in settings)
     return f"{_HEAD}{listed}Host {HOST_PREFIX}*\n{body}"
+
+
+def _as_is(text: str) -> str:
+    """Return a text in which ssh replaces nothing."""
+    return text.replace("%", "%%")
 
 
 def own_command() -> list[str]:
