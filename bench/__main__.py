@@ -1,7 +1,7 @@
 """All benchmarks, one after another.
 
-    python -m bench [dashboard engine kubernetes kube_queries kube_size packing quotas spot
-        sessions store sweeps topology] [--traces DIRECTORY] [--output json] [--quick]
+    python -m bench [dashboard engine kubernetes kube_queries kube_size packing quotas
+        sessions spot store sweeps topology] [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
 """

@@ -29,7 +29,8 @@ def list_indices(
         found = (row for row in pool.indices(name) if not status or row.status in status)
         rows = list(islice(found, limit) if limit else found)
     more = f"The first {limit:,}: --limit 0 shows all." if limit and len(rows) == limit else ""
-    show(rows, _COLUMNS, output, none="There is no such index.", more=more)
+    none = f"No index is {' or '.join(status)}." if status else "It has no indices."
+    show(rows, _COLUMNS, output, none=none, more=more)
     return 0
 
 
