@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -70,7 +71,8 @@ def _until(client: Client, project: str, running: int) -> None:
 def _stop_all(client: Client) -> None:
     while rows := client.ask("GET", "/api/v1/workloads?limit=100")["items"]:
         for row in rows:
-            client.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
+            with suppress(SystemExit):  # it ended meanwhile
+                client.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
         time.sleep(0.2)
 
 
