@@ -95,6 +95,7 @@ class PoolControlHooks:
         self._queue_rows: dict[str, QueueRow] = {}
         self._queues_next_s = 0.0
         self._queues_changes = -1
+        self._joined = 0  # readers of the stream when the rows were sent
 
     def connect(self) -> Control:
         """Create a new control, and rebuild the view for it."""
@@ -197,6 +198,8 @@ class PoolControlHooks:
     def _send_queues(self, cluster: Cluster, now_s: float) -> None:
         """Publish rows of queues and nodes that changed, at a bounded rate."""
         pool = self._pool
+        if pool.stream.joined != self._joined:
+            self._joined, self._queues_changes, self._queue_rows = pool.stream.joined, -1, {}
         if cluster.changes == self._queues_changes or now_s < self._queues_next_s:
             return
         started = time.perf_counter()

@@ -97,6 +97,8 @@ class EventStream:
         self._readers: set[StreamReader] = set()
         self.observers: set[Callable[[Sequence[Change]], None]] = set()
         """Called with all changes, on the event loop."""
+        self.joined = 0
+        """Number of readers and observers so far: one that joins has other rows than those before it."""
         self._closed = False
         self._gap = False  # something was not kept
         self._left_s = -KEPT_FOR_S  # when there was a reader last
@@ -111,6 +113,11 @@ class EventStream:
     def readers(self) -> int:
         """Return the number of readers."""
         return len(self._readers) + len(self.observers)
+
+    def observe(self, observer: Callable[[Sequence[Change]], None]) -> None:
+        """Call an observer with all changes from now on."""
+        self.observers.add(observer)
+        self.joined += 1
 
     def send(self, changes: Sequence[Change]) -> None:
         """Publish changes as (kind, object, project that may see it). Any thread may call this."""
@@ -166,6 +173,7 @@ class EventStream:
         else:
             hello += f"id: {self._epoch}-{self._next - 1}\nevent: hello\ndata: {{}}\n\n"
         self._readers.add(reader)
+        self.joined += 1
         return reader, hello
 
     def _since(self, last: str) -> list[StreamMessage] | None:

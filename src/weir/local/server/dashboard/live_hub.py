@@ -84,7 +84,7 @@ class LiveHub:
                 return
             pool = self._pool
             self._table, self._backlog = LiveTable(), []
-            pool.stream.observers.add(self._observe)
+            pool.stream.observe(self._observe)
             pool.control_thread.wake()
             try:
                 queues = await pool.queue_rows()
