@@ -21,5 +21,5 @@ def become_equal(page: Any, shown: Callable[[], Any], expected: Callable[[], Any
     end_s = time.monotonic() + WITHIN_MS / 1000
     while (on_page := shown()) != (by_rest := expected()):
         if time.monotonic() > end_s:
-            assert on_page == by_rest
+            raise AssertionError(f"the page shows {on_page}, and REST has {by_rest}")
         page.wait_for_timeout(100)

@@ -6,7 +6,7 @@ import pwd
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
@@ -138,12 +138,12 @@ def test_a_program_in_a_browser_is_reached_by_its_user_through_the_server_alone(
         status, answer = pool.ask(person, "POST", link)
         assert (status, "only that user" in answer["detail"]) == (403, True), answer
     opened = urlsplit(pool.ask(user, "POST", link)[1]["url"])
-    answer = _get(opened.port, f"{opened.path}?{opened.query}")
+    answer = _get(opened, f"{opened.path}?{opened.query}")
     assert answer.status == 303
     cookie = str(answer.getheader("Set-Cookie")).partition(";")[0]
-    told = json.loads(_get(opened.port, "/sessions/browsed/x", {"Cookie": cookie}).read())
+    told = json.loads(_get(opened, "/sessions/browsed/x", {"Cookie": cookie}).read())
     assert told["line"] == "GET /sessions/browsed/x HTTP/1.1"
-    assert _get(opened.port, "/sessions/browsed/x").status == 401
+    assert _get(opened, "/sessions/browsed/x").status == 401
     socket_path = next(word.partition("=")[2] for word in told["args"] if "ServerApp.sock=" in word)
     tries = f"import socket; socket.socket(socket.AF_UNIX).connect({socket_path!r})"
     for person, code in ((user, 0), (other, 1)):
@@ -160,11 +160,12 @@ def test_a_program_in_a_browser_is_reached_by_its_user_through_the_server_alone(
         assert done.returncode == code, done.stderr
     pool.ask(user, "POST", "/api/v1/workloads/browsed/stop")
     pool.wait("browsed", "stopped")
-    assert _get(opened.port, "/sessions/browsed/x", {"Cookie": cookie}).status == 404
+    assert _get(opened, "/sessions/browsed/x", {"Cookie": cookie}).status == 404
 
 
-def _get(port: int | None, path: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+def _get(at: SplitResult, path: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
+    """Return the answer of a person's own address of sessions."""
+    connection = http.client.HTTPConnection(str(at.hostname), at.port, timeout=LIMIT_S)
     connection.request("GET", path, headers={**(headers or {}), "Connection": "close"})
     return connection.getresponse()
 

@@ -20,6 +20,7 @@ TABLE = {
     Action.USE_SECRETS: ("member", "member"),
     Action.CHANGE_SECRET: ("member", "lead"),
     Action.NOTIFY: ("lead", "lead"),
+    Action.CHANGE_TEMPLATES: ("lead", "lead"),
     Action.SET_QUOTAS: ("lead", "lead"),
     Action.MANAGE_MEMBERS: ("lead", "lead"),
     Action.EXCEED_LIMITS: ("admin", "admin"),
