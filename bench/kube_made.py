@@ -119,7 +119,7 @@ class Count:
         self._connection.close()
 
     def until(self, count: int, seconds: float, every: Callable[[], object] = lambda: None) -> None:
-        """Wait for so many."""
+        """Wait until this number is reached."""
         end = time.perf_counter() + seconds
         while len(self.at_s) < count:
             assert time.perf_counter() < end, f"{len(self.at_s)} of {count} pods after {seconds:g} s"

@@ -22,7 +22,7 @@ GPUS = 8
 AT_ONCE = 128
 GANG = 512
 STALLED_S = 600
-FEW = 20  # pods of which no rate is told
+FEW = 20  # pods below which no rate is reported
 RESTING_WRITES = 100  # a second, of a control plane that has little to do
 DEBUG = ("--log-level=debug",)  # so that it says how long its plans took
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
@@ -74,7 +74,7 @@ class Rig:
                 self.plane.api.delete(f"/api/v1/namespaces/{name}")
 
     def any_pods(self) -> bool:
-        """Whether one is left; those that Jobs made meanwhile are deleted too."""
+        """Return True if a pod is left; delete those that Jobs made meanwhile."""
         left = self.plane.api.items("/api/v1/pods?limit=1")
         for one in left:
             self.plane.api.delete(f"/api/v1/namespaces/{one['metadata']['namespace']}/pods", grace_s=0)
@@ -152,7 +152,7 @@ class Measured:
         self._bound.__exit__(None, None, None)
 
     def until_running(self, count: int, weir: Weir | None = None, *, starts: bool = True) -> Row:
-        """Wait for so many; the row of it. `starts`: who binds has yet to come up, which is told apart."""
+        """Wait until this number of pods runs; return the row. `starts`: leave out what came before the first."""
         watched = weir or self._weir
         alive = watched.check if watched else lambda: None
         self._bound.until(1, STALLED_S, alive)
@@ -182,7 +182,7 @@ class Measured:
 
 
 def difference(later: dict[str, float], earlier: dict[str, float]) -> dict[str, float]:
-    """What was used in between, by program."""
+    """Return the difference of two measurements, by program."""
     return {name: round(used - earlier.get(name, 0.0), 2) for name, used in later.items()}
 
 

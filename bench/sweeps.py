@@ -47,7 +47,7 @@ def digits() -> tuple[Any, Any]:
 
 
 class Network:
-    """One trial's training, which goes on from where it was."""
+    """Training of one trial, which can be continued."""
 
     def __init__(self, params: dict[str, Any], seed: int, data: tuple[Any, Any]) -> None:
         self.params, self.seed, self.data = params, seed, data

@@ -123,7 +123,7 @@ def exactly(peer: socket.socket, size: int) -> bytes:
 
 
 def shard(step: int, number: int) -> tuple[Any, Any]:
-    """Return the examples of a shard of a step, whoever computes it: HERE is your data."""
+    """Return the examples of a shard of a step, the same on every process: HERE is your data."""
     chance = np.random.default_rng((step, number))
     inputs = chance.normal(size=(BATCH // SHARDS, 8))
     return inputs, inputs.sum(axis=1) + 1.0

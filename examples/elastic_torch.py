@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def examples(step: int, numbers: range, device: torch.device) -> tuple[Any, Any]:
-    """Return examples of a step. Each is made of its step and number alone, whoever computes it."""
+    """Return examples of a step. Each depends on its step and number alone, not on the process."""
     chance = torch.Generator().manual_seed(7_919 * step)
     inputs = torch.randn(BATCH, 32, generator=chance)[list(numbers)]  # HERE: dataset[order_of_epoch[...]]
     return inputs.to(device), inputs.sum(dim=1, keepdim=True).to(device)

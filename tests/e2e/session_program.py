@@ -14,7 +14,7 @@ PAGE = Path(os.environ["PAGE"]).read_bytes() if "PAGE" in os.environ else b""
 
 
 class Answers(socketserver.StreamRequestHandler):
-    """One connection."""
+    """Answer the requests of one connection."""
 
     def handle(self) -> None:
         line = self.rfile.readline().decode("latin-1")

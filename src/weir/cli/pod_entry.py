@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BEGUN_S_MAX, BEGUN_LOOK_S = 10.0, 0.02
 """Time for which the process of a pod that has just begun is awaited, and between two looks."""
 _TICKS_AT = 19
-"""Where /proc/PID/stat says when a process started, counted after the name."""
+"""Position of the start time of a process in /proc/PID/stat, counted after the name."""
 
 
 class EntryRefused(Exception):

@@ -19,7 +19,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import TooManyRequests
 
 NAMESPACE = "WEIR_NAMESPACE"
-"""Where Weir runs in the cluster."""
+"""Variable that names the namespace of Weir in the cluster."""
 DEFAULT_NAMESPACE = "weir-system"
 BUSY_S = 30.0
 """Time for which a read is repeated that an API server had no time for."""
