@@ -152,7 +152,7 @@ class Measured:
         self._bound.__exit__(None, None, None)
 
     def until_running(self, count: int, weir: Weir | None = None, *, starts: bool = True) -> Row:
-        """Wait until this number of pods runs; return the row. `starts`: leave out what came before the first."""
+        """Wait until this number of pods runs; return the row. `starts`: leave out time before the first."""
         watched = weir or self._weir
         alive = watched.check if watched else lambda: None
         self._bound.until(1, STALLED_S, alive)
