@@ -14,7 +14,17 @@ IN_FRONT = "tests/kubernetes/"
 IN_A_BROWSER = "tests/browser/"
 """Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
-    *("cli", "scheduling_groups", "hostile", "installed", "real_node", "churn", "ends", "why_pods_wait"),
+    *(
+        "cli",
+        "scheduling_groups",
+        "hostile",
+        "installed",
+        "real_node",
+        "real_claims",
+        "churn",
+        "ends",
+        "why_pods_wait",
+    ),
     *("usage", "namespace_end"),
     *("policies", "claims", "constraints", "gpu_sharing", "leading", "bindings", "scheduler_config", "order"),
     *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),

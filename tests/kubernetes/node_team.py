@@ -93,16 +93,24 @@ class Team:
 
 
 def for_real(made: Object, script: str) -> Object:
-    """Let a pod, or the pods of a Job, run a script in a container that exists; a webhook names the scheduler."""
+    """Let a pod, or the pods of a Job, run a script in a container that exists.
+
+    A webhook names the scheduler of pods with GPUs.
+    """
     spec = made["spec"]["template"]["spec"] if made["kind"] == "Job" else made["spec"]
-    if spec["schedulerName"] == "weir":
+    if spec["schedulerName"] == "weir" and "resourceClaims" not in spec:
         del spec["schedulerName"]
     (container,) = spec["containers"]
     container |= {"image": IMAGE, "command": ["sh", "-c", script], "env": [_BOOKS]}
     if "volumes" in spec:
         container["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
     gpus = {key: value for key, value in container["resources"]["limits"].items() if "gpu" in key}
-    container["resources"] = {"requests": {"cpu": "10m", **gpus}, "limits": {"memory": "64Mi", **gpus}}
+    claims = {key: value for key, value in container["resources"].items() if key == "claims"}
+    container["resources"] = {
+        "requests": {"cpu": "10m", **gpus},
+        "limits": {"memory": "64Mi", **gpus},
+        **claims,
+    }
     return made
 
 

@@ -18,7 +18,12 @@ from tools.node.settings import KERNEL, SOCKET, NodeSettings
 
 _READY_S = 120.0
 _PRIVATE = ("/run", "/var/lib")
-_DIRECTORIES = ("/run/netns", "/var/lib/kubelet/device-plugins")
+_DIRECTORIES = (
+    "/run/netns",
+    "/run/cdi",
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet/plugins_registry",
+)
 
 
 class Node:
@@ -40,7 +45,15 @@ class Node:
                 *(f"{programs}/gpuplugin", "serve", str(settings.gpus)),
                 f"{self._directory}/unhealthy",
             ],
+            "draplugin": [
+                *(f"{programs}/draplugin", settings.name, settings.driver),
+                *(str(settings.claimable), str(settings.divisible)),
+            ],
         }
+        self._plugins = [
+            *(["gpuplugin"] if settings.gpus else []),
+            *(["draplugin"] if settings.claimable else []),
+        ]
         self._import = [f"{programs}/ctr", "--address", SOCKET, "--namespace", "k8s.io", "images", "import"]
         self._running: dict[int, str] = {}
         self._lock = threading.Lock()
@@ -49,7 +62,7 @@ class Node:
         """Start everything, then reap processes until a program ends."""
         self._start("containerd")
         self._import_image()
-        for name in ("gpuplugin", "kubelet"):
+        for name in (*self._plugins, "kubelet"):
             self._start(name)
         threading.Thread(target=self._obey, daemon=True).start()
         while True:

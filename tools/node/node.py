@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
@@ -26,6 +26,7 @@ from tools.node.programs import Programs
 from tools.node.settings import POD_RESOURCES, NodeSettings
 
 GPU = "nvidia.com/gpu"
+DRIVER = "gpu.nvidia.com"
 LABELS = {
     "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
     "nvidia.com/gpu.memory": "81559",
@@ -37,9 +38,30 @@ _ROOT = Path(__file__).resolve().parent.parent.parent
 class RealNode:
     """A kubelet with fake GPUs that has joined a control plane."""
 
-    def __init__(self, plane: ControlPlane, programs: Programs, *, name: str = "real", gpus: int = 8) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        programs: Programs,
+        *,
+        name: str = "real",
+        gpus: int = 8,
+        claimable: int = 0,
+        divisible: int = 0,
+    ) -> None:
+        """Prepare a node.
+
+        Args:
+            plane: the control plane to join.
+            programs: of the node.
+            name: of the node.
+            gpus: number of devices of the device plugin.
+            claimable: number of devices for resource claims.
+            divisible: number of those, the last ones, that claims can share.
+        """
         self.name = name
         self.gpus = gpus
+        self.claimable = claimable
+        self.divisible = divisible
         self.directory = plane.directory / f"node-{name}"
         self._plane = plane
         self._programs = programs
@@ -96,7 +118,15 @@ class RealNode:
             cgroup=f"{PREFIX}{os.getpid()}-{self.name}",
             port=free_port(),
             labels=",".join(f"{key}={value}" for key, value in LABELS.items()),
+            claimable=self.claimable,
+            divisible=self.divisible,
+            driver=str(self._driver_account()) if self.claimable else "",
         )
+
+    def _driver_account(self) -> Path:
+        """Return a kubeconfig for the DRA plugin, which publishes slices and reads claims."""
+        self._plane.grant_all(DRIVER)
+        return self._plane.kubeconfig_for(DRIVER)
 
     def _account(self) -> Path:
         """Return a kubeconfig with the identity and the rights of a kubelet."""
@@ -126,8 +156,6 @@ class RealNode:
 
     def devices(self) -> dict[tuple[str, str], list[str]]:
         """Return the IDs of the GPUs that the kubelet has allocated, by namespace and name of the pod."""
-        socket = f"/proc/{self._init()}/root{POD_RESOURCES}"
-        answer = self._run("gpuplugin", "list", socket)
         return {
             (pod["namespace"], pod["name"]): sorted(
                 device
@@ -136,8 +164,30 @@ class RealNode:
                 if resource["resource_name"] == GPU
                 for device in resource["device_ids"]
             )
-            for pod in json.loads(answer).get("pod_resources", [])
+            for pod in self._pod_resources()
         }
+
+    def claimed(self) -> dict[tuple[str, str], list[str]]:
+        """Return the devices of claims that the kubelet has given, by namespace and name of the pod."""
+        found = {
+            (pod["namespace"], pod["name"]): sorted(
+                device["device_name"]
+                for container in pod.get("containers", [])
+                for claim in container.get("dynamic_resources", [])
+                for device in claim.get("claim_resources", [])
+            )
+            for pod in self._pod_resources()
+        }
+        return {pod: devices for pod, devices in found.items() if devices}
+
+    @property
+    def pod_resources(self) -> Path:
+        """The kubelet's pod-resources socket, as this process reaches it."""
+        return Path(f"/proc/{self._init()}/root{POD_RESOURCES}")
+
+    def _pod_resources(self) -> list[dict[str, Any]]:
+        answer = json.loads(self._run("gpuplugin", "list", str(self.pod_resources)))
+        return list(answer.get("pod_resources", []))
 
     def log(self, namespace: str, pod: str, container: str = "main") -> str:
         """Return what the latest container of a pod has written."""
@@ -182,7 +232,12 @@ class RealNode:
             return False
         status = there["status"]
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status["conditions"])
-        return ready and status["allocatable"].get(GPU) == str(self.gpus)
+        offered = status["allocatable"].get(GPU) == str(self.gpus) if self.gpus else True
+        return ready and offered and (not self.claimable or self._has_slice())
+
+    def _has_slice(self) -> bool:
+        slices = self._plane.api.items("/apis/resource.k8s.io/v1/resourceslices")
+        return any(one["spec"].get("nodeName") == self.name for one in slices)
 
     @property
     def guard(self) -> int:

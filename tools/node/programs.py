@@ -1,11 +1,11 @@
-"""The programs of a node: a kubelet and a device plugin, built once, and a container runtime from packages.
+"""The programs of a node: a kubelet, plugins with fake GPUs and a container runtime, built once.
 
     python -m tools.node.programs     get them if need be, and say where they are
 
 The kubelet is built from the Go module in `tools/kubelet`, in about 45 s of processor time after a control
-plane, else in 5 minutes. containerd, runc and busybox are Debian packages. apt-get fetches and verifies
-them, and they are unpacked into the cache, not installed, so the machine stays as it is. Without apt-get,
-the programs on the PATH are used.
+plane, else in 5 minutes. containerd is built from `tools/containerd`, because Debian's knows no CDI devices.
+runc and busybox are Debian packages. apt-get fetches and verifies them, and they are unpacked into the cache,
+not installed, so the machine stays as it is. Without apt-get, the programs on the PATH are used.
 """
 
 import hashlib
@@ -30,13 +30,22 @@ from tools.controlplane.binaries import (
 from tools.debian_packages import NoPackages, unpack
 from tools.node.machine import is_skipped, must_run, obstacle
 
-_MODULE = "kubelet"
+_RUNTIME = "github.com/containerd/containerd/cmd"
 _BUILT = (
-    Program("kubelet", _MODULE, "k8s.io/kubernetes/cmd/kubelet", 1.0),
-    Program("gpuplugin", _MODULE, "weir.dev/tools/kubelet/gpuplugin", 0.1),
+    Program("kubelet", "kubelet", "k8s.io/kubernetes/cmd/kubelet", 1.0),
+    Program("gpuplugin", "kubelet", "weir.dev/tools/kubelet/gpuplugin", 0.1),
+    Program("draplugin", "kubelet", "weir.dev/tools/kubelet/draplugin", 0.1),
+    Program("containerd", "containerd", f"{_RUNTIME}/containerd", 1.0),
+    Program("containerd-shim-runc-v2", "containerd", f"{_RUNTIME}/containerd-shim-runc-v2", 0.1),
+    Program("ctr", "containerd", f"{_RUNTIME}/ctr", 0.1),
 )
-_PACKAGES = ("containerd", "runc", "busybox-static")
-_FROM_PACKAGES = ("containerd", "containerd-shim-runc-v2", "ctr", "runc", "busybox")
+_PARTS = {
+    "kubelet": ("go.mod", "go.sum", "gpuplugin/main.go", "draplugin/main.go"),
+    "containerd": ("go.mod", "go.sum"),
+}
+"""Files that the programs are made of, by module."""
+_PACKAGES = ("runc", "busybox-static")
+_FROM_PACKAGES = ("runc", "busybox")
 _PLACES = ("usr/bin", "usr/sbin", "bin", "sbin")
 
 
@@ -81,8 +90,9 @@ def are_at_hand() -> bool:
 def _key(version: str) -> str:
     """Return a name for what the programs are made of, in twelve letters."""
     hashed = hashlib.sha256(f"{version} {VERSION} {platform.machine()} {_PACKAGES}".encode())
-    for file in ("go.mod", "go.sum", "gpuplugin/main.go"):
-        hashed.update((TOOLS / _MODULE / file).read_bytes())
+    for module, files in _PARTS.items():
+        for file in files:
+            hashed.update((TOOLS / module / file).read_bytes())
     return hashed.hexdigest()[:12]
 
 

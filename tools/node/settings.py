@@ -25,6 +25,8 @@ state = "/run/containerd"
   address = "{SOCKET}"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{IMAGE}"
+  enable_cdi = true
+  cdi_spec_dirs = ["/run/cdi"]
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
@@ -60,6 +62,9 @@ class NodeSettings:
     cgroup: str  # its name, under the root of every hierarchy
     port: int
     labels: str
+    claimable: int = 0  # devices of the DRA plugin
+    divisible: int = 0  # of them that claims can share
+    driver: str = ""  # kubeconfig of the DRA plugin
 
     @classmethod
     def read(cls, directory: Path) -> "NodeSettings":
