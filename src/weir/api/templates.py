@@ -51,6 +51,7 @@ class TemplateRow(Answer):
     saved_s: float
     parameters: list[TemplateParameter]
     workload: dict[str, Any]
+    problem: str = ""  # why it can't be used
 
 
 class TemplatePage(Page):

@@ -13,17 +13,16 @@ from typing import TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.types import Receive
 from structlog import get_logger
 
 from weir.api.answers import Problem
+from weir.api.field_errors import ERRORS_MOST, FieldErrorList, field_name, read_model
 from weir.local.server.server_limits import ServerLimits
-from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.scalars import CLASSES_CONTEXT
-from weir.scenario_io.source_map import Mistakes, Step
 from weir.store.errors import (
     NameTaken,
     NoSuchQueue,
@@ -40,11 +39,8 @@ from weir.store.errors import (
 )
 
 PROBLEM_JSON = "application/problem+json"
-ERRORS_MOST = 100
 DISCARD_BYTES_MAX = 16 << 20
 DISCARD_S_MAX = 1.0
-_FIELD_LENGTH_MAX = 200
-_MESSAGE_LENGTH_MAX = 600
 _LOG = get_logger(__name__)
 _STATUS_OF: dict[type[StoreRefusal], int] = {
     NameTaken: 409,
@@ -87,56 +83,12 @@ class RequestRefused(Exception):
         )
 
 
-class FieldErrors(Mistakes):
-    """Errors in the fields of one body, at most ERRORS_MOST."""
+class FieldErrors(FieldErrorList):
+    """Errors in the fields of one body, as a refused request."""
 
-    told_max = ERRORS_MOST
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self._errors: dict[tuple[str, str], None] = {}
-
-    def at(self, path: Sequence[Step], text: str) -> None:
-        """Something is wrong with a field."""
-        if len(self._errors) >= self.told_max:
-            self.untold += 1
-            return
-        field = _shortened(field_name(path), _FIELD_LENGTH_MAX)
-        self._errors.setdefault((field, _shortened(text, _MESSAGE_LENGTH_MAX)))
-
-    def __bool__(self) -> bool:
-        return bool(self._errors)
-
-    def refuse_if_any(self) -> None:
-        """Refuse the body if anything is wrong with it.
-
-        Raises:
-            Refused: with all errors.
-        """
-        if self._errors:
-            errors = [{"field": field, "message": text} for field, text in self._errors]
-            first = errors[0]["message"]
-            others = len(errors) - 1 + self.untold
-            more = f" (and {others} more)" if others else ""
-            raise RequestRefused(422, f"{self.file}: {first}{more}", errors)
-
-
-def _shortened(text: str, length_max: int) -> str:
-    if len(text) <= length_max:
-        return text
-    return f"{text[: length_max // 2]} ... {text[-length_max // 2 :]}"
-
-
-def field_name(path: Sequence[Step]) -> str:
-    """Return a path as people write it: `pods[0].gpus`."""
-    name = ""
-    for step in path:
-        if isinstance(step, int):
-            name += f"[{step}]"
-        else:
-            shown = step if step.isprintable() else ascii(step)[1:-1]
-            name += f".{shown}" if name else shown
-    return name or "body"
+    def refusal(self, detail: str, errors: list[dict[str, str]]) -> Exception:
+        """Return the refusal of the body."""
+        return RequestRefused(422, detail, errors)
 
 
 def read_as(
@@ -147,17 +99,8 @@ def read_as(
     Raises:
         Refused: with everything that doesn't fit.
     """
-    try:
-        context = None if priority_classes is None else {CLASSES_CONTEXT: priority_classes}
-        return model.model_validate_json(raw, context=context)
-    except ValidationError as error:
-        fields = FieldErrors(what)
-        if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
-            fields.at((), "the body is not JSON; write one JSON object")
-        else:
-            add_errors(error, model, (), fields)
-        fields.refuse_if_any()
-        raise
+    context = None if priority_classes is None else {CLASSES_CONTEXT: priority_classes}
+    return read_model(model, raw, FieldErrors(what), context)
 
 
 async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Result:

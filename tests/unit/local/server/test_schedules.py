@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
+from weir.api.cron_times import last_time, next_time, read_cron, run_name
 from weir.control.clock import Clock
 from weir.local.server.schedules import schedule_service
-from weir.local.server.schedules.cron_times import last_time, next_time, read_cron, run_name
 
 from .in_process_server import SMALL, Standing, standing
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from structlog import get_logger
 
+from weir.api.cron_times import check_schedule, last_time, next_time, read_cron, read_zone, run_name
 from weir.api.schedules import ScheduleAsked, ScheduleRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
@@ -23,7 +24,6 @@ from weir.local.server.auth import RoleLookup
 from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as
-from weir.local.server.schedules.cron_times import last_time, next_time, read_cron, read_zone, run_name
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.store import ScheduleRecord, StoreFailed, StoreRefusal, new_row
 from weir.store.schedules import RUNS_MAX
@@ -80,13 +80,7 @@ class Schedules:
             RequestRefused: it is invalid, or not allowed for this person.
         """
         fields = FieldErrors("The schedule")
-        for read, value, field in ((read_cron, asked.cron, "cron"), (read_zone, asked.zone, "zone")):
-            try:
-                read(value)
-            except ValueError as error:
-                fields.at((field,), str(error))
-        if asked.workload.name is not None:
-            fields.at(("workload", "name"), "name: each run has a name of its own; leave it out")
+        check_schedule(asked, fields)
         fields.refuse_if_any()
         async with self._lock:
             old = self._records.get(name)

@@ -5,14 +5,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from weir.api.placeholders import fill, with_samples
 from weir.api.submissions import Submission
+from weir.api.template_rules import check_template, defaults_of, values_of
 from weir.api.templates import TemplateAsked, TemplateParameter, TemplateRow
 from weir.local.server.authorization import Action, Person, require
 from weir.local.server.pool_state import PoolState
-from weir.local.server.problem_details import FieldErrors, RequestRefused, field_name, read_as
+from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.submitter import Submitter
-from weir.local.server.templates.placeholders import NAME, fill, placeholders, with_samples
-from weir.scenario_io.error_messages import suggest
 from weir.store import TemplateRecord
 
 TEMPLATES_MAX = 200
@@ -56,7 +56,9 @@ class Templates:
         """
         self._check_right(project, person, Action.CHANGE_TEMPLATES)
         workload = {**asked.workload, "project": asked.workload.get("project", project)}
-        await asyncio.to_thread(_check, project, workload, asked.parameters)
+        fields = FieldErrors("The template")
+        await asyncio.to_thread(check_template, project, workload, asked.parameters, fields)
+        fields.refuse_if_any()
         submission, size = await asyncio.to_thread(self._sample, workload, asked.parameters)
         await self._submitter.check(submission, size, person)
         parameters = [each.model_dump(exclude_none=True) for each in asked.parameters]
@@ -93,17 +95,10 @@ class Templates:
         self._check_right(project, person, Action.SUBMIT)
         record = await self._record(project, name)
         parameters = [TemplateParameter.model_validate(each) for each in record.parameters]
-        fields, names = FieldErrors(f"Template {name}"), [each.name for each in parameters]
-        for key in values:
-            if key not in names:
-                has = suggest(key, names, fields) if names else "it has none"
-                fields.at(("values", key), f"values.{key[:80]}: the template has no such parameter; {has}")
-        for each in parameters:
-            if each.default is None and each.name not in values:
-                text = f"values.{each.name}: has no default; write a value"
-                fields.at(("values", each.name), text)
+        fields = FieldErrors(f"Template {name}")
+        chosen = values_of(parameters, values, fields)
         fields.refuse_if_any()
-        return await asyncio.to_thread(self._filled, record.workload, {**_defaults(parameters), **values})
+        return await asyncio.to_thread(self._filled, record.workload, chosen)
 
     def _filled(self, workload: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
         try:
@@ -115,8 +110,7 @@ class Templates:
         self, workload: Mapping[str, Any], parameters: list[TemplateParameter]
     ) -> tuple[Submission, int]:
         """Return a template as a submission with its defaults, and its size."""
-        defaults = _defaults(parameters)
-        required = [each.name for each in parameters if each.default is None]
+        defaults, required = defaults_of(parameters)
         text = json.dumps(self._filled(with_samples(workload, required), defaults))
         found = read_as(Submission, text, "The template", self._pool.priority_classes)
         return found.model_copy(update={"name": None}), len(text)  # one of that name may run at present
@@ -132,61 +126,6 @@ class Templates:
         if project not in self._pool.inventory.projects:
             raise RequestRefused(404, f"There is no project {project[:80]}.")
         require(person, action, project)
-
-
-def _check(project: str, workload: Mapping[str, Any], parameters: list[TemplateParameter]) -> None:
-    """Check the parameters of a template and its placeholders.
-
-    Raises:
-        RequestRefused: with everything that is wrong with them.
-    """
-    fields = FieldErrors("The template")
-    if workload["project"] != project:
-        fields.at(
-            ("workload", "project"), f"workload.project: is another one; write {project}, or leave it out"
-        )
-    if "workloads" in workload:
-        fields.at(("workload",), "workloads: a template has one workload; write its fields at the top")
-    unused = _check_parameters(parameters, fields)
-    names = tuple(unused)
-    for path, name in placeholders(workload):
-        where = field_name(("workload", *path))
-        if name in names:
-            unused.pop(name, None)
-        elif NAME.fullmatch(name) is None:
-            text = f"{where}: {name!r} is no parameter; write ${{{{ NAME }}}}, in a value and not in a key"
-            fields.at(("workload", *path), text)
-        else:
-            has = suggest(name, names, fields) if names else "list it under parameters"
-            fields.at(("workload", *path), f"{where}: there is no parameter {name}; {has}")
-        if path == ("run",):
-            right = f"write NAME: ${{{{ {name} }}}} under env, and $NAME in the script"
-            fields.at(
-                ("workload", "run"), f"workload.run: a value could change what the script does; {right}"
-            )
-    for name, at in unused.items():
-        text = f"{name}: is never used; write ${{{{ {name} }}}} somewhere, or leave it out"
-        fields.at(("parameters", at), text)
-    fields.refuse_if_any()
-
-
-def _check_parameters(parameters: list[TemplateParameter], fields: FieldErrors) -> dict[str, int]:
-    """Check the names and meanings of parameters; return the names with their positions."""
-    found: dict[str, int] = {}
-    for at, each in enumerate(parameters):
-        if NAME.fullmatch(each.name) is None:
-            text = f"name: {each.name[:80]!r} can't be one; write letters, digits and _, no digit first"
-            fields.at(("parameters", at, "name"), text)
-        elif each.name in found:
-            fields.at(("parameters", at, "name"), f"name: {each.name} is there twice; keep one")
-        if not each.meaning.isprintable():
-            fields.at(("parameters", at, "meaning"), "meaning: is more than one line; write one")
-        found.setdefault(each.name, at)
-    return found
-
-
-def _defaults(parameters: list[TemplateParameter]) -> dict[str, str]:
-    return {each.name: each.default for each in parameters if each.default is not None}
 
 
 def _row(record: TemplateRecord) -> TemplateRow:

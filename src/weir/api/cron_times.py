@@ -9,6 +9,9 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from weir.api.field_errors import FieldErrorList
+from weir.api.schedules import ScheduleAsked
+
 FIELDS = 5
 NAMED = {
     "@hourly": "0 * * * *",
@@ -55,6 +58,17 @@ def read_cron(written: str) -> str:
     except StopIteration:
         raise ValueError(f"cron: {written[:80]!r} fits no day; {right}") from None
     return " ".join(fields)
+
+
+def check_schedule(asked: ScheduleAsked, fields: FieldErrorList) -> None:
+    """Add what is wrong with a schedule besides its workload."""
+    for read, value, field in ((read_cron, asked.cron, "cron"), (read_zone, asked.zone, "zone")):
+        try:
+            read(value)
+        except ValueError as error:
+            fields.at((field,), str(error))
+    if asked.workload.name is not None:
+        fields.at(("workload", "name"), "name: each run has a name of its own; leave it out")
 
 
 def next_time(cron: str, zone: ZoneInfo, after_s: float) -> float | None:

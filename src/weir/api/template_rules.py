@@ -1,0 +1,78 @@
+"""Rules of templates: their parameters, their placeholders, and the values at a use."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weir.api.field_errors import FieldErrorList, field_name
+from weir.api.placeholders import NAME, placeholders
+from weir.api.templates import TemplateParameter
+from weir.scenario_io.error_messages import suggest
+
+
+def check_template(
+    project: str, workload: Mapping[str, Any], parameters: Sequence[TemplateParameter], fields: FieldErrorList
+) -> None:
+    """Add what is wrong with the parameters of a template and its placeholders."""
+    if workload["project"] != project:
+        fields.at(
+            ("workload", "project"), f"workload.project: is another one; write {project}, or leave it out"
+        )
+    if "workloads" in workload:
+        fields.at(("workload",), "workloads: a template has one workload; write its fields at the top")
+    unused = _check_parameters(parameters, fields)
+    names = tuple(unused)
+    for path, name in placeholders(workload):
+        where = field_name(("workload", *path))
+        if name in names:
+            unused.pop(name, None)
+        elif NAME.fullmatch(name) is None:
+            text = f"{where}: {name!r} is no parameter; write ${{{{ NAME }}}}, in a value and not in a key"
+            fields.at(("workload", *path), text)
+        else:
+            has = suggest(name, names, fields) if names else "list it under parameters"
+            fields.at(("workload", *path), f"{where}: there is no parameter {name}; {has}")
+        if path == ("run",):
+            right = f"write NAME: ${{{{ {name} }}}} under env, and $NAME in the script"
+            fields.at(
+                ("workload", "run"), f"workload.run: a value could change what the script does; {right}"
+            )
+    for name, at in unused.items():
+        text = f"{name}: is never used; write ${{{{ {name} }}}} somewhere, or leave it out"
+        fields.at(("parameters", at), text)
+
+
+def _check_parameters(parameters: Sequence[TemplateParameter], fields: FieldErrorList) -> dict[str, int]:
+    """Check the names and meanings of parameters; return the names with their positions."""
+    found: dict[str, int] = {}
+    for at, each in enumerate(parameters):
+        if NAME.fullmatch(each.name) is None:
+            text = f"name: {each.name[:80]!r} can't be one; write letters, digits and _, no digit first"
+            fields.at(("parameters", at, "name"), text)
+        elif each.name in found:
+            fields.at(("parameters", at, "name"), f"name: {each.name} is there twice; keep one")
+        if not each.meaning.isprintable():
+            fields.at(("parameters", at, "meaning"), "meaning: is more than one line; write one")
+        found.setdefault(each.name, at)
+    return found
+
+
+def defaults_of(parameters: Sequence[TemplateParameter]) -> tuple[dict[str, str], list[str]]:
+    """Return the defaults of parameters, and the names of those that need a value."""
+    defaults = {each.name: each.default for each in parameters if each.default is not None}
+    return defaults, [each.name for each in parameters if each.default is None]
+
+
+def values_of(
+    parameters: Sequence[TemplateParameter], values: Mapping[str, str], fields: FieldErrorList
+) -> dict[str, str]:
+    """Return the values of all parameters; add those that are unknown or missing to the errors."""
+    defaults, required = defaults_of(parameters)
+    names = [each.name for each in parameters]
+    for key in values:
+        if key not in names:
+            has = suggest(key, names, fields) if names else "it has none"
+            fields.at(("values", key), f"values.{key[:80]}: the template has no such parameter; {has}")
+    for name in required:
+        if name not in values:
+            fields.at(("values", name), f"values.{name}: has no default; write a value")
+    return {**defaults, **values}
