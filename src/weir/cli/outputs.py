@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Output = Literal["table", "wide", "json", "yaml"]
 OutputOption = Annotated[Output, Parameter(name=("--output", "-o"))]
 WatchOption = Annotated[bool, Parameter(name=("--watch", "-w"), negative=())]
+NamespaceOption = Annotated[str | None, Parameter(name=("--namespace", "-n"))]
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 
 _UNSAFE = re.compile(r"[^\n -~]")

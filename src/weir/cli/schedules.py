@@ -10,12 +10,14 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.formatting import moment
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
+from weir.cli.submit import in_options
 from weir.cli.submit_options import (
     EnvironmentOptions,
     PlacementOptions,
     RequestOptions,
     RuleOptions,
     StartOptions,
+    TemplateOptions,
     environment_of,
     read_options,
 )
@@ -41,13 +43,14 @@ def add(
     rules: RuleOptions = RuleOptions(),
     environment: EnvironmentOptions = EnvironmentOptions(),
     placement: PlacementOptions = PlacementOptions(),
+    template: TemplateOptions = TemplateOptions(),
 ) -> int:
     """Create or change a schedule: `weir schedule add --cron "0 2 * * *" --name nightly -- python train.py`.
 
     Parameters
     ----------
     command
-        Command of every run: everything after --.
+        Command of every run: everything after --. A template has one of its own.
     cron
         Minute, hour, day, month and weekday, such as "0 2 * * *", or @hourly, @daily, @weekly, @monthly.
     name
@@ -60,16 +63,21 @@ def add(
         Project whose quota the runs use; $WEIR_PROJECT if left out.
     """
     from weir.cli.connect import connect
+    from weir.client.errors import Refused
 
     try:
-        workload = read_options(request, rules, StartOptions(), environment, placement)
-        workload |= _stated(project, command)
-        with connect() as pool:
-            _add_place(pool, workload, environment)
+        body = _filled(template, project, placement.namespace)
+        words = read_options(request, rules, StartOptions(), environment, placement)
+        words |= _stated(project, command, body)
+        with connect(namespace=placement.namespace) as pool:
+            workload = _workload(pool, body, words, environment)
             row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
     except ValueError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)
         return 2
+    except Refused as refused:
+        print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
+        return 2 if refused.is_ours else 1
     print(f"{row.name} runs at {row.cron} ({row.zone}){_next(row)}.")
     return 0
 
@@ -110,7 +118,7 @@ def suspend(name: str, /) -> int:
 
 @app.command
 def resume(name: str, /) -> int:
-    """Let a schedule go on with its next time. Runs in between aren't caught up.
+    """Let a schedule go on with its next time. Runs in between aren't caught up; a cluster begins the last.
 
     Parameters
     ----------
@@ -122,6 +130,8 @@ def resume(name: str, /) -> int:
     with connect() as pool:
         row = pool.resume_schedule(name)
     print(f"{row.name} goes on{_next(row)}.")
+    if row.said and pool.address.is_cluster:
+        print(plain(row.said))
     return 0
 
 
@@ -151,25 +161,51 @@ def local_zone() -> str:
     return zone if parted else "UTC"
 
 
-def _stated(project: str | None, command: tuple[str, ...]) -> dict[str, Any]:
+def _filled(template: TemplateOptions, project: str | None, namespace: str | None) -> dict[str, Any]:
+    """Return the submission of a template without its name: each run has a name of its own.
+
+    Raises:
+        ValueError, Refused: the template can't be used so.
+    """
+    from weir.cli.templates import filled_template
+
+    if template.template is None:
+        if template.set_:
+            raise ValueError("--set: there is no template to set it in; write --template NAME")
+        return {}
+    body = filled_template(project, template.template, template.set_, namespace)
+    return {key: value for key, value in body.items() if key != "name"}
+
+
+def _stated(project: str | None, command: tuple[str, ...], body: dict[str, Any]) -> dict[str, Any]:
     """Return the project and the command of each run.
 
     Raises:
         ValueError: one is missing.
     """
-    chosen = chosen_project(project)
-    if not command:
+    stated: dict[str, Any] = {"project": chosen_project(project)}
+    if command:
+        stated["command"] = list(command)
+    elif not {"command", "run"}.intersection(body):
         raise ValueError("no command is named: write it after --, such as -- python train.py")
-    return {"project": chosen, "command": list(command)}
+    return stated
 
 
-def _add_place(pool: "Pool", workload: dict[str, Any], environment: EnvironmentOptions) -> None:
-    """Add the environment and the directory of this shell."""
-    inherits = pool.address.is_loopback and "image" not in workload
-    if env := environment_of(environment, {}, inherits=inherits):
-        workload["env"] = env
+def _workload(
+    pool: "Pool", body: dict[str, Any], words: dict[str, Any], environment: EnvironmentOptions
+) -> dict[str, Any]:
+    """Return the submission of each run, with the environment and the directory of this shell."""
+    from weir.client.submissions import written
+
+    in_container = {**body, **words}.get("image") is not None
+    inherits = pool.address.is_loopback and not in_container
+    env = environment_of(environment, body.get("env", {}), inherits=inherits)
+    if env:
+        words["env"] = env
     if pool.address.is_loopback:
-        workload["directory"] = str(Path(workload.get("directory", "")).absolute())
+        directory = words.get("directory") or body.get("directory") or ""
+        words["directory"] = str(Path(directory).absolute())
+    return written(body, words)
 
 
 def _next(row: "ScheduleRow") -> str:

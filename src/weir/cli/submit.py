@@ -78,7 +78,7 @@ def submit(
     from weir.model import scenario
 
     try:
-        body, words = _read(file, template, command, project, name)
+        body, words = _read(file, template, command, project, name, placement.namespace)
         words |= read_options(request, rules, conditions, environment, placement)
         if "workloads" in body:
             return submit_batch(body, words, environment, output, waits=wait or follow)
@@ -101,6 +101,7 @@ def _read(
     command: Sequence[str],
     project: str | None,
     name: str | None,
+    namespace: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the submission of a file or a template, and the fields that are stated beside it.
 
@@ -116,7 +117,7 @@ def _read(
     if template.template is not None:
         if file is not None:
             raise ValueError("--file, --template: both have the submission; write one of them")
-        body = filled_template(project, template.template, template.set_)
+        body = filled_template(project, template.template, template.set_, namespace)
     elif template.set_:
         raise ValueError("--set: there is no template to set it in; write --template NAME")
     elif file is not None:

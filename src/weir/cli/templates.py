@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
-from weir.cli.formatting import moment
-from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, print_plain, show
+from weir.cli.formatting import moment, sentence
+from weir.cli.outputs import NamespaceOption, OutputOption, ProjectOption, chosen_project, print_plain, show
 from weir.cli.terminal import plain
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def save(
     *,
     file: Annotated[Path, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)],
     project: ProjectOption = None,
+    namespace: NamespaceOption = None,
 ) -> int:
     """Save a template of a project, or change it. Its leads and administrators may.
 
@@ -37,6 +38,8 @@ def save(
         lr. The list parameters: has the name of each, its default if it has one, and its meaning.
     project
         Project that it belongs to; $WEIR_PROJECT if left out.
+    namespace
+        On a cluster: its namespace; the project's namespace if it has only one.
     """
     from weir.cli.connect import connect
     from weir.model import scenario
@@ -51,20 +54,24 @@ def save(
         for mistake in refused.mistakes:
             print(mistake, file=sys.stderr)
         return 2
-    with connect() as pool:
+    with connect(namespace=namespace) as pool:
         row = pool.save_template(chosen, name, workload, parameters)
     print(f"Template {row.name} of project {row.project} is saved.")
     return 0
 
 
 @app.command(name="list")
-def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
+def list_(
+    *, project: ProjectOption = None, namespace: NamespaceOption = None, output: OutputOption = "table"
+) -> int:
     """List the templates of a project.
 
     Parameters
     ----------
     project
         The project; $WEIR_PROJECT if left out.
+    namespace
+        On a cluster: its namespace; the project's namespace if it has only one.
     output
         table, wide, json or yaml.
     """
@@ -75,7 +82,7 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with connect() as pool:
+    with connect(namespace=namespace) as pool:
         rows = pool.templates(chosen)
     show(rows, _COLUMNS, output, none=f"Project {chosen} has no templates; `weir template save` makes one.")
     return 0
@@ -87,6 +94,7 @@ def show_(
     /,
     *,
     project: ProjectOption = None,
+    namespace: NamespaceOption = None,
     output: Annotated[Literal["yaml", "json"], Parameter(name=("--output", "-o"))] = "yaml",
 ) -> int:
     """Print a template as `weir template save` reads it.
@@ -97,6 +105,8 @@ def show_(
         The template.
     project
         The project it belongs to; $WEIR_PROJECT if left out.
+    namespace
+        On a cluster: its namespace; the project's namespace if it has only one.
     output
         yaml or json.
     """
@@ -107,7 +117,7 @@ def show_(
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with connect() as pool:
+    with connect(namespace=namespace) as pool:
         row = pool.template(chosen, name)
     parameters = [each.model_dump(exclude_defaults=True) for each in row.parameters]
     print_plain({"parameters": parameters, **row.workload}, output)
@@ -115,7 +125,7 @@ def show_(
 
 
 @app.command
-def remove(name: str, /, *, project: ProjectOption = None) -> int:
+def remove(name: str, /, *, project: ProjectOption = None, namespace: NamespaceOption = None) -> int:
     """Remove a template of a project; workloads made of it stay. Its leads and administrators may.
 
     Parameters
@@ -124,6 +134,8 @@ def remove(name: str, /, *, project: ProjectOption = None) -> int:
         The template.
     project
         The project it belongs to; $WEIR_PROJECT if left out.
+    namespace
+        On a cluster: its namespace; the project's namespace if it has only one.
     """
     from weir.cli.connect import connect
 
@@ -132,14 +144,16 @@ def remove(name: str, /, *, project: ProjectOption = None) -> int:
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with connect() as pool:
+    with connect(namespace=namespace) as pool:
         pool.remove_template(chosen, name)
     print(f"Template {name} of project {chosen} is removed.")
     return 0
 
 
-def filled_template(project: str | None, template: str, settings: Sequence[str]) -> dict[str, Any]:
-    """Return the submission of a template with the values of --set.
+def filled_template(
+    project: str | None, template: str, settings: Sequence[str], namespace: str | None = None
+) -> dict[str, Any]:
+    """Return the submission of a template with the values of --set; `namespace` is for clusters.
 
     Raises:
         ValueError: no project is named, or a value can't be read.
@@ -148,7 +162,7 @@ def filled_template(project: str | None, template: str, settings: Sequence[str])
     from weir.cli.connect import connect
 
     chosen, values = chosen_project(project), _values(settings)
-    with connect() as pool:
+    with connect(namespace=namespace) as pool:
         return pool.fill_template(chosen, template, values).workload
 
 
@@ -208,4 +222,5 @@ _COLUMNS: "tuple[Column[TemplateRow], ...]" = (
     Column("PARAMETERS", _parameters, least=16),
     Column("SAVED BY", lambda row: row.user, least=6, drop=3),
     Column("SAVED", lambda row: moment(row.saved_s), drop=2),
+    Column("", lambda row: sentence(row.problem), least=16, drop=1, sentence=True),
 )

@@ -1,0 +1,70 @@
+"""`weir schedule add` with a template."""
+
+from typing import Any
+
+import pytest
+from tests.unit.client.fake import Fake
+
+from weir.cli.main import main
+
+ROW = {
+    "name": "nightly",
+    "project": "a",
+    "user": "mia",
+    "cron": "0 2 * * *",
+    "zone": "UTC",
+    "concurrency": "allow",
+    "suspended": False,
+    "next_s": None,
+}
+ADD = ["schedule", "add", "--name", "nightly", "--cron", "0 2 * * *", "-p", "a"]
+
+
+def set_schedule(fake: Fake, *words: str) -> Any:
+    """Return the workload that is sent."""
+    fake.on("PUT", "/schedules/nightly", ROW)
+    assert main([*ADD, "--no-inherit", *words]) == 0
+    return next(each.body["workload"] for each in fake.asked if each.method == "PUT")
+
+
+def test_options_override_the_fields_of_the_template(fake: Fake) -> None:
+    template = {
+        "name": "train",
+        "project": "a",
+        "command": ["python", "train.py", "0.1"],
+        "gpus": 1,
+        "env": {"A": "1", "B": "1"},
+        "directory": "/data",
+    }
+    fake.on("POST", "/projects/a/templates/train/fill", {"workload": template})
+    sent = set_schedule(fake, "--template", "train", "--set", "lr=0.1", "--gpus", "2", "--env", "B=2")
+    assert fake.asked[0].body == {"values": {"lr": "0.1"}}
+    assert sent == {
+        "project": "a",
+        "command": ["python", "train.py", "0.1"],
+        "directory": "/data",
+        "env": {"A": "1", "B": "2"},
+        "pods": [{"gpus": "2"}],
+    }
+
+
+def test_command_overrides_that_of_the_template(fake: Fake) -> None:
+    template = {"project": "a", "command": ["python", "train.py"]}
+    fake.on("POST", "/projects/a/templates/train/fill", {"workload": template})
+    assert set_schedule(fake, "--template", "train", "--", "true")["command"] == ["true"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--set", "lr=1", "--", "true"], "--set: there is no template to set it in; write --template NAME"),
+        (["--template", "t", "--set", "lr"], "--set lr: has no name and value; write NAME=VALUE"),
+        ([], "no command is named: write it after --"),
+    ],
+)
+def test_unusable_options_are_refused(
+    words: list[str], sentence: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*ADD, *words]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not [asked for asked in fake.asked if asked.method == "PUT"]
