@@ -1,43 +1,26 @@
 """The command line against a cluster: the same verbs, tables and exit codes as against a pool."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.kubernetes.command_line import Run, answering, is_now, listed, runner
 from tests.kubernetes.test_installed import enforce_policies, installed, installed_without_policies
 from tests.kubernetes.test_why_pods_wait import SOON_S, Namespace
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.ports import free_port
-from tools.controlplane.queries import on_loopback, wait_for_queries, withdraw
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod
 
-from weir.cli.main import main
-from weir.kubernetes.install.manifests import Installation, manifests
 from weir.scenario_io import read_scenario
 from weir.simulation.scenario_runner import play
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def run(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`weir WORDS...` with a kubeconfig: its exit code, its output, what it says."""
-
-    def run(*words: str, kubeconfig: Path = plane.kubeconfig) -> tuple[int, str, str]:
-        monkeypatch.setenv("WEIR_URL", "kube:")
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        capsys.readouterr()
-        code = main(list(words))
-        answer = capsys.readouterr()
-        return code, answer.out, answer.err
-
-    return run
+    return runner(plane, monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -58,51 +41,14 @@ def teams(cluster: Cluster, home: str) -> Cluster:
     return cluster
 
 
-@contextmanager
-def answering(
-    cluster: Cluster, home: str, name: str = "cli", arguments: Sequence[str] = (), **options: Any
-) -> Iterator[Weir]:
-    """Run Weir with its API, and wait until the API server forwards requests to it."""
-    port = free_port()
-    parts = on_loopback(manifests(Installation(home, **options)), port)
-    cluster.api.apply(*(each for each in parts if each["kind"] in ("Service", "APIService")))
-    words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1", *arguments]
-    account = cluster.plane.kubeconfig_of(home, "weir")
-    with Weir(cluster.plane, account, name=name, arguments=words, port=port) as running:
-        wait_for_queries(cluster.api)
-        try:
-            yield running
-        finally:
-            withdraw(cluster.api)
-
-
 @pytest.fixture
 def weir(teams: Cluster, home: str) -> Iterator[Weir]:
     with answering(teams, home) as running:
         yield running
 
 
-def listed(run: Run, *words: str) -> dict[str, Any]:
-    code, out, _ = run("list", "-A", "-o", "json", *words)
-    assert code == 0
-    return {row["name"]: row for row in json.loads(out)}
-
-
 def kinds_of_events(run: Run, name: str) -> set[str]:
     return {row["kind"] for row in json.loads(run("events", name, "-o", "json")[1])}
-
-
-def is_now(cluster: Cluster, run: Run, name: str, status: str) -> Callable[[], bool]:
-    """Return a check that the command line lists this status, once the object has it: that is cheaper to ask."""
-    namespace, _, workload = name.partition("/")
-    path = f"/apis/weir.dev/v1alpha1/namespaces/{namespace}/workloads/{workload}"
-
-    def holds() -> bool:
-        there = (cluster.api.maybe(path) or {}).get("status") or {}
-        is_there = str(there.get("phase", "")).lower() == status
-        return is_there and listed(run).get(name, {}).get("status") == status
-
-    return holds
 
 
 def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: str) -> None:

@@ -11,11 +11,11 @@ from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
 from weir.api.submissions import ExtensionAsked, Submission
 from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.installation import read_installation
-from weir.cli.cluster.job import job_of
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.query_api import QueryApi
+from weir.cli.cluster.submission_job import SubmissionJobs
 from weir.kubernetes.api.client import ApiClient, Patch
-from weir.kubernetes.api.objects import ApiObject, PriorityClass
+from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.query.rows import at_s, number_of
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
@@ -30,7 +30,8 @@ class ClusterQueries:
     def __init__(self, api: ApiClient, within: str, home: str, *, namespace: str | None) -> None:
         self._api = api
         self._queries = QueryApi(api, within, namespace)
-        self._lookup = Lookup(api, self._queries, namespace)
+        self.lookup = Lookup(api, self._queries, namespace)
+        self.jobs = SubmissionJobs(api, home)
         self._home = home
         self._asked: set[str] = set()  # paths of workloads whose reason was asked for
 
@@ -42,14 +43,14 @@ class ClusterQueries:
 
     async def workload(self, name: str) -> bytes:
         """Return all details of a workload."""
-        found = await self._lookup.workload(name)
+        found = await self.lookup.workload(name)
         if found.queued is not None:
             return _encoded(_just_queued(found))
         return await self._queries.get(found.path)
 
     async def why(self, name: str) -> bytes:
         """Return why a workload is pending, and what would let it start now."""
-        found = await self._lookup.workload(name)
+        found = await self.lookup.workload(name)
         if found.queued is not None:
             return _encoded(await self._why_queued(found))
         again = {"wait": str(SUGGESTIONS_WAIT_S)} if found.path in self._asked else None
@@ -58,7 +59,7 @@ class ClusterQueries:
 
     async def decision(self, name: str) -> bytes:
         """Return how the nodes score for a workload, and the victims that it may evict."""
-        found = await self._lookup.workload(name)
+        found = await self.lookup.workload(name)
         return await self._queries.get(f"{found.path}/decision")
 
     async def events(self, params: Mapping[str, str]) -> bytes:
@@ -66,7 +67,7 @@ class ClusterQueries:
         name = params.get("workload")
         if not name:
             return await self._queries.everywhere("events", params)
-        found = await self._lookup.workload(name)
+        found = await self.lookup.workload(name)
         return await self._queries.get(
             f"namespaces/{found.namespace}/events", {**params, "workload": found.key}
         )
@@ -93,20 +94,15 @@ class ClusterQueries:
             submission = Submission.model_validate(words)
         except ValidationError as error:
             raise wrong(str(error)) from None
-        if not submission.image:
-            raise wrong("no image is named: write --image IMAGE, what the pods run")
-        namespace = await self._lookup.namespace_of(submission.project)
-        classes = await self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
-        names = {each.value: each.metadata.name for each in classes}
-        installed = await read_installation(self._api, self._home)
-        job = job_of(submission, words, submission.image, names, installed)
+        namespace = await self.lookup.namespace_of(submission.project)
+        job = await self.jobs.job(submission, words)
         created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
         return _queued(submission, namespace, created)
 
     async def act(self, name: str, action: str) -> bytes:
         """Stop, suspend or resume a workload through the owner of its pods."""
-        workload = await self._lookup.workload(name)
-        owner, namespace = await self._lookup.owner(workload), workload.namespace
+        workload = await self.lookup.workload(name)
+        owner, namespace = await self.lookup.owner(workload), workload.namespace
         if owner.kind != "Job" or owner.api_version != JOBS:
             verb = {"stop": "delete", "suspend": "edit", "resume": "edit"}[action]
             command = f"kubectl {verb} -n {namespace} {owner.kind.lower()} {owner.name}"
@@ -125,8 +121,8 @@ class ClusterQueries:
             asked = ExtensionAsked.model_validate_json(body)
         except ValidationError as error:
             raise wrong(str(error)) from None
-        workload = await self._lookup.workload(name)
-        owner = await self._lookup.owner(workload)
+        workload = await self.lookup.workload(name)
+        owner = await self.lookup.owner(workload)
         until = datetime.fromtimestamp(time.time() + asked.duration, UTC)
         annotation = f"weir.dev/idle-extended-until={until:%Y-%m-%dT%H:%M:%SZ}"
         if owner.kind != "Job" or owner.api_version != JOBS or workload.row is None:

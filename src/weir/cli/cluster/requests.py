@@ -12,9 +12,11 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel
 
+from weir.cli.cluster.cron_jobs import CronJobs
 from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.queries import ClusterQueries
 from weir.cli.cluster.queue_objects import access_queue, list_queues
+from weir.cli.cluster.template_maps import TemplateMaps
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import TooManyRequests
 
@@ -41,6 +43,10 @@ class ClusterRequests:
         self._api = api
         home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
         self.queries = ClusterQueries(api, api.namespace, home, namespace=namespace)
+        lookup, jobs = self.queries.lookup, self.queries.jobs
+        within = namespace or api.namespace
+        self._schedules = CronJobs(api, lookup, jobs, within=within, only=namespace)
+        self._templates = TemplateMaps(api, lookup, jobs)
 
     async def answer(self, method: str, parts: Sequence[str], params: dict[str, str], body: bytes) -> Answer:
         """Return the answer; a read for which the API server has no time is repeated, as kubectl does.
@@ -63,18 +69,12 @@ class ClusterRequests:
     ) -> Answer:
         queries = self.queries
         match method, parts:
-            case "GET", ["workloads"]:
-                return await queries.workloads(params)
-            case "POST", ["workloads"]:
-                return await queries.submit(body)
-            case "GET", ["workloads", name]:
-                return await queries.workload(name)
-            case "GET", ["workloads", name, "why"]:
-                return await queries.why(name)
-            case "GET", ["workloads", name, "decision"]:
-                return await queries.decision(name)
-            case "POST", ["workloads", name, ("stop" | "suspend" | "resume" | "extend") as act]:
-                return await (queries.extend(name, body) if act == "extend" else queries.act(name, act))
+            case _, ["workloads", *rest]:
+                return await self._answer_workloads(method, rest, params, body)
+            case _, ["schedules", *rest]:
+                return await self._schedules.answer(method, rest, body)
+            case _, ["projects", project, "templates", *rest]:
+                return await self._templates.answer(method, project, rest, body)
             case "GET", [("projects" | "departments") as kind]:
                 return await list_queues(self._api, kind)
             case _, [("projects" | "departments") as kind, name]:
@@ -91,6 +91,27 @@ class ClusterRequests:
             case "GET", ["events"]:
                 return await queries.events(params)
         raise not_here(_instead(parts))
+
+    async def _answer_workloads(  # noqa: PLR0911 - the same
+        self, method: str, parts: list[str], params: dict[str, str], body: bytes
+    ) -> Answer:
+        queries = self.queries
+        match method, parts:
+            case "GET", []:
+                return await queries.workloads(params)
+            case "POST", []:
+                return await queries.submit(body)
+            case "GET", [name]:
+                return await queries.workload(name)
+            case "GET", [name, "why"]:
+                return await queries.why(name)
+            case "GET", [name, "decision"]:
+                return await queries.decision(name)
+            case "POST", [name, "extend"]:
+                return await queries.extend(name, body)
+            case "POST", [name, ("stop" | "suspend" | "resume") as action]:
+                return await queries.act(name, action)
+        raise not_here(_instead(["workloads", *parts]))
 
 
 def sentence_of(error: Exception) -> str:

@@ -1,0 +1,214 @@
+"""Schedules on a cluster: each is a CronJob whose Jobs are those that `weir submit` creates.
+
+The cluster runs them: at which times, and beside an earlier run, is decided by its own controller.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import field
+from pydantic import BaseModel
+
+from weir.api.cron_times import check_schedule, last_time, next_time, read_cron, read_zone
+from weir.api.field_errors import read_model
+from weir.api.schedules import Concurrency, ScheduleAsked, SchedulePage, ScheduleRow
+from weir.cli.cluster.errors import BodyErrors, not_here, refused
+from weir.cli.cluster.lookup import JOBS, Lookup
+from weir.cli.cluster.namespaced_objects import NamespacedObjects, key_of
+from weir.cli.cluster.submission_job import SubmissionJobs
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.errors import NotFound
+from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
+from weir.kubernetes.query.rows import at_s
+
+PROJECT = "weir.dev/project"
+"""Label of the CronJobs that are schedules."""
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", re.ASCII)
+_POLICIES: dict[str, Concurrency] = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
+
+
+class _CronSpec(ApiStruct):
+    """The spec of a CronJob."""
+
+    schedule: str = ""
+    time_zone: str | None = None
+    concurrency_policy: str = "Allow"
+    suspend: bool | None = None
+    job_template: dict[str, Any] = field(default_factory=dict)
+
+
+class _RunReference(ApiStruct):
+    """A Job of a CronJob that isn't over."""
+
+    name: str = ""
+
+
+class _CronStatus(ApiStruct):
+    """The status of a CronJob."""
+
+    active: list[_RunReference] = field(default_factory=list)
+    last_schedule_time: str | None = None
+
+
+class CronView(ApiStruct):
+    """A CronJob."""
+
+    metadata: Metadata
+    spec: _CronSpec = field(default_factory=_CronSpec)
+    status: _CronStatus = field(default_factory=_CronStatus)
+
+
+class CronJobs:
+    """Schedules of one cluster."""
+
+    def __init__(
+        self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs, *, within: str, only: str | None
+    ) -> None:
+        self._api = api
+        self._lookup = lookup
+        self._jobs = jobs
+        where = {"within": within, "only": only, "noun": "schedule", "selector": PROJECT}
+        self._objects = NamespacedObjects(api, JOBS, "cronjobs", CronView, **where)  # type: ignore[arg-type]
+
+    async def answer(self, method: str, parts: Sequence[str], body: bytes) -> BaseModel | None:
+        """Return the answer to a request below /schedules.
+
+        Raises:
+            PoolError: it is invalid, or a cluster can't carry it out.
+        """
+        match method, list(parts):
+            case "GET", []:
+                rows = [_row(each) for each in await self._objects.all()]
+                rows.sort(key=lambda row: row.name)
+                return SchedulePage(total=len(rows), items=rows)
+            case "GET", [name]:
+                return _row(await self._objects.named(name))
+            case "PUT", [name]:
+                return await self._set(name, body)
+            case "POST", [name, ("suspend" | "resume") as action]:
+                return await self._suspend(name, suspended=action == "suspend")
+            case "DELETE", [name]:
+                found = (await self._objects.named(name)).metadata
+                path = self._objects.path(found.namespace, found.name)
+                await self._api.delete(path, uid=found.uid, propagation="Orphan")
+                return None
+        raise not_here("a cluster doesn't answer that about schedules")
+
+    async def _set(self, name: str, body: bytes) -> ScheduleRow:
+        """Create or replace a CronJob."""
+        errors = BodyErrors("The schedule")
+        if not _NAME.fullmatch(name):
+            text = (
+                f"name: {name[:80]!r} is no name of a CronJob; write small letters, digits and dashes, "
+                "at most 52"
+            )
+            errors.at(("name",), text)
+        asked = read_model(ScheduleAsked, body, errors)
+        check_schedule(asked, errors)
+        errors.refuse_if_any()
+        job = await self._jobs.job(asked.workload, msgspec.json.decode(body)["workload"])
+        namespace = await self._lookup.namespace_of(asked.workload.project)
+        metadata = {key: value for key, value in job["metadata"].items() if key != "name"}
+        spec = {
+            "schedule": read_cron(asked.cron),
+            "timeZone": asked.zone,
+            "concurrencyPolicy": asked.concurrency.capitalize(),
+            "suspend": asked.suspended,
+            "jobTemplate": {"metadata": metadata, "spec": job["spec"]},
+        }
+        return _row(await self._write(namespace, name, metadata["labels"], spec))
+
+    async def _write(
+        self, namespace: str, name: str, labels: dict[str, str], spec: dict[str, Any]
+    ) -> CronView:
+        path = self._objects.path(namespace, name)
+        try:
+            old = msgspec.json.decode(bytes(await self._api.get(path, msgspec.Raw)))
+        except NotFound:
+            made = {"apiVersion": JOBS, "kind": "CronJob", "metadata": {"name": name, "labels": labels}}
+            return await self._api.post(self._objects.path(namespace), {**made, "spec": spec}, CronView)
+        written = old["metadata"].get("labels", {})
+        if PROJECT not in written:
+            raise refused(
+                409,
+                f"There is a CronJob {name} in {namespace} that is no schedule: write another name, or "
+                f"kubectl label -n {namespace} cronjob {name} {PROJECT}={labels[PROJECT]}",
+            )
+        metadata = {**old["metadata"], "labels": {**written, **labels}}
+        return await self._api.put(path, {**old, "metadata": metadata, "spec": spec}, CronView)
+
+    async def _suspend(self, name: str, *, suspended: bool) -> ScheduleRow:
+        before = await self._objects.named(name)
+        path = self._objects.path(before.metadata.namespace, before.metadata.name)
+        await self._api.patch(path, {"spec": {"suspend": suspended}}, Patch.MERGE, ApiObject)
+        row = _row(await self._api.get(path, CronView))
+        missed_s = None if suspended or not before.spec.suspend else _missed(before)
+        if missed_s is None:
+            return row
+        at = datetime.fromtimestamp(missed_s, UTC)
+        said = f"The run of {at:%Y-%m-%d %H:%M} UTC was missed; the cluster begins it now."
+        return row.model_copy(update={"said": said})
+
+
+def _missed(cron_job: CronView) -> float | None:
+    """Return the time of the newest run that a suspended CronJob has missed: the cluster catches it up."""
+    try:
+        cron, zone = _times(cron_job)
+    except ValueError:
+        return None
+    last_s = last_time(cron, zone, time.time())
+    since = cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp
+    return last_s if last_s is not None and last_s > (at_s(since) or 0.0) else None
+
+
+def _times(cron_job: CronView) -> tuple[str, Any]:
+    """Return the cron expression and the zone of a CronJob.
+
+    Raises:
+        ValueError: they can't be read here.
+    """
+    return read_cron(cron_job.spec.schedule), read_zone(cron_job.spec.time_zone or "UTC")
+
+
+def _row(cron_job: CronView) -> ScheduleRow:
+    """Return a schedule; times that can't be read are said in its row."""
+    metadata, spec, status = cron_job.metadata, cron_job.spec, cron_job.status
+    next_s, said = None, ""
+    try:
+        cron, zone = _times(cron_job)
+        next_s = None if spec.suspend else next_time(cron, zone, time.time())
+    except ValueError as error:
+        cron, said = spec.schedule, f"Its next time can't be read here: {error}"
+    last_s = at_s(status.last_schedule_time)
+    return ScheduleRow(
+        name=key_of(metadata),
+        project=metadata.labels.get(PROJECT, "-"),
+        user="",
+        cron=cron,
+        zone=spec.time_zone or "UTC",
+        concurrency=_POLICIES.get(spec.concurrency_policy, "allow"),
+        suspended=bool(spec.suspend),
+        next_s=next_s,
+        last_s=last_s,
+        last=None if last_s is None else _run(metadata, last_s),
+        said=said,
+        active=[f"{metadata.namespace}/job-{each.name}" for each in status.active],
+        command=_command(spec.job_template),
+    )
+
+
+def _run(metadata: Metadata, at_s: float) -> str:
+    """Return the workload of the Job that the cluster's controller makes for a time."""
+    return f"{metadata.namespace}/job-{metadata.name}-{int(at_s // 60)}"
+
+
+def _command(template: dict[str, Any]) -> list[str]:
+    try:
+        words = template["spec"]["template"]["spec"]["containers"][0].get("command") or []
+        return [str(word) for word in words]
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return []

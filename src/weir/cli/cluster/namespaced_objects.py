@@ -1,0 +1,88 @@
+"""Objects of one kind in the namespaces of a cluster, by the names that people write."""
+
+from typing import Generic, Protocol, TypeVar
+
+from weir.cli.cluster.errors import refused
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiRefused, NotFound
+from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.api.paths import path_of
+
+_LISTED_MOST = 8
+
+
+class _HasMetadata(Protocol):
+    metadata: Metadata
+
+
+Kind = TypeVar("Kind", bound=_HasMetadata)
+
+
+class NamespacedObjects(Generic[Kind]):
+    """Objects of a kind with a label. `within` is the default namespace, `only` the given one."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        group_version: str,
+        resource: str,
+        of: type[Kind],
+        *,
+        noun: str,
+        selector: str,
+        within: str,
+        only: str | None,
+    ) -> None:
+        self._api = api
+        self._group_version, self._resource, self._of = group_version, resource, of
+        self._noun, self._selector = noun, selector
+        self._within, self._only = within, only
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Return the path of an object, or of all objects of a namespace."""
+        return path_of(self._group_version, self._resource, namespace, name)
+
+    async def all(self) -> list[Kind]:
+        """Return the objects of all namespaces, or of the default one if only those may be listed."""
+        if self._only is None:
+            try:
+                return await self._list("")
+            except ApiRefused as error:
+                if error.status != 403:
+                    raise
+        return await self._list(self._within)
+
+    async def _list(self, namespace: str) -> list[Kind]:
+        return await self._api.list_all(self.path(namespace), self._of, label_selector=self._selector)
+
+    async def named(self, name: str) -> Kind:
+        """Return the object with a name; its namespace may precede it.
+
+        Raises:
+            Refused: there is none, or there are several.
+        """
+        namespace, _, bare = name.rpartition("/")
+        if namespace:
+            try:
+                return await self._api.get(self.path(namespace, bare), self._of)
+            except NotFound:
+                raise self._none(name) from None
+        matching = [each for each in await self.all() if each.metadata.name == bare]
+        nearby = [each for each in matching if each.metadata.namespace == self._within]
+        candidates = nearby or matching
+        if len(candidates) == 1:
+            return candidates[0]
+        if not candidates:
+            raise self._none(name)
+        names = ", ".join(key_of(each.metadata) for each in candidates[:_LISTED_MOST])
+        raise refused(409, f"There are several {self._noun}s {name}: write one of {names}.")
+
+    def _none(self, name: str) -> Exception:
+        return refused(
+            404, f"There is no {self._noun} {name[:80]}; `weir {self._noun} list` shows which there are."
+        )
+
+
+def key_of(metadata: Metadata) -> str:
+    """Return namespace and name of an object."""
+    return f"{metadata.namespace}/{metadata.name}"

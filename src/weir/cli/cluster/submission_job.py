@@ -1,0 +1,34 @@
+"""The Job of a submission, by the settings and PriorityClasses of a cluster."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.api.submissions import Submission
+from weir.cli.cluster.errors import wrong
+from weir.cli.cluster.installation import read_installation
+from weir.cli.cluster.job import job_of
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.objects import PriorityClass
+
+Body = dict[str, Any]
+
+
+class SubmissionJobs:
+    """Makes the Jobs of submissions; `home` is the namespace of Weir."""
+
+    def __init__(self, api: ApiClient, home: str) -> None:
+        self._api = api
+        self._home = home
+
+    async def job(self, submission: Submission, words: Mapping[str, Any]) -> Body:
+        """Return the Job of a submission, which is `words` as it was written.
+
+        Raises:
+            Refused: a Job can't express it, or no image is named.
+        """
+        if not submission.image:
+            raise wrong("no image is named: write --image IMAGE, what the pods run")
+        classes = await self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
+        names = {each.value: each.metadata.name for each in classes}
+        installed = await read_installation(self._api, self._home)
+        return job_of(submission, words, submission.image, names, installed)
