@@ -99,7 +99,6 @@ def _waiting(cluster: Cluster) -> list[Any]:
     found = []
     for pending in cluster.waiting.values():
         assert pending in cluster.waiting_of[pending.project]
-        assert all(pending in cluster.waiting_by_shape[shape] for shape in pending.shapes)
         assert all(job.waiting is pending for _, _, job in pending.members)
         members = [name for _, name, _ in pending.members]
         request = sorted((cluster.rows.names[row], amount) for row, amount in pending.step.request)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from weir.engine.borrower_order import BorrowerOrder
+from weir.engine.borrower_order import BorrowerOrder, KeyedLine
 from weir.engine.cache import EngineCache
 from weir.engine.fitting_classes import FittingClasses
+from weir.engine.pending_order import Peers, PendingOrder
 from weir.engine.placer import Placer
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.queue_order import Candidate, QueueOrder
@@ -36,7 +37,7 @@ class Allocator:
         self.placement = WorkloadPlacer(
             cluster, policy, self.overlay, self.checks, cache, self.capacity, now_s
         )
-        self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight, cache.dominant_shares)
+        self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight)
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs placed in several domains
         finest = self.feasibility.finest_domains() if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of
@@ -52,14 +53,13 @@ class Allocator:
 
     def allocate(self) -> Iterator[list[NodePlacement]]:
         """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
-        by_runtime = self.policy.over_quota_order == "predicted_runtime" and self.cluster.runtimes.version > 0
-        classes = FittingClasses(
-            self.cluster, self.feasibility, self.placer, self.capacity, self.checks.headroom_milli
-        )
-        candidates: list[Candidate] = []
+        cluster, headroom_milli = self.cluster, self.checks.headroom_milli
+        by_runtime = self.policy.over_quota_order == "predicted_runtime" and cluster.runtimes.version > 0
+        classes = FittingClasses(cluster, self.feasibility, self.placer, self.capacity, headroom_milli)
+        pending = self._pending_order() if by_runtime and self.policy.oldest_first_in_quota else None
+        claiming: Iterable[int] = cluster.waiting_of if pending is None else sorted(pending.claiming)
+        candidates = [self.candidate(of, 0) for of in classes.of_projects(claiming)]
         over_quota: list[Candidate] = []
-        for of, is_over_quota in classes.find(by_runtime=by_runtime and self.policy.oldest_first_in_quota):
-            (over_quota if is_over_quota else candidates).append(self.candidate(of, 0))
         order = QueueOrder(self.overlay, candidates) if candidates else None
         least_block = _least_block(candidates)
         while order is not None and (candidate := order.next()) is not None:
@@ -78,22 +78,47 @@ class Allocator:
                 if self._keeps(candidate, placements):
                     yield placements
                 order.settle(self._followers(candidate))
-        if over_quota:
-            yield from self._allocate_by_runtime(over_quota)
+        peers: list[Peers] = []
+        if pending is not None:
+            ranked = classes.of_projects(sorted(pending.ranked - pending.claiming))
+            over_quota += [self.candidate(of, 0) for of in ranked if classes.leaves_headroom(of)]
+            groups = pending.groups()
+            peers = [each for each in groups if classes.leaves_headroom(each.of) and classes.fits(each.of)]
+        if over_quota or peers:
+            yield from self._allocate_by_runtime(over_quota, peers)
 
-    def _allocate_by_runtime(self, candidates: list[Candidate]) -> Iterator[list[NodePlacement]]:
-        """Place workloads over quota of all projects, by predicted run time, size and share."""
-        least_block, least_milli = _least_block(candidates), _least_milli(candidates)
-        order = BorrowerOrder(self.runtime_order.key_of, candidates)
+    def _pending_order(self) -> PendingOrder:
+        """Return the order of pending workloads, for the usage at the beginning of the cycle."""
+        found = self.cache.pending_order
+        found.sync(self.runtime_order)
+        return found
+
+    def _allocate_by_runtime(
+        self, candidates: list[Candidate], peers: list[Peers]
+    ) -> Iterator[list[NodePlacement]]:
+        """Place workloads over quota of all projects, by predicted run time, size and share.
+
+        `peers` have those of projects whose quota covers none of their workloads.
+        """
+        some = [*candidates, *[self.candidate(each.of, 0) for each in peers]]
+        least_block, least_milli = _least_block(some), _least_milli(some)
+        order = BorrowerOrder(self.runtime_order, candidates, [self._line(each) for each in peers])
         while self._may_fit(least_block, least_milli) and (candidate := order.next()) is not None:
             placements = self._place(candidate, in_quota=False)
             if placements is None:
                 order.settle(candidate, self._other_step(candidate))
                 continue
-            order.note_placed(candidate)
             if self._keeps(candidate, placements):
                 yield placements
             order.settle(candidate, self._followers(candidate))
+
+    def _line(self, peers: Peers) -> KeyedLine:
+        """Yield peers in their order, of projects with one priority that no quota covers."""
+        pending = self.cache.pending_order
+        for entry in peers.entries:
+            of = entry[3]
+            if of.project not in pending.claiming and of.project not in pending.ranked:
+                yield peers.key_of(entry), self.candidate(of, 0)
 
     def _may_fit(self, least_block: int, least_milli: int = 0) -> bool:
         """Return True if any step might fit that needs this block on one node, and leave the headroom."""

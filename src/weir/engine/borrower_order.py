@@ -1,10 +1,13 @@
 """Order of pending workloads over quota: by predicted run time, and by priority within a project."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush, heapreplace
 
 from weir.engine.queue_order import Candidate, RuntimeKeyOrder
+from weir.engine.runtime_order import RuntimeOrder
+
+KeyedLine = Iterator[tuple[RuntimeKeyOrder, Candidate]]
 
 
 class BorrowerOrder:
@@ -12,39 +15,41 @@ class BorrowerOrder:
 
     A candidate follows those of its project that have a higher priority. Keys of a project may rise when one
     of its workloads is placed.
+
+    Args:
+        order: the keys.
+        candidates: candidates in any order.
+        lines: candidates in rising order of their keys, of projects whose workloads have one priority.
     """
 
     def __init__(
-        self, key_of: Callable[[Candidate], RuntimeKeyOrder], candidates: Iterable[Candidate]
+        self, order: RuntimeOrder, candidates: Iterable[Candidate], lines: Iterable[KeyedLine]
     ) -> None:
-        self._key_of = key_of
-        self._heap: list[tuple[RuntimeKeyOrder, int, Candidate]] = []
+        self._order = order
+        self._heap: list[tuple[RuntimeKeyOrder, int, Candidate, KeyedLine | None]] = []
         self._count = 0  # of candidates that were ever in the heap, to break ties
         self._in_line: Counter[int] = Counter()  # candidates in the heap or new, by project
         self._level: dict[int, float] = {}  # highest priority of each project, negative, as line keys begin
         self._behind: dict[int, list[Candidate]] = {}  # those of lower priority
         self._new: list[Candidate] = []
-        self._grown: set[int] = set()
         candidates = list(candidates)
         for each in candidates:
             project, rank = each.job.project, each.line_key[0]
             if rank < self._level.get(project, rank + 1):
                 self._level[project] = rank
         self.add(candidates)
+        for line in lines:
+            self._push_next(line)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Add candidates: behind those of their project with a higher priority, if there are any."""
         for each in candidates:
-            project = each.job.project
-            if each.line_key[0] > self._level[project]:
+            project, rank = each.job.project, each.line_key[0]
+            if rank > self._level.get(project, rank):
                 self._behind.setdefault(project, []).append(each)
             else:
                 self._in_line[project] += 1
                 self._new.append(each)
-
-    def note_placed(self, candidate: Candidate) -> None:
-        """Expect higher keys of the candidate's project."""
-        self._grown.add(candidate.job.project)
 
     def next(self) -> Candidate | None:
         """Remove and return the first candidate; None without any."""
@@ -65,15 +70,28 @@ class BorrowerOrder:
             self._level[project] = min(each.line_key[0] for each in behind)
             self.add(behind)
 
+    def _push_next(self, line: KeyedLine) -> None:
+        """Add the next candidate of a line."""
+        following = next(line, None)
+        if following is not None:
+            key, candidate = following
+            self._in_line[candidate.job.project] += 1
+            heappush(self._heap, (key, self._count, candidate, line))
+            self._count += 1
+
     def _pop(self) -> Candidate:
         for each in self._new:
-            heappush(self._heap, (self._key_of(each), self._count, each))
+            heappush(self._heap, (self._order.key_of(each), self._count, each, None))
             self._count += 1
         self._new = []
         while True:
-            key, at, candidate = self._heap[0]
-            now = self._key_of(candidate) if candidate.job.project in self._grown else key
+            key, at, candidate, line = self._heap[0]
+            now = self._order.key_of(candidate) if self._order.is_charged(candidate.job.project) else key
             if now <= key:
                 heappop(self._heap)
+                if line is not None:
+                    self._push_next(line)
                 return candidate
-            heapreplace(self._heap, (now, at, candidate))
+            heapreplace(self._heap, (now, at, candidate, None))
+            if line is not None:
+                self._push_next(line)

@@ -7,14 +7,13 @@ from weir.engine.fragmentation import FragmentationScore
 from weir.engine.kept_refusals import KeptRefusals
 from weir.engine.mix_score import score_of_mix
 from weir.engine.node_scores import NodeScores
+from weir.engine.pending_order import PendingOrder
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
 from weir.engine.reservation import Reservation
-from weir.engine.runtime_order import DominantShares
-from weir.engine.swap_order import SwapOrder
 from weir.model.policy import AffinityPolicy, Policy
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Pod, Size
+from weir.state.jobs import EquivalenceClass, Pod
 from weir.state.shapes import RequestShape
 
 _LOG_MOST = 1 << 16
@@ -36,10 +35,8 @@ class EngineCache:
         """Forget all results. The cache still belongs to its cluster."""
         self.preemption = PreemptionCache()
         self.refusals = KeptRefusals()
-        # Valid while nothing but checkpoints happens: pending classes with their reservations, and the
-        # order of pending workloads of one size for a swap
+        # Valid while nothing but checkpoints happens: pending classes with their reservations
         self.reserved: tuple[list[EquivalenceClass], list[Reservation]] | None = None
-        self.swap_orders: dict[Size, SwapOrder] = {}
         self.blocked: dict[str, Pod] = {}  # by nominated workload: a pod whose capacity wasn't free yet
         self._policy: Policy | None = None
         self._static_version = -1
@@ -48,7 +45,7 @@ class EngineCache:
         self._followed = (0, 0)  # epoch and length of the cluster's log
         self._capacity_followed = 0  # length of the capacity's log
         self._share_tree: FairShareTree | None = None
-        self.dominant_shares: DominantShares = {}  # by versions of the tree
+        self._pending_order: PendingOrder | None = None
         # The cluster's changes at a plan without actions, and the time until which that plan holds
         self._unchanged: tuple[int, float] | None = None
         self._scores: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
@@ -67,6 +64,15 @@ class EngineCache:
         assert self._share_tree is not None, "sync comes first"
         return self._share_tree
 
+    @property
+    def pending_order(self) -> PendingOrder:
+        """Return the order of pending workloads as it was last, to be updated."""
+        if self._pending_order is None:
+            assert self._cluster is not None
+            assert self._policy is not None, "sync comes first"
+            self._pending_order = PendingOrder(self._cluster, self._policy, self.feasibility, self.share_tree)
+        return self._pending_order
+
     def sync(self, cluster: Cluster, policy: Policy) -> Capacity:
         """Return the current capacity of the cluster."""
         if self._cluster is None:
@@ -74,7 +80,7 @@ class EngineCache:
         assert self._cluster is cluster, "a cache belongs to one cluster: another needs its own"
         if self._share_tree is None or not self._share_tree.is_of(cluster.ledger):
             self._share_tree = FairShareTree(cluster.ledger)
-            self.dominant_shares.clear()
+            self._pending_order = None
         epoch, at = self._followed
         capacity = self._capacity
         if policy is not self._policy:
@@ -108,6 +114,7 @@ class EngineCache:
         if self._static_version != cluster.static_version or policy is not self._policy:
             self._feasibility = FeasibilityCache(cluster, policy)
             self.refusals = KeptRefusals()
+            self._pending_order = None
             self.preemption.eligibility.clear()
             self._static_version = cluster.static_version
             self._policy = policy
@@ -125,8 +132,6 @@ class EngineCache:
         if not unchanged:
             self.reserved = None
             self.preemption.wake(cluster)
-        if not unchanged or (self._policy is not None and self._policy.usage.k):
-            self.swap_orders.clear()  # with usage history, shares change with time, and the keys with them
         return unchanged
 
     def wake_s(self) -> float | None:

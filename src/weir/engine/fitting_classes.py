@@ -1,13 +1,13 @@
 """Fitting classes: pending workloads for which allocation is worth a try."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.placer import Placer
 from weir.model.policy import AffinityPolicy
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass
+from weir.state.jobs import EquivalenceClass, Wants
 
 
 class FittingClasses:
@@ -32,27 +32,26 @@ class FittingClasses:
         self._free_milli = capacity.totals.free_gpu_milli if headroom_milli else 0
         self._free_whole = capacity.totals.idle_devices
         self._fitting: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}  # pods by shape
+        self._known: dict[tuple[Wants, tuple[AffinityPolicy, ...]], bool] = {}
 
-    def find(self, *, by_runtime: bool) -> Iterator[tuple[EquivalenceClass, bool]]:
-        """Yield classes whose shapes fit, each by itself, and whether they are known to be over quota.
+    def of_projects(self, projects: Iterable[int]) -> Iterator[EquivalenceClass]:
+        """Yield the classes of some projects that fit. Others don't count in the queue order."""
+        for project in projects:
+            for of in self._cluster.waiting_of[project]:
+                if self.fits(of):
+                    yield of
+
+    def fits(self, of: EquivalenceClass) -> bool:
+        """Return True if the shapes of a class fit, each by itself.
 
         A gang needs capacity for all its pods of each shape, an elastic workload for one pod of any of them.
-        Other classes don't count in the queue order. With `by_runtime`, all classes of a project whose quota
-        covers none of them are over quota.
         """
-        known: dict[tuple[object, ...], bool] = {}
-        for project, classes in self._cluster.waiting_of.items():
-            over_quota = by_runtime and not self._feasibility.owners(project)
-            for of in classes:
-                if over_quota and not self.leaves_headroom(of):
-                    continue
-                affinity = self._feasibility.affinity(of.first)
-                key = of.wants, affinity
-                fits = known.get(key)
-                if fits is None:
-                    fits = known[key] = self._fits(of, affinity)
-                if fits:
-                    yield of, over_quota
+        affinity = self._feasibility.affinity(of.first)
+        key = of.wants, affinity
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._fits(of, affinity)
+        return known
 
     def leaves_headroom(self, of: EquivalenceClass) -> bool:
         """Return True if a workload of the class leaves the headroom free."""

@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.state.jobs import EquivalenceClass, NextStep, Pod
 
-RuntimeKeyOrder = tuple[float, float, str]
-"""A borrower's place in the learned order, then its age and name; smaller first."""
+RuntimeKeyOrder = tuple[float, float, float, str]
+"""A borrower's place in the learned order, then its share, age and name; smaller first."""
 _ROOT = -1
 _HOUR_S = 3600.0
 

@@ -77,13 +77,6 @@ class QuotaOverlay(UsageOverlay):
                     largest = ratio
         return largest, 0
 
-    def version(self, queue: int) -> tuple[int, int] | None:
-        """Return a version of what `dominant` depends on; None once the plan charged the queue."""
-        if queue in self._copied:
-            return None
-        assert self.share
-        return self.ledger.touched[queue], self._tree.versions[queue]
-
     def key(self, queue: int, request: Amounts = ()) -> tuple[object, ...]:
         """Return the order among siblings, smaller first; without a request, by current usage alone."""
         without = self.dominant(queue)

@@ -5,15 +5,15 @@ places on the same devices. Only what is borrowed as a whole goes: were its queu
 without it, those of its own that wait would take from others at once.
 """
 
-from collections.abc import Iterable, Iterator
-from math import inf
+from collections.abc import Iterator
+from heapq import merge
 
 from weir.engine.allocate import Allocator
+from weir.engine.pending_order import Peers, PendingOrder
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
-from weir.engine.queue_order import Candidate
-from weir.engine.swap_order import SwapEntry, SwapOrder
-from weir.state.jobs import EquivalenceClass, Job, Phase, Size
+from weir.engine.queue_order import Candidate, RuntimeKeyOrder
+from weir.state.jobs import EquivalenceClass, Job, Phase
 
 
 class SwapPlanner:
@@ -27,7 +27,7 @@ class SwapPlanner:
         self._transaction = allocator.transaction
         self._accounting = allocator.transaction.accounting
         self._served: set[EquivalenceClass] = set()
-        self._orders = allocator.cache.swap_orders  # by size
+        self._order: PendingOrder | None = None
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
         """Yield each pending workload with the workload it replaces and the placements."""
@@ -42,7 +42,10 @@ class SwapPlanner:
                     running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
                     placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
                     self._accounting.stop(running)
-                    self._note_swapped(found.of, job)
+                    self._served.add(found.of)
+                    self._pending_order().update(
+                        (job.project,), self._allocator.runtime_order, self._allocator.served_of
+                    )
                     yield found, job, placements
 
     def _may_go(self, job: Job) -> bool:
@@ -61,11 +64,16 @@ class SwapPlanner:
 
     def _better(self, job: Job) -> Candidate | None:
         """Return the first pending workload of its size, if it precedes the job by the minimum gain."""
-        line = self._in_order(job)
-        most = self._own_key(job) - self._policy.swap_min_gain if line else 0.0
-        for key, of, at in line:
+        size = tuple([(shape.id, pods) for shape, pods in zip(job.shapes, job.placed, strict=True)])
+        of_size = self._pending_order().peers.get(size)
+        if of_size is None:
+            return None
+        most = self._own_key(job) - self._policy.swap_min_gain
+        for key, of, at in merge(*[_line(peers) for peers in of_size.values()]):
             if key[0] > most:
                 return None
+            if not self._counts(of, at):
+                continue
             candidate = Candidate(of, at)
             if (
                 not self._is_lower(candidate.job, job)
@@ -76,47 +84,30 @@ class SwapPlanner:
                 return candidate
         return None
 
-    def _in_order(self, like: Job) -> list[SwapEntry]:
-        """Return the next of each unserved class of a job's size, by predicted run time."""
-        size = tuple([(shape.id, pods) for shape, pods in zip(like.shapes, like.placed, strict=True)])
-        order = self._orders.get(size)
-        if order is None:
-            by_project: dict[int, list[EquivalenceClass]] = {}
-            for of in self._cluster.waiting_by_shape.get(size[0][0], ()):
-                by_project.setdefault(of.project, []).append(of)
-            order = self._orders[size] = SwapOrder(
-                {project: self._entries(classes, size) for project, classes in by_project.items()}
-            )
-        return order.entries
+    def _pending_order(self) -> PendingOrder:
+        """Return the order of pending workloads, for the usage that this plan leaves."""
+        if self._order is None:
+            allocator = self._allocator
+            self._order = allocator.cache.pending_order
+            self._order.sync(allocator.runtime_order)
+            changed = {*self._overlay.charged, *allocator.projects_served()}
+            self._order.update(changed, allocator.runtime_order, allocator.served_of)
+        return self._order
 
-    def _note_swapped(self, of: EquivalenceClass, goes: Job) -> None:
-        """Update the orders after a swap: only the keys of its two projects have changed."""
-        self._served.add(of)
-        for size, order in self._orders.items():
-            for project in {of.project, goes.project}:
-                classes = self._cluster.waiting_of.get(project, ())
-                pending = [each for each in classes if size[0][0] in each.shapes]
-                order.replace(project, self._entries(pending, size))
-
-    def _entries(self, classes: Iterable[EquivalenceClass], size: Size) -> list[SwapEntry]:
-        """Return the entries of a project's classes; only those of the highest priority count."""
-        allocator, members = self._allocator, []
-        highest = -inf
-        for of in classes:
-            at = allocator.served_of(of)
-            if of.wants[1] == size and of not in self._served and at < len(of.members):
-                if not allocator.feasibility.could_run(of):
-                    continue
-                priority = self._priority(of.members[at][2])
-                members.append((priority, of, at))
-                highest = max(priority, highest)
-        entries: list[SwapEntry] = []
-        for priority, of, at in members:
-            if priority == highest:
-                submitted_s, name, job = of.members[at]
-                value = allocator.runtime_order.pending_value(of, job)
-                entries.append(((value, submitted_s, name), of, at))
-        return entries
+    def _counts(self, of: EquivalenceClass, at: int) -> bool:
+        """Return True if no workload of its project and size with a higher priority could come instead."""
+        allocator, size = self._allocator, of.wants[1]
+        if of in self._served or not allocator.feasibility.could_run(of):
+            return False
+        own = self._priority(of.members[at][2])
+        for other in self._cluster.waiting_of[of.project]:
+            if other is of or other.wants[1] != size or other in self._served:
+                continue
+            first = allocator.served_of(other)
+            could_come = first < len(other.members) and allocator.feasibility.could_run(other)
+            if could_come and self._priority(other.members[first][2]) > own:
+                return False
+        return True
 
     def _priority(self, job: Job) -> float:
         return effective_priority(job, self._policy, self._allocator.now_s)
@@ -158,3 +149,9 @@ class SwapPlanner:
                 return False
             self._accounting.charge_request(job, request)
             return any(overlay.fills_quota(queue, request) for queue in goes.path)
+
+
+def _line(peers: Peers) -> Iterator[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
+    """Yield peers in their order, with their keys."""
+    for entry in peers.entries:
+        yield peers.key_of(entry), entry[3], entry[4]

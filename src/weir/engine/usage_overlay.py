@@ -41,7 +41,7 @@ class UsageOverlay:
         self.ledger = cluster.ledger
         self.used = list(cluster.ledger.allocated)
         self.fixed = list(cluster.ledger.fixed)
-        self._copied: set[int] = set()  # queues whose lines are copies
+        self.charged: set[int] = set()  # queues that something was charged to: their lines are copies
         self.log: list[tuple[tuple[int, ...], Amounts, bool, int]] = []  # charges (1) and releases (-1)
         self._totals: list[int] | None = None
         self._scaled: dict[tuple[int, int], bool] = {}
@@ -54,6 +54,11 @@ class UsageOverlay:
             usage_k = self._policy.usage.k
             self._share = self._tree.update(self._total, self._usage, usage_k, self._excess())
         return self._share
+
+    def share_versions(self) -> list[int]:
+        """Return how often the fair share of each queue has changed."""
+        assert self.share is not None, "computed now, if it wasn't yet"
+        return self._tree.versions
 
     @property
     def demand(self) -> list[list[int]]:
@@ -92,8 +97,8 @@ class UsageOverlay:
         """Charge amounts to the queues of a path (sign -1: release them). Only `Accounting` does."""
         for queue in path:
             self._dominant.pop(queue, None)
-            if queue not in self._copied:
-                self._copied.add(queue)
+            if queue not in self.charged:
+                self.charged.add(queue)
                 self.used[queue], self.fixed[queue] = self.used[queue].copy(), self.fixed[queue].copy()
             line = self.used[queue]
             for row, amount in amounts:

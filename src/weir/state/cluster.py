@@ -57,7 +57,6 @@ class Cluster:
         self.waiting: dict[ClassKey, EquivalenceClass] = {}
         self.waiting_of: dict[int, dict[EquivalenceClass, None]] = {}  # by project
         self.classes_made = 0
-        self.waiting_by_shape: dict[int, dict[EquivalenceClass, None]] = {}
         self.saved: list[Job] = []  # those that saved their state last, all at one instant
         self.saves = 0  # how often any did
         self.budgets: dict[str, Budget] = {}

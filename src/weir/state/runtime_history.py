@@ -135,7 +135,7 @@ class RuntimeHistory:
 
     def __init__(self) -> None:
         self._ended: dict[RuntimeClass, RuntimeSamples] = {}
-        self._believed = 0  # likenesses of which enough have ended
+        self.believed = 0  # likenesses of which enough have ended
         self.version = 0
 
     def ended(self, runtime_key: RuntimeKey, run_s: float) -> None:
@@ -146,13 +146,13 @@ class RuntimeHistory:
             if ended is None:
                 ended = self._ended[name] = RuntimeSamples()
             ended.add(run_s)
-            self._believed += len(ended.runs) == MIN_SAMPLES
+            self.believed += len(ended.runs) == MIN_SAMPLES
         self.version += 1
 
     def remaining_s(self, runtime_key: RuntimeKey, ran_s: float) -> float | None:
         """Return the mean remaining run time after `ran_s`; None without samples."""
         ended = runtime_key.ended
-        if ended is None or runtime_key.believed != self._believed:
+        if ended is None or runtime_key.believed != self.believed:
             known = self._learn(runtime_key, ran_s)
         else:  # it is still the closest of which enough have ended
             fresh = runtime_key.made == ended.made and runtime_key.from_s <= ran_s < runtime_key.until_s
@@ -186,7 +186,7 @@ class RuntimeHistory:
             if ended is not None and len(ended.runs) >= MIN_SAMPLES:
                 if runtime_key.learn(ended, ran_s):
                     if closest:
-                        runtime_key.ended, runtime_key.believed = ended, self._believed
+                        runtime_key.ended, runtime_key.believed = ended, self.believed
                     return True
                 closest = False  # it may be asked again once others of these have ended
         return False

@@ -53,8 +53,6 @@ def enqueue(cluster: Cluster, job: Job) -> None:
         found = cluster.waiting[key] = EquivalenceClass(key, job, cluster.classes_made)
         cluster.classes_made += 1
         cluster.waiting_of.setdefault(job.project, {})[found] = None
-        for shape in found.shapes:
-            cluster.waiting_by_shape.setdefault(shape, {})[found] = None
     found.add(job)
     job.waiting = found
 
@@ -96,11 +94,6 @@ def dequeue(cluster: Cluster, job: Job) -> None:
         del of_project[waiting]
         if not of_project:  # positions of projects change with the tree: none may outlive its project
             del cluster.waiting_of[waiting.project]
-        for shape in waiting.shapes:
-            of_shape = cluster.waiting_by_shape[shape]
-            del of_shape[waiting]
-            if not of_shape:
-                del cluster.waiting_by_shape[shape]
 
 
 def set_running(cluster: Cluster, job: Job, runs: bool) -> None:
