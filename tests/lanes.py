@@ -57,6 +57,7 @@ TOGETHER = {
     "tests/e2e/test_remote_sessions.py",
     *("tests/users/test_containers.py", "tests/users/test_device_isolation.py", "tests/users/test_oidc.py"),
     *("tests/oidc/test_remote_pool.py", "tests/oidc/test_sessions.py", "tests/oidc/test_tokens.py"),
+    "tests/oidc/test_remote_sessions.py",
     *("tests/test_architecture.py", "tests/slurm/test_both.py", "tests/slurm/test_pool.py"),
     "tests/users/test_slurm_scripts.py",
 }

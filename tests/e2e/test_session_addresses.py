@@ -2,14 +2,18 @@
 
 import http.client
 import signal
+import socket
 import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.e2e.ssh_session import LIMIT_S, until
+from tests.e2e.ssh_session import LIMIT_S, received, until
 from tests.unit.local.server.server_process import SHARED_ACCOUNT, Serving, serving
 from tools.controlplane.ports import free_port
+
+from weir.local.server.web_sessions.proxy import PERSON_CONNECTIONS_MAX
 
 PROGRAM = Path(__file__).with_name("session_program.py")
 
@@ -30,7 +34,42 @@ def test_a_page_of_another_person_has_no_way_to_a_session(tmp_path: Path) -> Non
                 assert _get(other, "/sessions/s-mia/x", cookie, host)[0] == 401
         server.end(signal.SIGKILL)
         server.begin()
-        until(lambda: _get(mia, "/sessions/s-mia/x", cookie)[0] == 200)
+        until(lambda: _is_answered(mia, cookie))
+
+
+def _is_answered(place: str, cookie: str) -> bool:
+    """Return True once the server listens at an address again, and lets the view through."""
+    with suppress(ConnectionRefusedError):
+        return _get(place, "/sessions/s-mia/x", cookie)[0] == 200
+    return False
+
+
+def test_one_person_leaves_connections_for_others(tmp_path: Path) -> None:
+    with serving(tmp_path, settings={**SHARED_ACCOUNT, "sessions_port": free_port()}) as server:
+        views = {}
+        for user in ("mia", "eve"):
+            place = urlsplit(_link(server, user))
+            views[user] = (str(place.netloc), _get(place.netloc, f"{place.path}?{place.query}", "")[1])
+        with ExitStack() as streams:
+            for _ in range(PERSON_CONNECTIONS_MAX):
+                streams.enter_context(_upgraded(*views["eve"], "/sessions/s-eve/socket"))
+            assert _get(views["eve"][0], "/sessions/s-eve/x", views["eve"][1])[0] == 429
+            assert _get(views["mia"][0], "/sessions/s-mia/x", views["mia"][1])[0] == 200
+        until(lambda: _get(views["eve"][0], "/sessions/s-eve/x", views["eve"][1])[0] == 200)
+
+
+def _upgraded(place: str, cookie: str, path: str) -> socket.socket:
+    host, _, port = place.partition(":")
+    stream = socket.create_connection((host, int(port)), timeout=LIMIT_S)
+    stream.sendall(
+        f"GET {path} HTTP/1.1\r\nHost: {place}\r\nOrigin: http://{place}\r\nCookie: {cookie}\r\n"
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode()
+    )
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += received(stream, 1)
+    assert head.startswith(b"HTTP/1.1 101"), head
+    return stream
 
 
 def _link(server: Serving, user: str) -> str:

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,18 +31,19 @@ NAME = "localhost"
 class Authority:
     """A certificate authority, and the certificates that it makes for this machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: Sequence[str] = (NAME,)) -> None:
+        self._names = names
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of a test")])
         self.file = folder / "authority.pem"
         made = self._certificate(self._name, self._key.public_key(), is_authority=True)
         self.file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
-    def certify(self, certificate: Path, key: Path) -> int:
+    def certify(self, certificate: Path, key: Path, left_s: float = 3600.0) -> int:
         """Write a certificate of this machine and its key; return its number."""
         own = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
-        made = self._certificate(name, own.public_key(), is_authority=False)
+        made = self._certificate(name, own.public_key(), is_authority=False, left_s=left_s)
         key.touch(0o600)
         key.write_bytes(
             own.private_bytes(
@@ -53,10 +54,11 @@ class Authority:
         return made.serial_number
 
     def _certificate(
-        self, name: x509.Name, key: ec.EllipticCurvePublicKey, *, is_authority: bool
+        self, name: x509.Name, key: ec.EllipticCurvePublicKey, *, is_authority: bool, left_s: float = 3600.0
     ) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
-        names = [x509.DNSName(NAME), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        names = [*(x509.DNSName(each) for each in self._names), address]
         return (
             x509.CertificateBuilder()
             .subject_name(name)
@@ -64,7 +66,7 @@ class Authority:
             .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(seconds=left_s))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
@@ -74,11 +76,13 @@ class Authority:
 class RemotePool:
     """The server, its administrator, and people who come from elsewhere."""
 
-    def __init__(self, folder: Path, provider: Provider) -> None:
+    def __init__(self, folder: Path, provider: Provider, sessions_domain: str | None = None) -> None:
         self.folder = folder
         self.home = folder / "home"
         self.provider = provider
-        self.authority = Authority(folder)
+        own = [] if sessions_domain is None else [f"*.{sessions_domain}"]
+        self.authority = Authority(folder, [NAME, *own])
+        self.options = [] if sessions_domain is None else ["--sessions-domain", sessions_domain]
         self.certificate, self.key = folder / "tls.pem", folder / "tls.key"
         self.authority.certify(self.certificate, self.key)
         self.port = free_port()
@@ -94,7 +98,7 @@ class RemotePool:
             *("--tls-certificate", str(self.certificate), "--tls-key", str(self.key)),
             *("--oidc-issuer", self.provider.issuer, "--oidc-client-id", CLIENT),
             *("--oidc-admin-group", "pool-admins", "--shared-account", str(SHARED_ACCOUNT["shared_account"])),
-            *("--virtual-gpus", "4", "--port", "0", "--log-level", "debug"),
+            *("--virtual-gpus", "4", "--port", "0", "--log-level", "debug", *self.options),
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -142,13 +146,14 @@ class RemotePool:
         lines = self.administer("GET", "/api/v1/audit?limit=1000")["items"]
         return [line for line in lines if all(line.get(key) == value for key, value in wanted.items())]
 
-    def weir(self, *words: str, state: Path | None = None) -> subprocess.Popen[str]:
+    def weir(self, *words: str, state: Path | None = None, token: str | None = None) -> subprocess.Popen[str]:
         """Begin a command of a person on another machine."""
         plain = {key: value for key, value in os.environ.items() if not key.startswith("WEIR_")}
         where = {
             "WEIR_URL": self.url,
             "SSL_CERT_FILE": str(self.authority.file),
             "XDG_STATE_HOME": str(state or self.folder / "state"),
+            **({} if token is None else {"WEIR_TOKEN": token}),
         }
         return subprocess.Popen(
             [sys.executable, "-m", "weir", *words],
@@ -160,9 +165,9 @@ class RemotePool:
 
 
 @contextmanager
-def remote_pool(folder: Path, provider: Provider) -> Iterator[RemotePool]:
+def remote_pool(folder: Path, provider: Provider, sessions_domain: str | None = None) -> Iterator[RemotePool]:
     """Serve a pool to other machines until the block ends."""
-    pool = RemotePool(folder, provider)
+    pool = RemotePool(folder, provider, sessions_domain)
     try:
         yield pool
     finally:

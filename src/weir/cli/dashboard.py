@@ -60,7 +60,7 @@ def _address(url: str, *, open_: bool) -> int:
     print(url, flush=True)
     print("Sign in there with OpenID Connect.", file=sys.stderr)
     if open_:
-        open_in_browser(url)
+        open_in_browser(url, is_secret=False)
     return 0
 
 
@@ -68,11 +68,22 @@ def _stay(_link: str) -> None:
     """Leave a link to the person."""
 
 
-def open_in_browser(link: str) -> None:
-    """Open a link in a browser of this machine, if it has one and a person looks at it."""
+def open_in_browser(link: str, *, is_secret: bool = True) -> None:
+    """Open a link in a browser of this machine, if it has one and a person looks at it.
+
+    `is_secret`: the link signs in, and other users of this machine mustn't read it in a list of processes.
+    """
     import os
     import webbrowser
 
     has_screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"
-    if has_screen and sys.stdout.isatty():
-        webbrowser.open(link)
+    if not has_screen or not sys.stdout.isatty():
+        return
+    if is_secret:
+        from weir.cli.redirect_file import written
+
+        try:
+            link = written(link)
+        except OSError:
+            return  # it is printed
+    webbrowser.open(link)

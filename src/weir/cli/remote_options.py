@@ -32,6 +32,8 @@ class RemoteOptions:
     """PEM file with the key of the certificate; not open to everyone."""
     public_url: str | None = None
     """Address that people use, such as https://gpu1.example.org:8443; by default that of --listen."""
+    sessions_domain: str | None = None
+    """Domain of sessions in a browser, such as sessions.gpu1.example.org, whose names all lead here."""
     oidc_issuer: str | None = None
     """URL of the identity provider, exactly as its tokens name it."""
     oidc_client_id: str | None = None
@@ -63,7 +65,12 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
         wanted = ", ".join(missing)
         raise ValueError(f"other machines reach a pool only with both TLS and OpenID Connect: add {wanted}")
     from weir.local.server.oidc.settings import checked_public_url
-    from weir.local.server.remote_access import RemoteAccess, default_public_url, read_listen
+    from weir.local.server.remote_access import (
+        RemoteAccess,
+        checked_sessions_domain,
+        default_public_url,
+        read_listen,
+    )
     from weir.local.server.tls_listener import ListenSettings
 
     assert options.listen is not None
@@ -71,8 +78,14 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
     assert options.tls_key is not None
     host, port = read_listen(options.listen)
     url = default_public_url(host, port) if options.public_url is None else options.public_url
+    url, domain = checked_public_url(url), options.sessions_domain
     listen = ListenSettings(
-        host, port, options.tls_certificate.absolute(), options.tls_key.absolute(), checked_public_url(url)
+        host,
+        port,
+        options.tls_certificate.absolute(),
+        options.tls_key.absolute(),
+        url,
+        sessions_domain=None if domain is None else checked_sessions_domain(domain, url),
     )
     return RemoteAccess(listen=listen, oidc=_oidc(options))
 

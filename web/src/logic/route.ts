@@ -27,3 +27,15 @@ export function href(screen: string, name = '', query: Record<string, string> = 
 export function codeOf(hash: string): string | null {
   return hash.startsWith('#code=') ? hash.slice(6) : null
 }
+
+const PLACE = 'weir.place'
+
+/** Keep where the page is while the person signs in elsewhere. */
+export const keepPlace = (hash: string): void => sessionStorage.setItem(PLACE, hash)
+
+/** Return the kept place, once; the first screen if there is none. */
+export function takePlace(): string {
+  const kept = sessionStorage.getItem(PLACE) ?? ''
+  sessionStorage.removeItem(PLACE)
+  return kept.startsWith('#/') ? kept : href('now')
+}

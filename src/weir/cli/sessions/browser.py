@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from weir.cli.dashboard import open_in_browser
 from weir.cli.outputs import ProjectOption
 from weir.cli.pod_entry import EntryRefused
-from weir.cli.sessions.commands import CLUSTER, ELSEWHERE, session_options
+from weir.cli.sessions.commands import CLUSTER, session_options
 from weir.cli.sessions.start import default_name, live, running, submit_session
 from weir.cli.submit_options import EnvironmentOptions, PlacementOptions, RequestOptions, RuleOptions
 from weir.cli.terminal import plain, screen
@@ -110,6 +110,8 @@ def _in_browser(
     try:
         with connect() as pool:
             detail = _session(pool, kind, name, words, options, environment)
+            if pool.address.url.startswith("https:") and not pool.address.token:
+                return _page(f"{pool.address.url}/#/workload/{detail.uid}", detail, open_=open_)
             link = _link(pool, detail)
     except EntryRefused as refusal:
         print(f"weir: {refusal}.", file=sys.stderr)
@@ -126,8 +128,18 @@ def _in_browser(
         print(f"The session is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
     note = f"It opens {detail.name} once, within a minute. `weir stop {detail.name}` ends it."
     print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
-    if open_ and sys.stdout.isatty():
+    if open_:
         open_in_browser(link)
+    return 0
+
+
+def _page(address: str, detail: "WorkloadDetail", *, open_: bool) -> int:
+    """Print the page of a session: people of an identity provider sign in there by themselves."""
+    print(address, flush=True)
+    note = f"Sign in there, and open {detail.name}. `weir stop {detail.name}` ends it."
+    print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
+    if open_:
+        open_in_browser(address, is_secret=False)
     return 0
 
 
@@ -146,8 +158,6 @@ def _session(
     """
     if pool.address.is_cluster:
         raise EntryRefused(CLUSTER, 2)
-    if pool.address.url.startswith("https:"):
-        raise EntryRefused(ELSEWHERE, 2)
     name = name or default_name(pool, kind)
     detail = live(pool, name)
     if detail is not None:

@@ -1,7 +1,6 @@
 """`weir up`: the pool on this machine, until it gets a signal to stop. Its jobs run on without it."""
 
 import asyncio
-import json
 import os
 import secrets
 import signal
@@ -9,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -25,7 +24,7 @@ from weir.local.machine import Machine, this_machine
 from weir.local.node.shared import SOCKETS_VARIABLE
 from weir.local.node_client import RootNode
 from weir.local.pod_records import UMASK
-from weir.local.server import home_socket, machine_socket
+from weir.local.server import home_socket, machine_socket, server_file
 from weir.local.server.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.app import create_app
 from weir.local.server.audit import AuditLog
@@ -53,7 +52,6 @@ from weir.service import logging_setup
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store import Store, StoreFailed
 
-SERVER_FILE = "server.json"
 SWITCH_S = 0.0005
 """Switch interval of the interpreter: a thread that returns from a read waits this long for others."""
 FAILED, WRONG_REQUEST = 1, 2
@@ -153,7 +151,7 @@ def _serve(
         tidying.tidy,
     )
     pool.checks["use"] = lambda: uses.trouble
-    pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
+    pool.deadline = ShutdownDeadline(last=lambda: server_file.remove(home))
     browsed = listen_for_sessions(settings.sessions_port, settings.port)
     server = PoolServer(pool, _authenticator(settings, token, pool), stream, audit, remote, browsed)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
@@ -162,9 +160,9 @@ def _serve(
         pool.start(backend)
         uses.start()
         own = home_socket.listen_in(home)
-        _write_place(home, url, None if own is None else home_socket.SOCKET_FILE)
+        server_file.write(home, url, None if own is None else home_socket.SOCKET_FILE)
         if settings.installed:
-            _write_place(settings.socket_path.parent, url, home_socket.SOCKET_FILE, mode=0o644)
+            server_file.write(settings.socket_path.parent, url, home_socket.SOCKET_FILE, mode=0o644)
         act = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
         audit.write(details=act)
         _greet(tell, url, home, machine, pool.inventory.projects)
@@ -174,7 +172,7 @@ def _serve(
         pool.deadline.begin()
         audit.write(details={"act": "server stopped"})
         for each in places:
-            _forget_place(each)
+            server_file.remove(each)
         home_socket.remove_from(home)
         pool.deadline.waits_for = "weir-uses"
         uses.close()
@@ -269,7 +267,8 @@ class PoolServer(uvicorn.Server):
         browsed: socket.socket | None = None,
     ) -> None:
         self._pool = pool
-        self._sessions = None if browsed is None else session_proxy(pool, authenticator, browsed)
+        listen = None if remote is None else remote.settings
+        self._sessions = None if browsed is None else session_proxy(pool, authenticator, browsed, listen)
         self._oidc = authenticator.oidc
         self._remote = remote
         if remote is not None:
@@ -277,9 +276,7 @@ class PoolServer(uvicorn.Server):
         self._stream = stream
         self._connections = Connections(pool.limits)
         config = BoundedConfig(
-            create_app(
-                pool, authenticator, audit, public_url=None if remote is None else remote.settings.public_url
-            ),
+            create_app(pool, authenticator, audit, public_url=None if listen is None else listen.public_url),
             self._connections,
             access_log=False,
             log_config=None,
@@ -298,15 +295,17 @@ class PoolServer(uvicorn.Server):
         for each in sockets or ():
             each.listen(WAITING_MAX)  # uvicorn set it to the number that is accepted at once
         if self._remote is not None:
-            self.servers.append(await self._remote.open(self._protocol, WAITING_MAX))
+            self.servers.append(await self._remote.open(self._protocol_for, WAITING_MAX))
         if self._sessions is not None:
             await self._sessions.open()
         pool = self._pool
         watches = (self._connections.sweep(), pool.node_changes.maintenance.watch(), pool.sweeps.run())
         self._tasks = [asyncio.create_task(each) for each in (*watches, pool.schedules.watch())]
 
-    def _protocol(self) -> BoundedProtocol:
-        """Return the protocol of a new connection."""
+    def _protocol_for(self, name: str) -> asyncio.Protocol:
+        """Return the protocol of a new connection to a host name: that of a session, or of the pool."""
+        if self._sessions is not None and (found := self._sessions.protocol_for(name)) is not None:
+            return found
         config = self.config
         assert isinstance(config, BoundedConfig)
         return BoundedProtocol(config, self.server_state, self.lifespan.state)
@@ -359,21 +358,6 @@ def _jumped(jump_s: float) -> None:
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _write_place(home: Path, url: str, own: str | None, mode: int = 0o600) -> None:
-    """Write the address of the server, for clients on this machine."""
-    beside = home / f"{SERVER_FILE}.new"
-    beside.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n", "utf-8")
-    beside.chmod(mode)
-    beside.replace(home / SERVER_FILE)
-
-
-def _forget_place(home: Path) -> None:
-    path = home / SERVER_FILE
-    with suppress(OSError, ValueError):
-        if json.loads(path.read_text("utf-8")).get("pid") == os.getpid():
-            path.unlink()
 
 
 def _greet(

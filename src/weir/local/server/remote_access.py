@@ -1,5 +1,6 @@
 """Access from other machines: a listener with TLS, together with the sign-in that guards it."""
 
+import re
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,10 +8,16 @@ from urllib.parse import urlsplit
 
 from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
 from weir.local.server.oidc.settings import OidcSettings
-from weir.local.server.tls_listener import CertificateUnusable, ListenSettings, tls_context
+from weir.local.server.tls_listener import CertificateUnusable, ListenSettings, check_names, tls_context
 
 if TYPE_CHECKING:
     from weir.local.server.oidc.sign_in import OidcSignIn, RoleLookup
+
+_DOMAIN = re.compile(
+    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII
+)
+_DOMAIN_LENGTH_MAX = 180
+"""Longest domain: the name of a session is in front of it."""
 
 
 class RemoteAccessRefused(Exception):
@@ -39,7 +46,7 @@ class RemoteAccess:
                 "--oidc-unix-accounts: people have Unix accounts only in a pool of `sudo weir install`."
             )
         try:
-            tls_context(self.listen)
+            check_names(self.listen, tls_context(self.listen))
         except CertificateUnusable as error:
             raise RemoteAccessRefused(f"{error}.") from None
 
@@ -68,6 +75,25 @@ def read_listen(text: str) -> tuple[str, int]:
             f"--listen: {text[:200]!r} is no address; write one such as 192.0.2.7:8443 or [2001:db8::7]:8443"
         )
     return host, port
+
+
+def checked_sessions_domain(text: str, public_url: str) -> str:
+    """Return the domain of sessions in a browser.
+
+    Raises:
+        ValueError: it can't be one.
+    """
+    domain = text.lower().removeprefix("*.").rstrip(".")
+    if len(domain) > _DOMAIN_LENGTH_MAX or _DOMAIN.fullmatch(domain) is None:
+        raise ValueError(
+            f"--sessions-domain: {text[:200]!r} is no domain; write one such as sessions.gpu1.example.org"
+        )
+    host = urlsplit(public_url).hostname or ""
+    if host == domain or host.endswith(f".{domain}"):
+        raise ValueError(
+            f"--sessions-domain: the pool's own address {host} is in {domain}: name another domain"
+        )
+    return domain
 
 
 def default_public_url(host: str, port: int) -> str:

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from structlog import get_logger
+
+from weir.local.certificate_facts import facts_of
 
 HANDSHAKE_S_MAX = 5.0
 HANDSHAKES_MAX = 128
@@ -37,6 +40,7 @@ class ListenSettings:
         certificate: PEM file with the certificate, and those between it and its authority.
         key: PEM file with its key, without a password.
         public_url: the address that people use, such as https://gpu1.example.org:8443.
+        sessions_domain: domain whose names are those of sessions in a browser; None if they aren't served.
     """
 
     host: str
@@ -44,6 +48,7 @@ class ListenSettings:
     certificate: Path
     key: Path
     public_url: str
+    sessions_domain: str | None = None
 
 
 def tls_context(settings: ListenSettings) -> ssl.SSLContext:
@@ -75,6 +80,26 @@ def tls_context(settings: ListenSettings) -> ssl.SSLContext:
     return context
 
 
+def check_names(settings: ListenSettings, context: ssl.SSLContext) -> None:
+    """Refuse a certificate that doesn't hold for the host names of sessions.
+
+    Raises:
+        CertificateUnusable: it doesn't.
+    """
+    domain = settings.sessions_domain
+    if domain is None:
+        return
+    try:
+        facts = facts_of(context, settings.certificate)
+    except OSError as error:  # it was replaced meanwhile
+        raise CertificateUnusable(f"--tls-certificate: {settings.certificate}: {error}") from None
+    if not facts.covers_names_below(domain):
+        raise CertificateUnusable(
+            f"--sessions-domain: {settings.certificate} isn't a certificate for *.{domain}: get one for "
+            "this name, too"
+        )
+
+
 def _no_password() -> str:
     """Refuse a key with a password: OpenSSL would ask for it on the terminal."""
     raise ValueError("the key has a password; write one without")
@@ -86,7 +111,8 @@ class ReloadedCertificate:
     def __init__(self, settings: ListenSettings) -> None:
         self._settings = settings
         self._seen = self._signature()
-        self.context = tls_context(settings)
+        self._names: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
+        self.context = self._new_context()
         self.trouble: str | None = None
 
     async def watch(self) -> None:
@@ -102,7 +128,7 @@ class ReloadedCertificate:
             return
         self._seen = found
         try:
-            self.context = await asyncio.to_thread(tls_context, self._settings)
+            self.context = await asyncio.to_thread(self._new_context)
         except CertificateUnusable as error:
             if self.trouble is None:
                 _LOG.error("certificate_unusable", why=str(error), served="the one before")
@@ -110,6 +136,25 @@ class ReloadedCertificate:
             return
         self.trouble = None
         _LOG.info("certificate_replaced", file=str(self._settings.certificate))
+
+    def name_of(self, connection: ssl.SSLObject) -> str:
+        """Return the host name that the other side of a connection asked for; an empty text without one."""
+        return self._names.get(connection, "")
+
+    def _new_context(self) -> ssl.SSLContext:
+        """Return a context of the files, which notes the host name of each handshake.
+
+        Raises:
+            CertificateUnusable: they can't be served.
+        """
+        context = tls_context(self._settings)
+        check_names(self._settings, context)
+
+        def note(connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+            self._names[connection] = (name or "").lower()
+
+        context.sni_callback = note
+        return context
 
     def _signature(self) -> tuple[object, ...]:
         found: list[object] = []
@@ -126,7 +171,7 @@ class ReloadedCertificate:
 class _Handshakes:
     """Connections whose handshake isn't done."""
 
-    def __init__(self, certificate: ReloadedCertificate, make: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, certificate: ReloadedCertificate, make: Callable[[str], asyncio.Protocol]) -> None:
         self.certificate = certificate
         self.make = make
         self.pending: dict[_TlsGate, None] = {}  # oldest first
@@ -186,7 +231,8 @@ class _TlsGate(asyncio.Protocol):
         if transport is None or self._is_lost or plain.is_closing():
             plain.abort()
             return
-        protocol = handshakes.make()
+        name = handshakes.certificate.name_of(transport.get_extra_info("ssl_object"))
+        protocol = handshakes.make(name)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         if self._early:
@@ -201,8 +247,8 @@ class TlsListener:
         self.certificate = ReloadedCertificate(settings)
         self._socket = listening
 
-    async def open(self, make: Callable[[], asyncio.Protocol], backlog: int) -> asyncio.Server:
-        """Begin to accept connections, each of which gets a protocol of its own."""
+    async def open(self, make: Callable[[str], asyncio.Protocol], backlog: int) -> asyncio.Server:
+        """Begin to accept connections, each of which gets a protocol for its host name."""
         loop = asyncio.get_running_loop()
         handshakes = _Handshakes(self.certificate, make)
         self._watching = loop.create_task(self.certificate.watch())

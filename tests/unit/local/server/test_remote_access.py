@@ -103,6 +103,35 @@ def test_a_public_url_that_is_no_origin_is_refused(options: dict[str, object], u
         access(options, public_url=url)
 
 
+@pytest.mark.parametrize("domain", ["Sessions.GPU1.example.org", "*.sessions.gpu1.example.org."])
+def test_a_domain_of_sessions_is_written_in_one_way(options: dict[str, object], domain: str) -> None:
+    assert access(options, sessions_domain=domain).listen.sessions_domain == "sessions.gpu1.example.org"
+
+
+@pytest.mark.parametrize(
+    "domain", ["", "sessions", "a b.example", "https://s.example", "1.2.3.4", "a..b", "x:1"]
+)
+def test_what_is_no_domain_of_sessions_is_refused(options: dict[str, object], domain: str) -> None:
+    with pytest.raises(ValueError, match="--sessions-domain"):
+        access(options, sessions_domain=domain)
+
+
+@pytest.mark.parametrize("domain", ["example.org", "gpu1.example.org"])
+def test_sessions_are_not_beside_the_pool(options: dict[str, object], domain: str) -> None:
+    with pytest.raises(ValueError, match="name another domain"):
+        access(options, public_url="https://gpu1.example.org:8443", sessions_domain=domain)
+
+
+def test_a_certificate_has_to_hold_for_sessions(options: dict[str, object], tmp_path: Path) -> None:
+    with pytest.raises(RemoteAccessRefused, match=r"isn't a certificate for \*\.s\.example\.org"):
+        access(options, sessions_domain="s.example.org").check(SHARED)
+    certificate, key = options["tls_certificate"], options["tls_key"]
+    assert isinstance(certificate, Path)
+    assert isinstance(key, Path)
+    Authority(tmp_path, ["gpu1.example.org", "*.s.example.org"]).certify(certificate, key)
+    access(options, sessions_domain="s.example.org").check(SHARED)
+
+
 def test_a_personal_pool_is_not_opened(options: dict[str, object]) -> None:
     with pytest.raises(RemoteAccessRefused, match="personal"):
         access(options).check(PoolAccounts())

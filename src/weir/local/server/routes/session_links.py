@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.sessions import SessionLink
 from weir.local.server.audit_middleware import note
+from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Action
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
@@ -38,18 +39,23 @@ async def make_session_link(name: str, request: Request, pool: ThePool, who: Who
     proxy: SessionProxy | None = request.app.state.session_proxy
     if proxy is None:
         raise RequestRefused(503, "Another program has the port of sessions: write --sessions-port.")
-    if request.scope.get("scheme") == "https":
-        port = proxy.addresses.port
-        tunnel = f"`ssh -NL {port}:{proxy.addresses.of(who.user)}:{port} HOST`"
+    is_remote = request.scope.get("scheme") == "https"
+    authenticator: Authenticator = request.app.state.authenticator
+    if who.subject and not authenticator.is_known(request.state.credential):
         raise RequestRefused(
-            422, f"Sessions aren't served to other machines: run {tunnel}, and `weir {kind}` there."
+            422, "This sign-in lasts for minutes: open the dashboard in a browser, and sign in there."
         )
     own = proxy.gate.own_directory(who, workload.name, found.row.uid)
     connect(own).close()
     code, until_s = proxy.gate.views.make_code(
         request.state.credential, who.user, found.row.uid, workload.name, kind
     )
-    link = SessionLink(url=await proxy.link(who.user, workload.name, code), expires_s=until_s)
+    url = (
+        proxy.remote_link(who.user, workload.name, code)
+        if is_remote
+        else await proxy.link(who.user, workload.name, code)
+    )
+    link = SessionLink(url=url, expires_s=until_s)
     answer = json_response(pool.on_wall_clock(link), 201)
     answer.headers["Cache-Control"] = "no-store"
     return answer

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from weir.dashboard.browser_checks import is_this_machine
 from weir.local import pod_files
 from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
+from weir.local.server.web_sessions.sites import SessionSite
 from weir.local.server.web_sessions.views import SessionView, SessionViews
 from weir.local.server.workload_view import WorkloadView
 from weir.local.session_programs import path_too_long
@@ -28,8 +28,13 @@ class BrowserRequest:
     fetch_mode: str = ""
     fetch_dest: str = ""
 
+    @property
+    def is_opened(self) -> bool:
+        """Return True if a person opens the address in a window."""
+        return (self.method, self.fetch_mode, self.fetch_dest) == ("GET", "navigate", "document")
 
-def check_origin(request: BrowserRequest) -> None:
+
+def check_origin(request: BrowserRequest, site: SessionSite) -> None:
     """Refuse a request for another host, or of another page than the session's own.
 
     The address may be opened from elsewhere; a page of another origin, which any user of this machine can
@@ -38,12 +43,11 @@ def check_origin(request: BrowserRequest) -> None:
     Raises:
         RequestRefused: it is one.
     """
-    if not is_this_machine(request.host):
-        raise RequestRefused(403, "Sessions answer to 127.0.0.1 alone: use a tunnel from another machine.")
-    if request.origin and urlsplit(request.origin).netloc != request.host:
+    site.check_host(request.host)
+    parts = urlsplit(request.origin)
+    if request.origin and (parts.scheme, parts.netloc) != (site.scheme, request.host):
         raise RequestRefused(403, "This request comes from another site.")
-    is_opened = (request.method, request.fetch_mode, request.fetch_dest) == ("GET", "navigate", "document")
-    if request.fetch_site not in _OWN_PAGES and not is_opened:
+    if request.fetch_site not in _OWN_PAGES and not request.is_opened:
         raise RequestRefused(403, "This request comes from another site.")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 Headers = list[tuple[bytes, bytes]]
-COOKIE = "weir_view"
 _HOPS = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection"}
     | {b"te", b"trailer", b"upgrade", b"expect"}
@@ -12,6 +11,7 @@ _NOT_SENT = _HOPS | {b"authorization", b"x-weir-proof", b"forwarded"}
 _NOT_ANSWERED = _HOPS | {
     *(b"clear-site-data", b"strict-transport-security", b"alt-svc", b"service-worker-allowed"),
     *(b"referrer-policy", b"cross-origin-opener-policy", b"cross-origin-resource-policy", b"x-frame-options"),
+    b"origin-agent-cluster",
 }
 """Headers that would act on the whole host or origin, and those that the proxy sets itself."""
 _OWN_COOKIES = (b"weir_", b"__host-weir_")
@@ -21,6 +21,7 @@ _ADDED = [
     (b"Referrer-Policy", b"same-origin"),
     (b"Cross-Origin-Opener-Policy", b"same-origin"),
     (b"Cross-Origin-Resource-Policy", b"same-origin"),
+    (b"Origin-Agent-Cluster", b"?1"),
 ]
 
 

@@ -1,12 +1,15 @@
-"""Reverse proxy of sessions in a browser, on a port of loopback: /sessions/NAME/ is the program of NAME.
+"""Reverse proxy of sessions in a browser: /sessions/NAME/ is the program of NAME.
+
+It answers on a port of loopback, and over HTTPS at the host names of sessions if there is a domain of them.
 
 The cookie of a view is Lax: the dashboard has another address, and a browser that comes from there sends no
 Strict one. A request that isn't a person's own navigation is refused by the headers of its origin.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import h11
@@ -16,13 +19,17 @@ from weir.local.server.problem_details import RequestRefused
 from weir.local.server.web_sessions.addresses import SessionAddresses
 from weir.local.server.web_sessions.exchange import HttpEnd, pass_on
 from weir.local.server.web_sessions.gate import BrowserRequest, SessionGate, check_origin
-from weir.local.server.web_sessions.header_rules import COOKIE, Headers
+from weir.local.server.web_sessions.header_rules import Headers
 from weir.local.server.web_sessions.program_socket import connect
+from weir.local.server.web_sessions.session_hosts import SessionHosts
+from weir.local.server.web_sessions.sites import HostSite, LoopbackSite, SessionSite
 from weir.local.server.web_sessions.views import VIEW_S, SessionView
 from weir.local.session_programs import base_path, keeps_base_path
 
 CODE_PARAMETER = "weir-code"
 CONNECTIONS_MAX = 1024
+PERSON_CONNECTIONS_MAX = 128
+"""Requests and streams of one person that are answered at a time."""
 HEAD_S_MAX = 60.0
 """Time in which the next request of a connection has to come."""
 LOOK_S = 10.0
@@ -39,9 +46,13 @@ _SECURITY: Headers = [
 class SessionProxy:
     """Answers connections on the port of sessions. Belongs to the event loop."""
 
-    def __init__(self, addresses: SessionAddresses, gate: SessionGate) -> None:
+    def __init__(
+        self, addresses: SessionAddresses, gate: SessionGate, hosts: SessionHosts | None = None
+    ) -> None:
         self.addresses = addresses
+        self.hosts = hosts
         self.gate = gate
+        self._open: Counter[str] = Counter()  # requests and streams, by person
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.StreamWriter, None] = {}  # for a request; silent longest first
 
@@ -67,18 +78,48 @@ class SessionProxy:
             RequestRefused: another program has their address.
         """
         await self.addresses.serve(user, self._connected)
-        root = f"http://{self.addresses.of(user)}:{self.addresses.port}"
-        return f"{root}{base_path(name)}?{urlencode({CODE_PARAMETER: code})}"
+        return _link(f"http://{self.addresses.of(user)}:{self.addresses.port}", name, code)
+
+    def remote_link(self, user: str, name: str, code: str) -> str:
+        """Return the address that opens a person's session from another machine.
+
+        Raises:
+            RequestRefused: sessions have no domain.
+        """
+        if self.hosts is None:
+            port = self.addresses.port
+            tunnel = f"`ssh -NL {port}:{self.addresses.of(user)}:{port} HOST`"
+            raise RequestRefused(
+                422,
+                "Sessions aren't served to other machines, since `weir up` has no --sessions-domain: run "
+                f"{tunnel}, and ask for the link on the machine of the pool.",
+            )
+        return _link(f"https://{self.hosts.of(user, name)}", name, code)
+
+    def protocol_for(self, name: str) -> asyncio.Protocol | None:
+        """Return the protocol of a connection over HTTPS to a host name; None if it is no session's."""
+        if self.hosts is None or not self.hosts.has(name):
+            return None
+        site = HostSite(self.hosts, name)
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._serve(HttpEnd(h11.SERVER, reader, writer), site)
+
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), connected)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        address = writer.get_extra_info("sockname")[0]
+        await self._serve(HttpEnd(h11.SERVER, reader, writer), LoopbackSite(self.addresses, address))
+
+    async def _serve(self, browser: HttpEnd, site: SessionSite) -> None:
+        writer = browser.writer
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        browser = HttpEnd(h11.SERVER, reader, writer)
         if len(self._tasks) > CONNECTIONS_MAX:
             next(iter(self._waiting), writer).transport.abort()
         try:
-            while await self._answer_next(browser):
+            while await self._answer_next(browser, site):
                 browser.http.start_next_cycle()
         except (h11.ProtocolError, OSError, TimeoutError):
             pass  # one side broke off, or doesn't speak HTTP
@@ -89,7 +130,7 @@ class SessionProxy:
             self._waiting.pop(writer, None)
             writer.close()
 
-    async def _answer_next(self, browser: HttpEnd) -> bool:
+    async def _answer_next(self, browser: HttpEnd, site: SessionSite) -> bool:
         """Answer the next request; return True if the connection can carry another."""
         self._waiting[browser.writer] = None
         async with asyncio.timeout(HEAD_S_MAX):
@@ -98,47 +139,72 @@ class SessionProxy:
         if not isinstance(request, h11.Request):
             return False
         try:
-            await self._answer(request, browser)
+            await self._answer(request, browser, site)
         except RequestRefused as refused:
             if browser.http.our_state is h11.SEND_RESPONSE:
                 status = 503 if refused.status == 409 else refused.status  # not yet: pages try again
                 await browser.answer(status, _SECURITY, f"{refused.detail}\n".encode())
         return browser.http.our_state is h11.DONE and browser.http.their_state is h11.DONE
 
-    async def _answer(self, request: h11.Request, browser: HttpEnd) -> None:
+    async def _answer(self, request: h11.Request, browser: HttpEnd, site: SessionSite) -> None:
         headers = {name.decode("ascii"): value.decode("latin-1") for name, value in request.headers}
-        check_origin(_described(request, headers))
+        described = _described(request, headers)
+        check_origin(described, site)
         parts = urlsplit(request.target.decode("latin-1"))
         name, slash, rest = parts.path.removeprefix(_ROOT).partition("/")
         if not parts.path.startswith(_ROOT) or not name or not slash:
             raise RequestRefused(404, "There is no such session: its address is /sessions/NAME/.")
         words = dict(parse_qsl(parts.query))
         if request.method == b"GET" and (code := words.pop(CODE_PARAMETER, "")):
-            await self._begin(browser, name, code, rest, words)
+            await self._begin(browser, site, name, code, rest, words)
             return
-        view = self.gate.views.of(_cookie(headers.get("cookie", "")), name, self._is_at(browser))
-        own = await self.gate.directory_of(view)
-        path = base_path(name)
-        target = parts.path if keeps_base_path(view.kind) else f"/{rest}"
-        target += f"?{parts.query}" if parts.query else ""
-        passing = asyncio.create_task(
-            pass_on(request, target.encode("latin-1"), path.encode(), browser, connect(own))
-        )
-        await self._while_it_holds(passing, view, own)
+        try:
+            view = self.gate.views.of(_cookie(headers.get("cookie", ""), site.cookie), name, site.is_of)
+            own = await self.gate.directory_of(view)
+        except RequestRefused as refused:
+            page = site.sign_in(name)
+            if refused.status != 401 or not described.is_opened or page is None:
+                raise
+            await browser.answer(303, [*_SECURITY, (b"Location", page.encode())])
+            return
+        with self._counted(view.user):
+            path = base_path(name)
+            target = parts.path if keeps_base_path(view.kind) else f"/{rest}"
+            target += f"?{parts.query}" if parts.query else ""
+            passing = asyncio.create_task(
+                pass_on(request, target.encode("latin-1"), path.encode(), browser, connect(own))
+            )
+            await self._while_it_holds(passing, view, own)
 
-    async def _begin(self, browser: HttpEnd, name: str, code: str, rest: str, words: dict[str, str]) -> None:
+    async def _begin(
+        self, browser: HttpEnd, site: SessionSite, name: str, code: str, rest: str, words: dict[str, str]
+    ) -> None:
         """Give the browser a view, and send it to the address without the code."""
-        cookie = self.gate.views.begin(code, name, self._is_at(browser))
+        cookie = self.gate.views.begin(code, name, site.is_of)
         path = base_path(name)
         place = f"{path}{rest}" + (f"?{urlencode(words)}" if words else "")
-        value = f"{COOKIE}={cookie}; Path={path}; Max-Age={int(VIEW_S)}; HttpOnly; SameSite=Lax"
+        value = f"{site.cookie}={cookie}; Max-Age={int(VIEW_S)}; {site.attributes(path)}"
         headers = [(b"Location", place.encode()), (b"Set-Cookie", value.encode())]
         await browser.answer(303, [*_SECURITY, (b"Referrer-Policy", b"no-referrer"), *headers])
 
-    def _is_at(self, browser: HttpEnd) -> Callable[[str], bool]:
-        """Return a check that a connection is one to the address of a user, whatever its Host header says."""
-        address = browser.writer.get_extra_info("sockname")[0]
-        return lambda user: bool(self.addresses.of(user) == address)
+    @contextmanager
+    def _counted(self, user: str) -> Iterator[None]:
+        """Count a request of a person while it is answered.
+
+        Raises:
+            RequestRefused: the person has too many.
+        """
+        if self._open[user] >= PERSON_CONNECTIONS_MAX:
+            raise RequestRefused(
+                429, f"You have {PERSON_CONNECTIONS_MAX} connections to sessions: close some of their pages."
+            )
+        self._open[user] += 1
+        try:
+            yield
+        finally:
+            self._open[user] -= 1
+            if not self._open[user]:
+                del self._open[user]
 
     async def _while_it_holds(self, passing: asyncio.Task[None], view: SessionView, own: str) -> None:
         """Wait for an exchange, and end it once the person has lost the right or the pod is another."""
@@ -164,10 +230,14 @@ def _described(request: h11.Request, headers: dict[str, str]) -> BrowserRequest:
     )
 
 
-def _cookie(header: str) -> str:
-    """Return the cookie of a view, or an empty text; a program's own cookies may have any form."""
+def _cookie(header: str, name: str) -> str:
+    """Return a cookie, or an empty text; a program's own cookies may have any form."""
     for each in header.split(";"):
-        name, _, value = each.strip().partition("=")
-        if name == COOKIE:
+        key, _, value = each.strip().partition("=")
+        if key == name:
             return value
     return ""
+
+
+def _link(root: str, name: str, code: str) -> str:
+    return f"{root}{base_path(name)}?{urlencode({CODE_PARAMETER: code})}"

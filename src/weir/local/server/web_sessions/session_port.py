@@ -8,9 +8,11 @@ from weir.local.server.account_mode import AccountMode
 from weir.local.server.auth import Authenticator
 from weir.local.server.listening import PortUnavailable, listen
 from weir.local.server.pool import PoolService
+from weir.local.server.tls_listener import ListenSettings
 from weir.local.server.web_sessions.addresses import LOOPBACK, SessionAddresses
 from weir.local.server.web_sessions.gate import SessionGate
 from weir.local.server.web_sessions.proxy import SessionProxy
+from weir.local.server.web_sessions.session_hosts import SessionHosts
 from weir.local.server.web_sessions.views import SessionViews
 
 _PORT_MAX = 65535
@@ -31,8 +33,15 @@ def listen_for_sessions(wanted: int | None, main_port: int) -> socket.socket | N
         return None
 
 
-def session_proxy(pool: PoolService, authenticator: Authenticator, listening: socket.socket) -> SessionProxy:
-    """Return the proxy of sessions that answers on a socket."""
+def session_proxy(
+    pool: PoolService,
+    authenticator: Authenticator,
+    listening: socket.socket,
+    listen: ListenSettings | None = None,
+) -> SessionProxy:
+    """Return the proxy of sessions on a socket, and at the listener for other machines."""
     gate = SessionGate(pool, authenticator, SessionViews(pool.home, pool.clock))
     is_personal = pool.accounts.mode is AccountMode.PERSONAL
-    return SessionProxy(SessionAddresses(listening, is_personal=is_personal), gate)
+    domain = None if listen is None else listen.sessions_domain
+    hosts = None if listen is None or domain is None else SessionHosts(domain, listen.public_url)
+    return SessionProxy(SessionAddresses(listening, is_personal=is_personal), gate, hosts)

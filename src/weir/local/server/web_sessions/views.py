@@ -64,15 +64,15 @@ class SessionViews:
         now_s = self._clock()
         return {view.user for view in self._views.values() if view.until_s > now_s}
 
-    def begin(self, code: str, name: str, is_at: Callable[[str], bool]) -> str:
-        """Return the cookie of a new view, once for each code. `is_at`: this is the address of a user.
+    def begin(self, code: str, name: str, is_of: Callable[[str, str], bool]) -> str:
+        """Return the cookie of a new view, once for each code. `is_of`: the session of a user is here.
 
         Raises:
             RequestRefused: the code is unknown, was used, is too old, or is for another session.
         """
         found = self._codes.pop(_hash(code), None)
         now_s = self._clock()
-        if found is None or found.until_s <= now_s or found.name != name or not is_at(found.user):
+        if found is None or found.until_s <= now_s or found.name != name or not is_of(found.user, name):
             raise RequestRefused(401, f"This link was used already or is older than a minute. {_AGAIN}")
         live = {key: view for key, view in self._views.items() if view.until_s > now_s}
         while len(live) >= VIEWS_MAX:
@@ -86,15 +86,15 @@ class SessionViews:
             _LOG.warning("session_views_not_kept", why=error.strerror or str(error))
         return cookie
 
-    def of(self, cookie: str, name: str, is_at: Callable[[str], bool]) -> SessionView:
-        """Return the view of a cookie. `is_at`: this is the address of a user.
+    def of(self, cookie: str, name: str, is_of: Callable[[str, str], bool]) -> SessionView:
+        """Return the view of a cookie. `is_of`: the session of a user is here.
 
         Raises:
             RequestRefused: there is none, it has ended, or it is of another session.
         """
         found = self._views.get(_hash(cookie))
         is_valid = found is not None and found.until_s > self._clock() and found.name == name
-        if found is None or not is_valid or not is_at(found.user):
+        if found is None or not is_valid or not is_of(found.user, name):
             raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
         return found
 

@@ -15,7 +15,7 @@ class Clock:
         return self.now_s
 
 
-def here(user: str) -> bool:
+def here(user: str, _workload: str) -> bool:
     return user == "mia"
 
 
@@ -60,7 +60,7 @@ def test_a_file_that_is_none_means_no_views(tmp_path: Path, content: bytes) -> N
 def test_a_view_holds_at_the_address_of_its_person_alone(tmp_path: Path) -> None:
     views = SessionViews(tmp_path, Clock())
 
-    def elsewhere(user: str) -> bool:
+    def elsewhere(user: str, _workload: str) -> bool:
         return user != "mia"
 
     with pytest.raises(RequestRefused):
