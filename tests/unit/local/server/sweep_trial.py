@@ -16,10 +16,22 @@ lr = float(json.loads(os.environ["WEIR_PARAMS"])["lr"])
 saved = Path(os.environ["WEIR_CHECKPOINT_DIR"]) / "step"
 trained = Path(os.environ["TRAINED"]) / os.environ["WEIR_WORKLOAD"]
 step = int(saved.read_text()) if saved.exists() else 0
-while os.environ["SLOW"] == os.environ["WEIR_WORKLOAD"] and not trained.with_name("go").exists():
-    time.sleep(0.05)
+gate = trained.with_name("gate")
+
+
+def is_held() -> bool:
+    """Return True while the trial may not train yet."""
+    if os.environ.get("GATED"):  # the file holds the number of trials that may
+        return int(os.environ["WEIR_SWEEP_TRIAL"]) >= int(gate.read_text() or 0)
+    return os.environ["SLOW"] == os.environ["WEIR_WORKLOAD"] and not trained.with_name("go").exists()
+
+
 if WAY == "asks":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # weir.stopping() tells, after each step
+while is_held():
+    time.sleep(0.05)
+    if WAY == "asks" and weir.stopping():
+        sys.exit()
 if WAY == "fails":
     sys.exit("it fails")
 while step < STEPS:

@@ -1,8 +1,6 @@
 """Sweeps on a real pool: trials are real processes that report, save, leave and go on."""
 
 import asyncio
-import os
-import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -14,70 +12,7 @@ from sqlalchemy import Connection, text
 from weir.local.server.sweeps import requests
 
 from .in_process_server import SMALL, Standing, connect_anew, standing
-
-TRIAL = Path(__file__).parent / "sweep_trial.py"
-RUNGS = [1, 3, 9]
-RECLAIMS = 4 * int(os.environ.get("WEIR_EFFORT", "1"))
-"""Number of times that an owner takes most GPUs of a sweep; WEIR_EFFORT=5 makes twenty."""
-
-
-def workload(
-    folder: Path, way: str = "asks", steps: int = 9, *, slow: str = "", step_s: str = "0", **more: Any
-) -> dict[str, Any]:
-    """Return a trial's submission. The trial called `slow` trains once there is a file `go`."""
-    command = [sys.executable, str(TRIAL), str(steps), way]
-    env = {"TRAINED": str(folder), "PYTHONPATH": ":".join(sys.path), "SLOW": slow, "STEP_S": step_s}
-    return {"project": "default", "command": command, "gpus": 1, **SMALL, "env": env, **more}
-
-
-async def begin(stands: Standing, folder: Path, *, way: str = "asks", **more: Any) -> dict[str, Any]:
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a path would have to be asked asynchronously
-    body = {
-        "name": "s",
-        "params": {"lr": "float:0..1"},
-        "trials": 9,
-        "rungs": RUNGS,
-        "eta": 3,
-        "sampler": "random",
-        "arguments": False,
-        "workload": workload(folder, way, **more.pop("workload", {})),
-        **more,
-    }
-    made = await stands.admin.post("/api/v1/sweeps", json=body)
-    assert made.status_code == 201, made.text
-    return dict(made.json())
-
-
-async def until_over(stands: Standing, name: str = "s") -> dict[str, Any]:
-    found: dict[str, Any] = await stands.until_true(
-        lambda sweep: sweep["state"] != "running" and not sweep["running"] and not sweep["parked"],
-        f"sweeps/{name}",
-    )
-    return found
-
-
-def let_go(folder: Path) -> None:
-    """Let the slow trial train."""
-    (folder / "go").touch()
-
-
-def trained(folder: Path, trial: int) -> list[int]:
-    return [int(line) for line in (folder / f"s-{trial}").read_text().split()]
-
-
-def check_promotions(stands: Standing, sweep: dict[str, Any]) -> None:
-    """Each promotion was of one of the best of those that had reached the rung by then, as recorded."""
-    record = stands.pool.store.sweeps.of(sweep["name"])
-    assert record is not None
-    recorded = stands.pool.store.sweeps.results(record.id)
-    for rung in range(len(sweep["rungs"]) - 1):
-        here = [each for each in recorded if each.rung == rung]
-        promoted = {each.number for each in here if each.promoted_among is not None}
-        assert {each.number for each in recorded if each.rung == rung + 1} <= promoted
-        for result in here:
-            if result.promoted_among is not None:
-                best = sorted(each.value or 0.0 for each in here[: result.promoted_among])
-                assert result.value in best[: max(1, result.promoted_among // sweep["eta"])]
+from .sweep_cases import begin, check_promotions, let_go, trained, until_over
 
 
 @pytest.mark.parametrize("way", ["asks", "saves"])
@@ -206,25 +141,6 @@ async def test_reclaim_takes_the_trial_with_the_least_prospects(stands: Standing
     assert (await stands.get(f"workloads/{promoted}"))["status"] == "running"
     await stands.admin.post("/api/v1/sweeps/s/stop")
     await stands.admin.post("/api/v1/workloads/owner/stop")
-
-
-async def test_promotions_are_legal_while_an_owner_takes_and_returns_gpus(
-    stands: Standing, tmp_path: Path
-) -> None:
-    await stands.project("lab", 1)
-    await stands.project("owners", 3)
-    await begin(stands, tmp_path / "trained", trials=18, workload={"project": "lab", "step_s": "0.03"})
-    for turn in range(RECLAIMS):
-        await stands.submit("sleep", "0.3", name=f"owner-{turn}", project="owners", gpus=3)
-        await stands.until(f"owner-{turn}", "succeeded")
-    sweep = await until_over(stands)
-    assert sweep["state"] == "finished"
-    assert sweep["rung_rows"][0]["reached"] == 18
-    assert sweep["rung_rows"][1]["promoted"] >= 1
-    check_promotions(stands, sweep)
-    for row in sweep["trial_rows"]:
-        last = row["results"][-1]["rung"]
-        assert trained(tmp_path / "trained", row["number"]) == list(range(1, last + 1))
 
 
 async def test_sweep_begun_while_the_others_are_read_goes_on(
