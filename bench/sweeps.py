@@ -1,9 +1,9 @@
 """Sweeps: what halving saves, and against Optuna's own pruner.
 
-    python -m bench.sweeps [--first 0] [--seeds 10] [--trials 60] [--eta 4] [--rungs 1,3,9,27]
-        [--virtual 10000] [--output json]
+    python -m bench.sweeps [--training digits] [--first 0] [--seeds 10] [--trials 60] [--eta 4]
+        [--rungs 1,3,9,27] [--virtual 10000] [--output json]
 
-Each trial trains a small network on digits in plain numpy, for up to 27 epochs. `full` trains all trials to
+Each trial trains a small network for up to 27 epochs (`bench.sweep_trainings`). `full` trains all trials to
 the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many GPU-seconds as
 the sweep used, on as many GPUs. The sweep's decisions are those of the server (`weir.sweeps`), in virtual
 time: eight GPUs, one epoch takes a time that depends on the size of the network. Virtual time alone is
@@ -11,91 +11,20 @@ measured with 10,000 trials of made curves.
 """
 
 import argparse
-import gzip
 import heapq
 import json
 import random
 import time
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.sweep_trainings import TRAININGS, Training
 from weir.sweeps.halving import Halving
-from weir.sweeps.parameters import parse_parameter
 from weir.sweeps.samplers import PastTrial, suggest
 
 RUNGS, GPUS = (1, 3, 9, 27), 8
-SPACE = [
-    parse_parameter("lr", "log:1e-3..1"),
-    parse_parameter("hidden", "int:4..64"),
-    parse_parameter("momentum", "float:0..0.95"),
-    parse_parameter("batch", "choice:16,32,64,128"),
-]
-UNSEEN = 297
-
-
-def digits() -> tuple[Any, Any]:
-    found = find_spec("sklearn")
-    assert found is not None
-    assert found.origin is not None
-    with gzip.open(Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",")
-    return table[:, :-1] / 16.0, table[:, -1].astype(int)
-
-
-class Network:
-    """Training of one trial, which can be continued."""
-
-    def __init__(self, params: dict[str, Any], seed: int, data: tuple[Any, Any]) -> None:
-        self.params, self.seed, self.data = params, seed, data
-        chance = np.random.default_rng(seed)
-        hidden = int(params["hidden"])
-        self.weights = [
-            chance.normal(0, 0.2, (64, hidden)),
-            np.zeros(hidden),
-            chance.normal(0, 0.2, (hidden, 10)),
-            np.zeros(10),
-        ]
-        self.speed = [np.zeros_like(each) for each in self.weights]
-        self.losses: list[float] = []
-
-    def loss_at(self, epoch: int) -> float:
-        """Train up to an epoch, and return the loss on what was never seen."""
-        while len(self.losses) < epoch:
-            self._epoch()
-        return self.losses[epoch - 1]
-
-    @property
-    def epoch_s(self) -> float:
-        """Virtual time of an epoch: larger networks and smaller batches take longer."""
-        return 1.0 + int(self.params["hidden"]) / 64 + 16 / int(self.params["batch"])
-
-    def _forward(self, x: Any) -> tuple[Any, Any]:
-        inside = np.tanh(x @ self.weights[0] + self.weights[1])
-        scores = inside @ self.weights[2] + self.weights[3]
-        scores -= scores.max(axis=1, keepdims=True)
-        chances = np.exp(scores)
-        return inside, chances / chances.sum(axis=1, keepdims=True)
-
-    def _epoch(self) -> None:
-        pictures, shown = self.data
-        batch, lr, momentum = (self.params[name] for name in ("batch", "lr", "momentum"))
-        order = np.random.default_rng([self.seed, len(self.losses)]).permutation(len(shown) - UNSEEN)
-        for at in range(0, len(order), batch):
-            some = order[at : at + batch]
-            inside, chances = self._forward(pictures[some])
-            chances[np.arange(len(some)), shown[some]] -= 1
-            back = (chances @ self.weights[2].T) * (1 - inside**2)
-            slopes = (pictures[some].T @ back, back.sum(0), inside.T @ chances, chances.sum(0))
-            for which, slope in enumerate(slopes):
-                self.speed[which] = momentum * self.speed[which] - lr * slope / len(some)
-                self.weights[which] = self.weights[which] + self.speed[which]
-        _, chances = self._forward(pictures[-UNSEEN:])
-        right = chances[np.arange(UNSEEN), shown[-UNSEEN:]]
-        self.losses.append(float(-np.log(right + 1e-12).mean()))
 
 
 @dataclass
@@ -105,12 +34,13 @@ class Outcome:
     best: float
     epochs: int
     gpu_s: float
-    trials: list[Network] = field(default_factory=list)
+    trials: list[Training] = field(default_factory=list)
 
 
-def sweep(trials: int, seed: int, data: tuple[Any, Any], sampler: str, eta: int) -> Outcome:
+def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: int) -> Outcome:
     """Run a sweep on eight GPUs in virtual time, with the decisions of the server."""
-    halving, networks = Halving(len(RUNGS), eta), []
+    halving = Halving(len(RUNGS), eta)
+    networks: list[Training] = []
     results: list[dict[int, float]] = []
     running: list[tuple[float, int, int]] = []  # until, trial, rung
     now_s, gpu_s, epochs = 0.0, 0.0, 0
@@ -128,8 +58,8 @@ def sweep(trials: int, seed: int, data: tuple[Any, Any], sampler: str, eta: int)
                     )
                     for each, found in zip(networks, results, strict=True)
                 ]
-                params = dict(suggest(sampler, SPACE, seed, begun, past).params)
-                networks.append(Network(params, seed, data))
+                params = dict(suggest(sampler, training.space(), seed, begun, past).params)
+                networks.append(training(params, seed))
                 results.append({})
                 trial, rung = begun, 0
             else:
@@ -147,34 +77,31 @@ def sweep(trials: int, seed: int, data: tuple[Any, Any], sampler: str, eta: int)
         halving.record(trial, rung, loss)
 
 
-def full(networks: list[Network]) -> Outcome:
+def full(networks: list[Training]) -> Outcome:
     """Train all trials to the end."""
     best = min(each.loss_at(epoch) for each in networks for epoch in RUNGS)
     gpu_s = sum(each.epoch_s * RUNGS[-1] for each in networks)
     return Outcome(best, RUNGS[-1] * len(networks), gpu_s)
 
 
-def optuna_pruner(gpu_s_max: float, seed: int, data: tuple[Any, Any], eta: int) -> Outcome:
+def optuna_pruner(training: type[Training], gpu_s_max: float, seed: int, eta: int) -> Outcome:
     """Search with Optuna's TPE and its own pruner, on eight GPUs too, for as many GPU-seconds."""
     import optuna
+
+    from weir.sweeps.optuna_samplers import distribution
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=eta)
     study = optuna.create_study(
         sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True), pruner=pruner
     )
+    distributions = {each.name: distribution(each) for each in training.space()}
     best, gpu_s, epochs = float("inf"), 0.0, 0
-    running: list[tuple[float, int, Any, Network]] = []  # the end of an epoch, and its trial
+    running: list[tuple[float, int, Any, Training]] = []  # the end of an epoch, and its trial
 
     def begin(now_s: float) -> None:
-        trial = study.ask()
-        params = {
-            "lr": trial.suggest_float("lr", 1e-3, 1, log=True),
-            "hidden": trial.suggest_int("hidden", 4, 64),
-            "momentum": trial.suggest_float("momentum", 0, 0.95),
-            "batch": trial.suggest_categorical("batch", [16, 32, 64, 128]),
-        }
-        network = Network(params, seed, data)
+        trial = study.ask(distributions)
+        network = training(trial.params, seed)
         heapq.heappush(running, (now_s + network.epoch_s, trial.number, trial, network))
 
     for _ in range(GPUS):
@@ -240,19 +167,21 @@ def main() -> int:
     parser.add_argument("--eta", type=int, default=4)
     parser.add_argument("--virtual", type=int, default=10_000)
     parser.add_argument("--sampler", default="tpe", choices=("tpe", "random"))
+    parser.add_argument("--training", default="digits", choices=tuple(TRAININGS))
     parser.add_argument("--output", default="text", choices=("text", "json"))
     parser.add_argument("--rungs", default="1,3,9,27")
     args = parser.parse_args()
     global RUNGS  # noqa: PLW0603 - one search at a time
     RUNGS = tuple(map(int, args.rungs.split(",")))
-    data, rows = digits(), []
+    training, rows = TRAININGS[args.training], []
     for seed in range(args.first, args.first + args.seeds):
-        ours = sweep(args.trials, seed, data, args.sampler, args.eta)
-        theirs = optuna_pruner(ours.gpu_s, seed, data, args.eta)
+        ours = sweep(training, args.trials, seed, args.sampler, args.eta)
+        theirs = optuna_pruner(training, ours.gpu_s, seed, args.eta)
         all_ = full(ours.trials)
         rows.append(
             {
                 "bench": "sweeps",
+                "training": args.training,
                 "seed": seed,
                 "best": ours.best,
                 "best_full": all_.best,
