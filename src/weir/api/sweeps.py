@@ -70,6 +70,15 @@ class SweepPage(Page):
     items: list[SweepRow]
 
 
+class SweepDeleted(Answer):
+    """Result of a deletion. The workloads of the trials stay in the history."""
+
+    name: str
+    trials: int
+    checkpoints_deleted: int  # trials whose checkpoints were deleted
+    checkpoints_kept: int  # trials whose checkpoints stay
+
+
 class SweepDetail(SweepRow):
     """Details of a sweep, with all its trials."""
 

@@ -25,7 +25,8 @@ COLUMNS: "tuple[Column[CheckpointRow], ...]" = (
 def checkpoints(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
     """List the directories in which workloads saved their state, newest workload first.
 
-    Weir deletes none of them: what isn't needed any more is removed with rm -r.
+    Weir deletes none of them by itself. Remove what isn't needed any more with rm -r; for all trials of a
+    sweep, `weir sweep delete NAME --checkpoints` does so.
 
     Parameters
     ----------

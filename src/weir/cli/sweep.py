@@ -1,4 +1,4 @@
-"""`weir sweep`: hyper-parameter sweeps, begun, listed, shown and stopped."""
+"""`weir sweep`: hyper-parameter sweeps, begun, listed, shown, stopped and deleted."""
 
 import os
 import shlex
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weir.api.sweeps import RungRow, SweepDetail, SweepRow, TrialRow
     from weir.client.api import Pool
 
-app = App(name="sweep", help="Search hyper-parameters, and list, show and stop searches.")
+app = App(name="sweep", help="Search hyper-parameters, and list, show, stop and delete searches.")
 
 
 @app.default
@@ -279,6 +279,53 @@ def stop(name: str, /) -> int:
         sweep = pool.stop_sweep(name)
     print(f"Sweep {plain(sweep.name)} is stopped, after {counted(sweep.trials, 'trial')}.")
     return 0
+
+
+@app.command
+def delete(
+    name: str,
+    /,
+    *,
+    checkpoints: Annotated[bool, Parameter(negative=())] = False,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False,
+) -> int:
+    """Delete a sweep that is over: its parameters and its results. Its trials stay in `weir list --all`.
+
+    Parameters
+    ----------
+    name
+        The sweep.
+    checkpoints
+        Delete the checkpoints of its trials too, those of the best one included.
+    yes
+        Don't ask before checkpoints are deleted.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        if checkpoints and not yes and not _is_confirmed(pool.sweep(name)):
+            return 1
+        deleted = pool.delete_sweep(name, checkpoints=checkpoints)
+    trials = counted(deleted.trials, "trial")
+    print(f"Sweep {plain(deleted.name)} is deleted, with parameters and results of {trials}.")
+    if deleted.checkpoints_deleted:
+        print(f"The checkpoints of {counted(deleted.checkpoints_deleted, 'trial')} are deleted.")
+    if deleted.checkpoints_kept:
+        kept = counted(deleted.checkpoints_kept, "trial")
+        print(f"The checkpoints of {kept} stay: `weir checkpoints` lists them.")
+    return 0
+
+
+def _is_confirmed(sweep: "SweepDetail") -> bool:
+    """Return True if a person says that checkpoints may be deleted."""
+    trials = f"the checkpoints of {counted(sweep.trials, 'trial')}"
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        print(f"Delete sweep {plain(sweep.name)} and {trials}? [y/N] ", end="", file=sys.stderr)
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return True
+    print(f"Nothing has changed. --yes deletes the sweep and {trials}.", file=sys.stderr)
+    return False
 
 
 def _trial_columns(sweep: "SweepDetail") -> "list[Column[TrialRow]]":

@@ -10,7 +10,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, row_list
 from weir.client.path_parts import path_part
 
 if TYPE_CHECKING:
-    from weir.api.sweeps import SweepDetail, SweepRow
+    from weir.api.sweeps import SweepDeleted, SweepDetail, SweepRow
     from weir.client.address import Address
 
 
@@ -77,3 +77,15 @@ class SweepEndpoints:
         from weir.api.sweeps import SweepDetail
 
         return Call("POST", f"/sweeps/{path_part(name)}/stop", form(SweepDetail))
+
+    @endpoint
+    def delete_sweep(self, name: str, *, checkpoints: bool = False) -> Call[SweepDeleted]:
+        """Delete a sweep that is over, with its results; `checkpoints`: with those of its trials.
+
+        Raises:
+            Refused: it isn't over, or you may not.
+        """
+        from weir.api.sweeps import SweepDeleted
+
+        given = {"checkpoints": "true"} if checkpoints else {}
+        return Call("DELETE", f"/sweeps/{path_part(name)}", form(SweepDeleted), given)

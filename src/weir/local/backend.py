@@ -204,6 +204,10 @@ class LocalBackend(NodeService):
         with self._lock:
             return [copy(run) for run in self._running.values()]
 
+    def delete_checkpoints(self, uid: int) -> None:
+        """Delete the checkpoints of a workload that is over."""
+        self.home.delete_checkpoints(uid)
+
     def is_quiet(self, workload: str) -> bool:
         """Return True if no process of a workload's pods is left but their supervisors."""
         with self._lock:

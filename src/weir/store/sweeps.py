@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from weir.control.journal import TrialPlan, WorkloadRecord
 from weir.store.codec import as_json, mapping_of
@@ -180,6 +180,28 @@ class SweepTable:
 
         while self._database.write(work, durable=False).result():
             pass
+
+    def delete(self, sweep: int) -> "Future[bool]":
+        """Delete a sweep that is over with its trials and results; their workloads stay.
+
+        Returns False, and deletes nothing, if it goes on or one of its workloads isn't over.
+        """
+        live = (
+            select(_trials.uid)
+            .join(workloads, workloads.c.uid == _trials.uid)
+            .where(_trials.sweep == sweep, workloads.c.state == LIVE)
+        )
+        ended = select(sweeps.c.id).where(sweeps.c.id == sweep, sweeps.c.ended_s.is_not(None))
+
+        def work(connection: Connection) -> bool:
+            if connection.execute(ended).first() is None or connection.execute(live).first() is not None:
+                return False
+            connection.execute(delete(sweep_results).where(_results.sweep == sweep))
+            connection.execute(delete(sweep_trials).where(_trials.sweep == sweep))
+            connection.execute(delete(sweeps).where(sweeps.c.id == sweep))
+            return True
+
+        return self._database.write(work)
 
     def end(self, sweep: int, state: str, sentence: str, at_s: float) -> "Future[None]":
         """Write down that a sweep is over."""

@@ -47,6 +47,7 @@ class Action(Enum):
     READ_ENVIRONMENT = Rule(Role.VIEWER, None, "read the environment of others")
     SUBMIT = Rule(Role.MEMBER, Role.MEMBER, "submit")
     CONTROL = Rule(Role.VIEWER, Role.LEAD, "change work of others")
+    DELETE_SWEEP = Rule(Role.VIEWER, Role.LEAD, "delete sweeps of others")
     USE_SECRETS = Rule(Role.MEMBER, Role.MEMBER, "use its secrets")
     CHANGE_SECRET = Rule(Role.MEMBER, Role.LEAD, "change a secret that someone else set")
     CHANGE_TEMPLATES = Rule(Role.LEAD, Role.LEAD, "change its templates")

@@ -61,6 +61,10 @@ class PoolBackend(Protocol):
         """Return True if none of a workload's own processes is left."""
         ...
 
+    def delete_checkpoints(self, uid: int) -> None:
+        """Delete the checkpoints of a workload that is over."""
+        ...
+
     @property
     def processes(self) -> PodProcesses:
         """Return the processes of pods."""

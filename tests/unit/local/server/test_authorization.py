@@ -17,6 +17,7 @@ TABLE = {
     Action.READ_ENVIRONMENT: ("viewer", "admin"),
     Action.SUBMIT: ("member", "member"),
     Action.CONTROL: ("viewer", "lead"),
+    Action.DELETE_SWEEP: ("viewer", "lead"),
     Action.USE_SECRETS: ("member", "member"),
     Action.CHANGE_SECRET: ("member", "lead"),
     Action.NOTIFY: ("lead", "lead"),

@@ -1,4 +1,4 @@
-"""Hyper-parameter sweeps: begun, listed, shown and stopped."""
+"""Hyper-parameter sweeps: begun, listed, shown, stopped and deleted."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from weir.api.sweep_submissions import SweepSubmission
-from weir.api.sweeps import SweepDetail, SweepPage, SweepRow
+from weir.api.sweeps import SweepDeleted, SweepDetail, SweepPage, SweepRow
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Person
 from weir.local.server.pool import PoolService
@@ -24,6 +24,7 @@ from weir.local.server.routes.common import (
     takes,
     words,
 )
+from weir.local.server.sweeps.deletion import delete_sweep
 from weir.local.server.sweeps.live_sweep import LiveSweep
 from weir.local.server.sweeps.requests import create_sweep, stop_sweep
 from weir.local.server.sweeps.rows import sweep_detail, sweep_row, unreadable_row
@@ -90,6 +91,21 @@ async def stop(name: str, pool: ThePool, who: Who) -> Response:
     """Stop a sweep and its trials for good."""
     record = await stop_sweep(pool, await _visible(pool, name, who), who)
     return json_response(await _detail(pool, record))
+
+
+@routes.delete("/{name}", response_model=SweepDeleted, responses=problems(403, 404, 409, 422))
+async def delete(
+    request: Request,
+    name: str,
+    pool: ThePool,
+    who: Who,
+    checkpoints: Annotated[bool, Query(description="Delete the checkpoints of its trials too.")] = False,
+) -> Response:
+    """Delete a sweep that is over, with its parameters and results. The workloads of its trials stay."""
+    record = await _visible(pool, name, who)
+    deleted = await delete_sweep(pool, record, who, checkpoints=checkpoints)
+    note(request, sweep=record.name, project=record.project)
+    return json_response(deleted)
 
 
 async def _visible(pool: PoolService, name: str, who: Person) -> SweepRecord:

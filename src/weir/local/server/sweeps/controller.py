@@ -172,6 +172,10 @@ class SweepController:
                 del self._past[next(iter(self._past))]
         return found
 
+    def forget(self, record: SweepRecord) -> None:
+        """Drop a deleted sweep from memory."""
+        self._past.pop(record.id, None)
+
     async def read_sweep(self, record: SweepRecord) -> LiveSweep:
         """Return a sweep as it is written down."""
         table = self._state.store.sweeps
