@@ -19,7 +19,7 @@ ENTRIES_MAX = 20_000
 
 @routes.get("", response_model=CheckpointPage, responses=problems(422))
 async def list_checkpoints(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
-    """Checkpoint directories of the projects one may act in, newest workload first. None goes by itself."""
+    """Checkpoint directories of the projects one may act in, newest workload first."""
     return json_response(await asyncio.to_thread(_page, pool, who, limit, position(after)))
 
 
