@@ -88,7 +88,10 @@ def _check_number(pool: PoolService, person: Person) -> None:
     Raises:
         RequestRefused: as many of theirs go on as may.
     """
-    mine = sum(each.record.user == person.user for each in tuple(pool.sweeps.live.values()))
+    mine = sum(
+        each.record.state == "running" and each.record.user == person.user
+        for each in tuple(pool.sweeps.live.values())
+    )
     if mine >= LIVE_PER_PERSON_MAX and not may(person, Action.EXCEED_LIMITS):
         sentence = (
             f"{mine} of your sweeps go on, the maximum for one person: stop some, or wait for their end."
