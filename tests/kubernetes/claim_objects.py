@@ -56,6 +56,11 @@ def template(within: str, name: str, count: int = 1, **more: object) -> Object:
 
 def claiming(within: str, name: str, template_name: str, **more: Any) -> Object:
     body = pod(within, name, gpus=0, **more)
-    body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template_name}]
+    return claimed(body, resourceClaimTemplateName=template_name)
+
+
+def claimed(body: Object, **source: str) -> Object:
+    """Have the first container of a pod, or of a template of pods, use a claim from this source."""
+    body["spec"]["resourceClaims"] = [{"name": "gpu", **source}]
     body["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
     return body

@@ -6,6 +6,7 @@
 - No two pods of a workload have the same start number at a time, unless its controller adopted one just now: Weir
   may have known that as a pod of its own.
 - A bound pod is never on another node afterwards.
+- No device of a slice is allocated to two claims.
 """
 
 import time
@@ -37,6 +38,9 @@ class Audit:
         self._bound_s: dict[str, float] = {}
         self._adopted_s: dict[str, float] = {}
         self._began_s = time.monotonic()
+        self._devices: dict[
+            tuple[str, str, str], str
+        ] = {}  # the claim that has a device of a slice, by its uid
         self._story: deque[str] = deque(maxlen=STORY_MOST)
 
     def story_of(self, *words: str, last: int = 40) -> str:
@@ -75,6 +79,25 @@ class Audit:
             self._check_devices(pod)
             self._check_start(pod)
 
+    def take_claim(self, kind: str, found: Object) -> None:
+        """See one event about a resource claim."""
+        metadata = found["metadata"]
+        uid, name = str(metadata["uid"]), f"{metadata['namespace']}/{metadata['name']}"
+        for device in [each for each, holder in self._devices.items() if holder == uid]:
+            del self._devices[device]
+        allocation = (found.get("status") or {}).get("allocation")
+        if kind == "DELETED" or not allocation:
+            return
+        self.counts["claims with devices"] += 1
+        results = allocation["devices"]["results"]
+        for device in [(each["driver"], each["pool"], each["device"]) for each in results]:
+            holder = self._devices.setdefault(device, uid)
+            if holder != uid:
+                self.wrong.append(
+                    f"{name} has {device}, and so has the claim {holder}\n{self.story_of(name)}"
+                )
+        self._story.append(f"{time.monotonic() - self._began_s:8.2f} {kind:8} claim {name} {results}")
+
     def _named_itself(self, before: PodView | None) -> bool:
         """Return True if the pod had its node when it was first seen: Weir binds pods that are there."""
         return before is None
@@ -100,7 +123,7 @@ class Audit:
         return time.monotonic() - self._adopted_s.get(pod.uid, -RACE_S) < RACE_S
 
     def _check_devices(self, new: PodView) -> None:
-        count = new.gpus or new.devices_shared
+        count = new.gpus or new.devices_shared or new.claimed
         if len(set(new.index)) != count:
             self._complain(f"{new.full_name} asks for {count} devices and has {new.index}", new)
         for pod in self._on[new.node].values():

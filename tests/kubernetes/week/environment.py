@@ -4,6 +4,7 @@ import random
 from itertools import count
 from typing import Any
 
+from tests.kubernetes.claim_objects import gpu_class, gpu_slice
 from tests.kubernetes.week.operators import Operators
 from tests.kubernetes.week.oracle import RACK
 from tests.kubernetes.week.pods import PodView
@@ -17,6 +18,8 @@ from tools.controlplane.weir import project
 GPUS = 8
 WHOLE_NODES, RACK_NODES = 6, 2
 SHARED, CPU_NODE = "shared-0", "cpu-0"
+CLAIMED, CLAIMED_GPUS = ("claims-0", "claims-1"), 4
+"""Nodes whose GPUs are devices of slices."""
 FREE = "free"
 """A namespace without a project: its pods are another scheduler's."""
 STATIC_CLASS = "static"
@@ -57,6 +60,8 @@ class Environment:
         self.cluster.add([self.new_node(f"gpu-{at}", at) for at in range(WHOLE_NODES)])
         shared = node(SHARED, gpus=2, labels={"weir.dev/gpu-sharing": "true", RACK: "rack-9"})
         self.cluster.add([shared, node(CPU_NODE, gpus=0, cpu=32, memory_gib=64)])
+        self.cluster.add([node(name, gpus=0) for name in CLAIMED])
+        self.api.create(gpu_class(), *(gpu_slice(name, CLAIMED_GPUS) for name in CLAIMED))
         for name, gpus in DEPARTMENTS.items():
             self.api.create(_department(name, gpus))
         for name, (department, gpus, namespaces) in TEAMS.items():

@@ -27,7 +27,7 @@ def is_unclear(pod: PodView) -> bool:
         or pod.spec.get("topologySpreadConstraints")
         or affinity.get("podAffinity")
         or not by_host
-        or pod.spec.get("resourceClaims")
+        or any("resourceClaimName" in each for each in pod.spec.get("resourceClaims") or ())
     )
 
 
@@ -37,6 +37,8 @@ def matches(pod: PodView, node: NodeView) -> bool:
         return False
     shared = node.labels.get(SHARING) in ("true", "auto")
     if (pod.gpus and shared) or (pod.devices_shared and not shared):
+        return False
+    if pod.claimed > node.claimable:
         return False
     devices = max(pod.gpus, pod.devices_shared)
     return devices <= node.gpus and pod.cpu_m <= node.cpu_m and pod.memory <= node.memory
@@ -52,6 +54,8 @@ def fits(pod: PodView, node: NodeView) -> bool:
     if sum(each.memory for each in there) + pod.memory > node.memory:
         return False
     if pod.gpus and node.gpus_held + pod.gpus > node.gpus:
+        return False
+    if pod.claimed and sum(each.claimed for each in there) + pod.claimed > node.claimable:
         return False
     if pod.devices_shared and (node.gpus_held or not _has_parts(pod, node)):
         return False

@@ -165,7 +165,7 @@ def _metrics(snapshot: Snapshot, held: Holdings, metrics: Metrics) -> Iterator[V
     foreign = sum(pod.gpus for pod in there if not pod.is_weirs)
     counted = {
         "weir_nodes": float(len(snapshot.nodes)),
-        "weir_gpus": float(sum(node.gpus for node in snapshot.nodes.values())),
+        "weir_gpus": float(sum(node.gpus + node.claimable for node in snapshot.nodes.values())),
         "weir_foreign_gpus": float(foreign),
         "weir_unreadable_objects": 0.0,
         "weir_control_restarts_total": 0.0,

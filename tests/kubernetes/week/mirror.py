@@ -37,6 +37,8 @@ RESOURCES: Mapping[str, str] = {
     "departments": "/apis/weir.dev/v1alpha1/departments",
     "topologies": "/apis/weir.dev/v1alpha1/topologies",
     "workloads": "/apis/weir.dev/v1alpha1/workloads",
+    "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
+    "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
 }
 _SYNC_S = 60.0
 _AGAIN_S = 0.2
@@ -48,12 +50,12 @@ class Mirror:
 
     Args:
         plane: the control plane.
-        on_pod: is called with the type and the object of every event about a pod, in order.
+        listeners: by resource, what is called with the type and the object of every event, in order.
     """
 
-    def __init__(self, plane: ControlPlane, on_pod: Listener | None = None) -> None:
+    def __init__(self, plane: ControlPlane, listeners: Mapping[str, Listener]) -> None:
         self._plane = plane
-        self._on_pod = on_pod
+        self._listeners = listeners
         self._lock = threading.Lock()
         self._objects: dict[str, dict[Key, Object]] = {resource: {} for resource in RESOURCES}
         self._closing = False
@@ -126,11 +128,11 @@ class Mirror:
                     self._note(each)
             else:
                 self._objects[resource] = found
-        if resource == "pods" and self._on_pod is not None:
+        if (listener := self._listeners.get(resource)) is not None:
             for each in gone:
-                self._on_pod("DELETED", each)
+                listener("DELETED", each)
             for each in found.values():
-                self._on_pod("MODIFIED", each)
+                listener("MODIFIED", each)
         self._synced[resource].set()
         return str(answer["metadata"]["resourceVersion"])
 
@@ -161,8 +163,8 @@ class Mirror:
                 self._objects[resource].pop(_key(found), None)
             else:
                 self._objects[resource][_key(found)] = found
-        if resource == "pods" and self._on_pod is not None:
-            self._on_pod(kind, found)
+        if (listener := self._listeners.get(resource)) is not None:
+            listener(kind, found)
 
 
 def _key(each: Mapping[str, Any]) -> Key:

@@ -4,6 +4,8 @@ The oracle only speaks where it is sure. Each check returns a sentence about wha
 """
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from time import time
 
 from tests.kubernetes.week.fit import is_unclear, matches, place
 from tests.kubernetes.week.pods import PodView
@@ -30,6 +32,13 @@ PASSING = (
     "Stopped",
 )
 RACK = "example.com/rack"
+_ENDS_MEETING = {
+    "after": ("Running", "Succeeded", "Failed"),
+    "after-ok": ("Succeeded",),
+    "after-not-ok": ("Failed",),
+    "after-any": ("Succeeded", "Failed"),
+}
+"""Phases of another workload that meet a condition, by the annotation that states it."""
 
 
 class Waiting:
@@ -47,7 +56,14 @@ class Waiting:
     def is_ready(self) -> bool:
         """Return True if nothing but quotas and nodes can keep it from starting, as far as the objects say."""
         return bool(self.path) and not (
-            self.is_gated or self.lacks_volume or self.is_incomplete or self.is_suspended or self.is_broken
+            self.is_gated
+            or self.lacks_volume
+            or self.lacks_claim
+            or self.is_incomplete
+            or self.is_suspended
+            or self.is_broken
+            or self.begins_later
+            or self.depends
         )
 
     @property
@@ -61,6 +77,48 @@ class Waiting:
     def _is_bound(self, pod: PodView, claim: str) -> bool:
         found = self.snapshot.of["persistentvolumeclaims"].get((pod.namespace, claim))
         return found is not None and found["status"].get("phase") == "Bound"
+
+    @property
+    def lacks_claim(self) -> bool:
+        """Return True if a resource claim of a pod isn't there, or is going."""
+        claims = self.snapshot.of["resourceclaims"]
+        owned = {
+            reference["uid"]
+            for claim in claims.values()
+            if "deletionTimestamp" not in claim["metadata"]
+            for reference in claim["metadata"].get("ownerReferences") or []
+        }
+
+        def is_there(pod: PodView, source: dict[str, str]) -> bool:
+            if "resourceClaimTemplateName" in source:
+                return pod.uid in owned
+            found = claims.get((pod.namespace, source["resourceClaimName"]))
+            return found is not None and "deletionTimestamp" not in found["metadata"]
+
+        return any(
+            not is_there(pod, source)
+            for pod in self.gang.waiting
+            for source in pod.spec.get("resourceClaims") or []
+        )
+
+    @property
+    def begins_later(self) -> bool:
+        written = self.gang.word("begin")
+        return bool(written) and datetime.fromisoformat(written).timestamp() > time()
+
+    @property
+    def depends(self) -> bool:
+        return any(self.gang.word(condition) for condition in _ENDS_MEETING)
+
+    @property
+    def may_depend(self) -> bool:
+        """Return True unless each workload it depends on is seen in a phase that meets the condition."""
+        for condition, phases in _ENDS_MEETING.items():
+            name = self.gang.word(condition)
+            other = self.snapshot.workloads.get((self.gang.namespace, f"job-{name}")) or {}
+            if name and (other.get("status") or {}).get("phase") not in phases:
+                return True
+        return False
 
     @property
     def is_incomplete(self) -> bool:
@@ -157,6 +215,18 @@ def _volume(waiting: Waiting, pod: PodView) -> str:
     return "" if waiting.lacks_volume else "all its volume claims are bound"
 
 
+def _claim(waiting: Waiting, pod: PodView) -> str:
+    return "" if waiting.lacks_claim else "all its resource claims are there"
+
+
+def _begins(waiting: Waiting, pod: PodView) -> str:
+    return "" if waiting.begins_later else "the time of its start has come"
+
+
+def _depends(waiting: Waiting, pod: PodView) -> str:
+    return "" if waiting.may_depend else "what it depends on has come to pass"
+
+
 def _incomplete(waiting: Waiting, pod: PodView) -> str:
     if waiting.is_incomplete or waiting.is_gated or waiting.lacks_volume:
         return ""
@@ -197,6 +267,9 @@ def _refused(waiting: Waiting, pod: PodView) -> str:
 _CHECKS: dict[str, Callable[[Waiting, PodView], str]] = {
     "SchedulingGated": _gated,
     "VolumeNotReady": _volume,
+    "ClaimNotReady": _claim,
+    "BeginTime": _begins,
+    "Dependency": _depends,
     "GangIncomplete": _incomplete,
     "LimitExceeded": _over_limit,
     "QuotaExceeded": _over_quota,

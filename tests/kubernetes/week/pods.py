@@ -12,6 +12,8 @@ WEIR = "weir"
 GPU = "nvidia.com/gpu"
 OVER = ("Succeeded", "Failed")
 PREFIX = "weir.dev/"
+TEMPLATE_OF_GPUS = "gpus-"
+"""Start of the name of a claim template; the number of GPUs follows."""
 WHOLE_MILLI = 1000
 _BYTES = {
     "Ki": 1 << 10,
@@ -41,6 +43,7 @@ class PodView:
     devices_shared: int  # devices of which it takes a part
     part_milli: int  # of each of these
     part_mib: int  # of each of these, if it asks for memory
+    claimed: int  # devices that its claim asks for
     cpu_m: int
     memory: int
     ports: frozenset[int]
@@ -74,7 +77,7 @@ class PodView:
     @property
     def milli(self) -> int:
         """Return thousandths of devices; requests of memory count nothing here."""
-        return self.gpus * WHOLE_MILLI + self.devices_shared * self.part_milli
+        return (self.gpus + self.claimed) * WHOLE_MILLI + self.devices_shared * self.part_milli
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -127,6 +130,7 @@ def view(pod: Object) -> PodView:
         devices_shared=shared,
         part_milli=part_milli,
         part_mib=part_mib,
+        claimed=sum(_claimed(each) for each in spec.get("resourceClaims") or []),
         cpu_m=_total(spec, "cpu", milli),
         memory=_total(spec, "memory", size),
         ports=frozenset(
@@ -156,6 +160,12 @@ def _devices(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[int,
     if fraction:
         return 0, count, round(float(fraction) * WHOLE_MILLI), 0
     return 0, count, 0, size(str(memory)) >> 20
+
+
+def _claimed(source: Mapping[str, str]) -> int:
+    """Return the devices of a claim; the templates of the week say their number, all other claims are for one."""
+    name = source.get("resourceClaimTemplateName", "")
+    return int(name.removeprefix(TEMPLATE_OF_GPUS)) if name.startswith(TEMPLATE_OF_GPUS) else 1
 
 
 def _total(spec: Mapping[str, Any], resource: str, read: Any) -> int:

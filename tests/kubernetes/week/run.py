@@ -121,7 +121,8 @@ class Week:
             {"apiVersion": "weir.dev/v1alpha1", "kind": "SchedulerConfig", "metadata": metadata, "spec": spec}
         )
         self.audit = Audit(self._most_devices)
-        self._mirror = Mirror(self._cluster.plane, self.audit.take)
+        listeners = {"pods": self.audit.take, "resourceclaims": self.audit.take_claim}
+        self._mirror = Mirror(self._cluster.plane, listeners)
         self._scrape = Scrape(api, self.env.replicas)
         self.env.snapshot = self._look()
         return self

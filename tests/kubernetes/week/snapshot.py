@@ -113,6 +113,9 @@ class Snapshot:
         self.of = copy
         self.pods = [_view(pod) for pod in copy["pods"].values()]
         self.nodes = {key[1]: NodeView.read(node) for key, node in copy["nodes"].items()}
+        for each in copy["resourceslices"].values():
+            if (node := self.nodes.get(each["spec"].get("nodeName", ""))) is not None:
+                node.claimable += len(each["spec"].get("devices") or [])
         for pod in self.pods:
             if pod.holds and pod.node in self.nodes:
                 self.nodes[pod.node].pods.append(pod)
@@ -193,6 +196,7 @@ class NodeView:
     memory: int
     pods_most: int
     mib: int  # of each device
+    claimable: int = 0  # devices of its slices
     pods: list[PodView] = field(default_factory=list)
 
     @classmethod
@@ -222,6 +226,7 @@ class NodeView:
             memory=self.memory,
             pods_most=self.pods_most,
             mib=self.mib,
+            claimable=self.claimable,
             pods=list(self.pods),
         )
 
@@ -254,7 +259,7 @@ def total_milli(pods: Iterable[PodView], nodes: Mapping[str, NodeView]) -> int:
     found = 0
     for pod in pods:
         shared = nodes[pod.node].share_milli(pod) if pod.node in nodes else pod.part_milli
-        found += pod.gpus * 1000 + pod.devices_shared * shared
+        found += (pod.gpus + pod.claimed) * 1000 + pod.devices_shared * shared
     return found
 
 

@@ -4,7 +4,17 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 
 from tests.kubernetes.week.environment import Environment
-from tests.kubernetes.week.situations import gangs, jobs, nodes, pods, quotas, scheduler, services
+from tests.kubernetes.week.situations import (
+    claims,
+    gangs,
+    jobs,
+    nodes,
+    order,
+    pods,
+    quotas,
+    scheduler,
+    services,
+)
 
 Act = Callable[[Environment], str]
 """Does something and says what; says nothing if there is nothing to do it to."""
@@ -38,6 +48,18 @@ _MODULES: Mapping[str, tuple[ModuleType, str]] = {
         of_kube_scheduler third static names_its_node delete_pod delete_pod_at_once evict finalizer
         """,
     ),
+    "claim": (
+        claims,
+        """
+        single gang too_many own_claim missing_template fewer_devices driver_away delete_claim
+        """,
+    ),
+    "order": (
+        order,
+        """
+        begin begin_sooner after after_missing drop_condition
+        """,
+    ),
     "node": (
         nodes,
         """
@@ -68,7 +90,7 @@ SITUATIONS: Mapping[str, Act] = {
 MAKE_WORK = frozenset(
     name
     for name in SITUATIONS
-    if name.partition(": ")[0] in ("gang", "pod")
+    if name.partition(": ")[0] in ("gang", "pod", "claim")
     or name.split(": ")[1]
     in [
         "single",
@@ -99,6 +121,12 @@ MAKE_WORK = frozenset(
         "priority_class",
         "object_quota",
         "spot",
+        "own_claim",
+        "missing_template",
+        "begin",
+        "begin_sooner",
+        "after",
+        "after_missing",
     ]
 ) - {
     "gang: delete",
@@ -107,6 +135,9 @@ MAKE_WORK = frozenset(
     "pod: delete_pod_at_once",
     "pod: evict",
     "pod: finalizer",
+    "claim: fewer_devices",
+    "claim: driver_away",
+    "claim: delete_claim",
 }
 """Situations that are put off while enough waits."""
 COMMON = ("job: single", "job: gang", "job: fixed", "quota: urgent")
