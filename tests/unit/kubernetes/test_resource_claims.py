@@ -241,6 +241,16 @@ def test_a_claim_whose_selector_has_no_value_waits_by_name_and_others_start(expr
     assert "#" not in why(here)
 
 
+def test_a_pod_that_goes_in_the_moment_its_claim_changes_is_forgotten() -> None:
+    here = scene(gpus_of("n1"), pods=2, quota=4)
+    here.hear("owners", job("train", "j1", 1, min_pods="1"))
+    here.step()
+    here.hear("resourceclaims", claim("p0-gpu", 2, "u-p0"))
+    here.gone("p0")
+    here.step()
+    assert [each.key for each in here.backend.cluster_state.pods.by_key.values()] == ["team/p1"]
+
+
 def test_a_node_serves_claims_or_extended_resources() -> None:
     here = scene(gpus_of("n1", 1), pods=1)
     here.hear("nodes", node("plain", gpus=1))

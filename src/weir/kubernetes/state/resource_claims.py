@@ -73,12 +73,12 @@ class ResourceClaims:
         """Take in the claims that a pod uses; one that is over uses none."""
         if over or not pod.spec.resource_claims:
             if key in self._uses:
-                self.forget(key)
+                self._leave(key)
             return
         uses = tuple((pod.metadata.namespace, name) for _, name in claims_of(pod) if name)
         if self._uses.get(key, ()) == uses:
             return
-        self.forget(key)
+        self._leave(key)
         self._uids[key] = pod.metadata.uid
         if uses:
             self._uses[key] = uses
@@ -86,7 +86,12 @@ class ResourceClaims:
                 self._users.setdefault(claim, {})[key] = None
 
     def forget(self, key: str) -> None:
-        """Forget a pod."""
+        """Forget a pod that is gone."""
+        self._leave(key)
+        self.stale.discard(key)
+
+    def _leave(self, key: str) -> None:
+        """Forget what a pod uses."""
         self.sets.leave(key)
         past = f"{key} {self._uids.pop(key, '')}"  # another pod of the name has claims of its own
         self._bound.discard(key)
