@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+from tools.controlplane.api import MERGE
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
+from tools.controlplane.queries import API_SERVICE
 from tools.controlplane.weir import Weir
 
 _HOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -92,7 +94,7 @@ class Replicas:
         return any(_leads(each) for each in self.running)
 
     def _route(self) -> None:
-        """Point the webhooks at the first instance, as their Service would."""
+        """Point the webhooks and the API that Weir serves at the first instance, as their Service would."""
         if self.served is None:
             return
         for kind in ("mutating", "validating"):
@@ -105,6 +107,7 @@ class Replicas:
                 value = "/".join([url, *rest])
                 changes.append({"op": "replace", "path": f"/webhooks/{at}/clientConfig/url", "value": value})
             self._plane.api.ask("PATCH", path, changes, "application/json-patch+json")  # type: ignore[arg-type]
+        self._plane.api.patch(API_SERVICE, {"spec": {"service": {"port": self.served.port}}}, MERGE)
 
 
 def _leads(weir: Weir) -> bool:

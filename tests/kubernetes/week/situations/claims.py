@@ -59,7 +59,7 @@ def own_claim(env: Environment) -> str:
     for at in range(2):
         body = pod(within, f"{name}-user-{at}", 0, scheduler="weir")
         claimed(body, resourceClaimName=name)
-        env.after(1 + 8 * at, "use the claim", lambda body=body: env.api.create(body))
+        env.after(1 + 8 * at, "use the claim", lambda body=body: env.create(body))
         at_pod = f"/api/v1/namespaces/{within}/pods/{name}-user-{at}"
         env.after(8 + 8 * at, "delete its user", lambda at_pod=at_pod: env.api.delete(at_pod))
     env.after(KEPT_STEPS, "delete the claim", lambda: env.api.delete(path))
