@@ -12,6 +12,7 @@ AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
 SCREENS = (
     *("now", "workloads", "workloads?q=status%3Asucceeded", "submit", "quotas", "quotas/vision"),
     *("history", "history?by=user&since=365d", "nodes", "what-if", "sweeps", "activity", "activity?of=audit"),
+    "notifications",
 )
 TABS_MAX = 300
 _AXE = """axe.run(document, {resultTypes: ['violations'],
@@ -24,8 +25,11 @@ def all_screens(server: ServingOnPort) -> Iterator[Sequence[str]]:
     """Yield every screen, with a workload that runs and one that waits."""
     with running(server, _LONG, project="vision") as uid:
         waits = server.submit("true", name="pends", project="language", gpus=4)
-        yield (*SCREENS, f"workload/{uid}", f"workload/{uid}?tab=spec", f"workload/{waits['uid']}")
-        server.ask("POST", f"/api/v1/workloads/{waits['uid']}/stop")
+        array = server.submit("sleep", "600", name="parts", project="language", gpus=4, array="0-199")
+        workloads = (f"workload/{uid}", f"workload/{uid}?tab=spec", f"workload/{waits['uid']}")
+        yield (*SCREENS, *workloads, f"workload/{array['uid']}")
+        for each in (waits, array):
+            server.ask("POST", f"/api/v1/workloads/{each['uid']}/stop")
 
 
 def violations(page: Any, server: ServingOnPort, screens: Sequence[str]) -> list[tuple[str, str, list[str]]]:

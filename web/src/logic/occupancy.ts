@@ -45,7 +45,7 @@ export const isIdle = (device: Device): boolean =>
   device.activity ? device.activity.split(', ').every((state) => IDLE_STATES.has(state)) : device.use !== null && device.use < IDLE_BELOW
 
 /** The row of a workload; an index such as `parts[3]` has none of its own, and is in that of its array. */
-const rowOn = (pool: Pool, name: string): Row | undefined => pool.names.get(name) ?? pool.names.get(name.replace(/\[\d+\]$/, ''))
+export const rowOn = (pool: Pool, name: string): Row | undefined => pool.names.get(name) ?? pool.names.get(name.replace(/\[\d+\]$/, ''))
 
 export function cellsOf(pool: Pool, node: PoolNode, borrowing: ReadonlySet<number>): Cell[] {
   return node.devices.map((device) => {

@@ -1,4 +1,6 @@
 /** Answers of the pool, as its REST interface has them; only the fields that the page shows. */
+import type { ArrayCounts } from './indices'
+
 export type Status = 'pending' | 'starting' | 'running' | 'stopping' | 'succeeded' | 'failed' | 'stopped'
 export type Amounts = Record<string, number>
 
@@ -197,6 +199,10 @@ export interface RestRow {
   nodes: string[]
   activity: Activity | null
   progress: number | null
+  /** Of an array, which one row stands for. */
+  array: ArrayCounts | null
+  /** Of an index, its array. */
+  array_uid: number | null
 }
 
 export interface Detail extends RestRow {

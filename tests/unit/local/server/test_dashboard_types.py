@@ -38,10 +38,15 @@ SCHEMAS = {
     "Rung": "RungRow",
     "Sweep": "SweepRow",
     "SweepDetail": "SweepDetail",
+    "ArrayCounts": "ArrayCounts",
+    "ArrayIndexRow": "ArrayIndexRow",
+    "ArrayIndexPage": "ArrayIndexPage",
+    "Notification": "NotificationRow",
+    "Delivery": "DeliveryRow",
 }
 """Schema of the interface for each type of the page."""
 ALIASES = {"Amounts": "Record<string, number>"}
-LITERALS = {"Status", "Fate"}
+LITERALS = {"Status", "Fate", "Channel", "DeliveryState"}
 INTERFACE = re.compile(r"export interface (\w+)(?: extends (\w+))? \{\n(.*?)\n\}", re.DOTALL)
 FIELD = re.compile(r"^  (\w+)(\??): (.+)$", re.MULTILINE)
 
