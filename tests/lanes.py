@@ -25,7 +25,7 @@ LONGEST_FIRST = [
         "ends",
         "why_pods_wait",
     ),
-    *("usage", "namespace_end"),
+    *("usage", "node_agent", "namespace_end"),
     *("policies", "claims", "constraints", "gpu_sharing", "leading", "bindings", "scheduler_config", "order"),
     *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),
     *(

@@ -81,8 +81,11 @@ def test_the_entry_of_ci_can_be_run() -> None:
 
 def test_one_module_talks_to_the_api_server() -> None:
     speak = {file.name for file in SOURCE.rglob("*.py") if {"aiohttp", "httptools"} & set(imports(file))}
-    # Only the first sends requests: the others serve the webhooks, the aggregated API and the dashboard.
-    serve = {"webhook_server.py", "connection_limit.py", "routes.py", "page_server.py", "page_process.py"}
+    # Only the first sends requests: the others serve webhooks, reports, the aggregated API and the dashboard.
+    serve = {
+        *("webhook_server.py", "connection_limit.py", "routes.py", "page_server.py", "page_process.py"),
+        "node_report_route.py",
+    }
     assert speak == {"http_connection.py", *serve}
     used = {"connection_pool": {"client.py"}, "http_connection": {"connection_pool.py", "client.py"}}
     for name, by in used.items():

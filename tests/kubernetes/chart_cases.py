@@ -8,6 +8,7 @@ from weir.kubernetes.crd.without_project import read_rule
 from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.manifests import Installation
+from weir.kubernetes.install.node_agent import NodeAgents
 from weir.kubernetes.translate.device_list import read_devices
 
 Values = dict[str, Any]
@@ -38,7 +39,7 @@ def random_values(seed: int) -> Values:
     """Return values in which about half of the keys have another value than by default."""
     rng = random.Random(seed)
     kept: Values = {key: make(rng) for key, make in _KEYS.items() if rng.random() < 0.5}
-    for key, makers in (("admission", _ADMISSION), ("pods", _PODS)):
+    for key, makers in (("admission", _ADMISSION), ("pods", _PODS), ("node", _NODE)):
         kept[key] = {name: make(rng) for name, make in makers.items() if rng.random() < 0.5}
     least, most = sorted(rng.sample(range(len(_AMOUNTS)), 2))
     if rng.random() < 0.5:
@@ -86,6 +87,17 @@ def installation(values: Values, namespace: str) -> Installation:
         ),
         values.get("monitoring", False),
         values.get("queryApi", True),
+        _agents(values.get("node", {})),
+    )
+
+
+def _agents(values: Values) -> NodeAgents | None:
+    plain = NodeAgents()
+    if not values.get("enabled"):
+        return None
+    return NodeAgents(
+        values.get("runtimeClass", plain.runtime_class),
+        {**plain.node_selector, **values.get("nodeSelector", {})},
     )
 
 
@@ -139,4 +151,9 @@ _PODS: dict[str, Callable[[random.Random], Any]] = {
     "nodeSelector": _labels,
     "tolerations": _some(_TOLERATIONS),
     "pullSecrets": _some(("one", "two.example", "3")),
+}
+_NODE: dict[str, Callable[[random.Random], Any]] = {
+    "enabled": _one(True, False),
+    "runtimeClass": _one("", "nvidia", "nvidia-cdi"),
+    "nodeSelector": _labels,
 }

@@ -183,7 +183,12 @@ class RealNode:
     @property
     def pod_resources(self) -> Path:
         """The kubelet's pod-resources socket, as this process reaches it."""
-        return Path(f"/proc/{self._init()}/root{POD_RESOURCES}")
+        return self.root / POD_RESOURCES.removeprefix("/")
+
+    @property
+    def root(self) -> Path:
+        """The file system of the node, as this process reaches it."""
+        return Path(f"/proc/{self._init()}/root")
 
     def _pod_resources(self) -> list[dict[str, Any]]:
         answer = json.loads(self._run("gpuplugin", "list", str(self.pod_resources)))

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from weir import __version__
 from weir.cli import kube_options as check
-from weir.cli.manifest_options import WeirOptions
+from weir.cli.manifest_options import NodeAgentOptions, WeirOptions
 
 if TYPE_CHECKING:
     from weir.kubernetes.install.olm_bundle import BundleOptions
@@ -42,7 +42,7 @@ class BundleDetails:
     maintainer: Annotated[Sequence[str], _NAMES] = ()
     """Maintainers, each as NAME <ADDRESS>. Certification needs one."""
 
-    def options(self, weir: WeirOptions, *, monitoring: bool) -> "BundleOptions":
+    def options(self, weir: WeirOptions, agents: NodeAgentOptions, *, monitoring: bool) -> "BundleOptions":
         """Return the options of the bundle.
 
         Raises:
@@ -63,6 +63,7 @@ class BundleDetails:
                 devices.weights,
                 check.each("--reachable-from", source, weir.reachable_from),
                 monitoring=monitoring,
+                node=agents.agents,
             ),
             check.one("--bundle-image", check.image, self.bundle_image),
             _matches("--channel", _CHANNEL, self.channel, "stable"),

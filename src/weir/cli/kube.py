@@ -11,9 +11,10 @@ from cyclopts.validators import Number
 from weir import __version__
 from weir.cli import kube_options as check
 from weir.cli.bundle_options import BundleDetails
-from weir.cli.manifest_options import AdmissionOptions, WeirOptions, WeirPodOptions
+from weir.cli.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
 
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
+app.command("weir.cli.kube_node:node", name="node")
 _SWITCH = Parameter(negative=())
 
 
@@ -24,6 +25,7 @@ def manifests(
     admission: AdmissionOptions = AdmissionOptions(),
     priority_classes: Literal["prefixed", "plain", "none"] = "prefixed",
     pods: WeirPodOptions = WeirPodOptions(),
+    agents: NodeAgentOptions = NodeAgentOptions(),
     monitoring: Annotated[bool, _SWITCH] = False,
     query_api: bool = True,
     shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
@@ -63,6 +65,7 @@ def manifests(
             pods.checked(shared_nodes, overcommit_grace),
             monitoring,
             query_api,
+            agents.agents,
         )
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
@@ -110,6 +113,7 @@ def bundle(
     *,
     weir: WeirOptions = WeirOptions(),
     certified: BundleDetails = BundleDetails(),
+    agents: NodeAgentOptions = NodeAgentOptions(),
     monitoring: Annotated[bool, _SWITCH] = False,
 ) -> int:
     """Write a bundle and a file-based catalogue for the Operator Lifecycle Manager.
@@ -128,7 +132,7 @@ def bundle(
         print(f"weir: {directory} exists: remove it, or name another directory.", file=sys.stderr)
         return 2
     try:
-        options = certified.options(weir, monitoring=monitoring)
+        options = certified.options(weir, agents, monitoring=monitoring)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2

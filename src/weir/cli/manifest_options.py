@@ -13,6 +13,7 @@ from weir.cli import kube_options as check
 if TYPE_CHECKING:
     from weir.kubernetes.install.admission_policies import OptionalPolicies
     from weir.kubernetes.install.deployment import PodOptions
+    from weir.kubernetes.install.node_agent import NodeAgents
     from weir.kubernetes.translate.requests import DeviceResources
 
 _NAMES = Parameter(consume_multiple=True, negative=())
@@ -86,6 +87,32 @@ class AdmissionOptions:
             daemonset_namespaces=check.each("--daemonsets-in", check.namespace, self.daemonsets_in),
             exempt_namespaces=check.each("--exempt", check.namespace, self.exempt),
             without_project=check.without_project(rule, labels, exempt),
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NodeAgentOptions:
+    """Agents on the GPU nodes."""
+
+    node: Annotated[bool, _SWITCH] = False
+    """Run the DaemonSet weir-node, which reports the use of GPUs to Weir."""
+    node_runtime_class: str = "nvidia"
+    """RuntimeClass of NVIDIA's container toolkit, or none."""
+    gpu_nodes: str = "nvidia.com/gpu.present=true"
+    """Labels of the nodes with GPUs, as KEY=VALUE separated by commas."""
+
+    @property
+    def agents(self) -> "NodeAgents | None":
+        """Return the options of the DaemonSet; None without one."""
+        from weir.kubernetes.install.node_agent import NodeAgents
+
+        if not self.node:
+            return None
+        runtime = self.node_runtime_class
+        return NodeAgents(
+            "" if runtime == "none" else check.one("--node-runtime-class", check.name, runtime),
+            check.one("--gpu-nodes", check.labels, self.gpu_nodes),
         )
 
 

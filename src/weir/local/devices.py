@@ -86,6 +86,12 @@ class Nvml:
             self._faults = FaultWatch(self._nvml, self._boards)
         return self._faults.faults()
 
+    def minor(self, index: int) -> int | None:
+        """Return the number of the device file of a GPU; None if the driver doesn't say it."""
+        with suppress(self._nvml.NVMLError):
+            return int(self._nvml.nvmlDeviceGetMinorNumber(self._boards[index]))
+        return None
+
     def links(self, devices: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
         """Return sets of close devices: joined by NVLink, then behind one host bridge."""
         whole = [device for device in devices if device.parent is None]

@@ -34,7 +34,13 @@ def nvmlDeviceGetHandleByIndex(index: int) -> int:
 
 def nvmlDeviceGetUUID(handle: int) -> str:
     """Return the id of a GPU."""
-    return f"GPU-{os.environ['FAKE_GPUS_ID']}-{handle}"
+    machine = os.environ.get("FAKE_GPUS_ID")
+    return f"GPU-{machine}-{handle}" if machine else f"GPU-{handle}"
+
+
+def nvmlDeviceGetMinorNumber(handle: int) -> int:
+    """Return the number of the device file."""
+    return handle
 
 
 def nvmlDeviceGetName(_: int) -> str:

@@ -48,6 +48,44 @@ def test_each_policy_has_a_binding_that_denies_and_options_are_off(
     assert "namespaceSelector" not in policies["weir-pod-keys"]["spec"]["matchConstraints"]
 
 
+def test_agents_have_no_rights_no_port_and_one_directory_of_the_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plain, things = printed(capsys), printed(capsys, "--node")
+    (daemons,) = by_kind(things, "DaemonSet").values()
+    pod = daemons["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert "ports" not in container
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert pod["automountServiceAccountToken"] is False
+    (path,) = [each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each]
+    (mount,) = [each for each in container["volumeMounts"] if each["mountPath"] == path]
+    assert mount["readOnly"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    (secret,) = [each["secret"] for each in pod["volumes"] if "secret" in each]
+    assert [each["key"] for each in secret["items"]] == ["ca.crt"], "the key of the certificate stays Weir's"
+    assert not [
+        each for each in things if "Binding" in each["kind"] and "weir-node" in str(each.get("subjects"))
+    ]
+    assert "DaemonSet" not in {each["kind"] for each in plain}
+    level = "pod-security.kubernetes.io/enforce"
+    levels = [
+        by_kind(some, "Namespace")["weir-system"]["metadata"]["labels"][level] for some in (plain, things)
+    ]
+    assert levels == ["restricted", "privileged"]
+    assert main(["kube", "manifests", "--node", "--gpu-nodes", "a=b c"]) == 2
+    assert "--gpu-nodes" in capsys.readouterr().err
+    (bare,) = by_kind(
+        printed(capsys, "--node", "--node-runtime-class", "none", "--gpu-nodes", "gpu=yes"), "DaemonSet"
+    ).values()
+    assert bare["spec"]["template"]["spec"]["nodeSelector"] == {"gpu": "yes"}
+    assert "runtimeClassName" not in bare["spec"]["template"]["spec"]
+
+
 def test_policies_name_the_account_of_the_namespace_and_the_devices_of_the_installation() -> None:
     things = manifests(
         Installation("gpus", scheduler="night", devices=("a.io/card-*", "b.io/x"), optional=all_options())

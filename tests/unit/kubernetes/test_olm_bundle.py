@@ -9,6 +9,7 @@ import yaml
 
 from weir.cli.main import main
 from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.node_agent import NodeAgents
 from weir.kubernetes.install.olm_bundle import BUNDLED, BundleOptions, bundle
 from weir.kubernetes.install.olm_catalog import catalog
 
@@ -101,6 +102,23 @@ def test_a_bundle_holds_what_olm_creates_and_the_other_file_the_rest() -> None:
     }
     assert wanted - there == {*of_csv, ("Deployment", "weir"), ("Secret", "weir-webhook")}
     assert there - wanted == {("ClusterServiceVersion", "weir.v0.1.0")}
+
+
+def test_agents_of_nodes_come_with_the_administrators_file() -> None:
+    chosen = BundleOptions(Installation(image=IMAGE, node=NodeAgents()))
+    files = bundle(chosen)
+    bundled = {(each["kind"], each["metadata"]["name"]) for each in objects(files)}
+    rest = {
+        (each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(files["cluster.yaml"])
+    }
+    assert bundled >= {("ServiceAccount", "weir-node"), ("Service", "weir-replicas")}
+    pod = rest["DaemonSet", "weir-node"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == IMAGE
+    assert (
+        rest["Namespace", "weir-system"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        == "privileged"
+    )
+    assert wrong_in_csv(yaml.safe_load(files[CSV]), definitions(files)) == []
 
 
 def test_objects_of_another_namespace_are_in_the_other_file_with_it() -> None:

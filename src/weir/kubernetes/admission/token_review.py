@@ -24,6 +24,7 @@ class User(Struct):
     username: str = ""
     groups: list[str] = []
     uid: str = ""
+    extra: dict[str, list[str]] = {}
 
 
 class TokenStatus(Struct):
@@ -31,6 +32,7 @@ class TokenStatus(Struct):
 
     authenticated: bool = False
     user: User = field(default_factory=User)
+    audiences: list[str] = []
 
 
 class TokenReview(Struct):

@@ -125,6 +125,17 @@ class Admission(_Values):
     """Namespaces exempt from withoutProject, besides those of the system."""
 
 
+class NodeAgentValues(_Values):
+    """Agents on the GPU nodes, which report the use of GPUs to Weir."""
+
+    enabled: bool = False
+    """Run the DaemonSet weir-node. Its pods mount a directory of the node: the namespace must permit that."""
+    runtime_class: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = "nvidia"
+    """RuntimeClass of NVIDIA's container toolkit; empty where it is the node's default."""
+    node_selector: Labels = {"nvidia.com/gpu.present": "true"}
+    """Labels of the nodes with GPUs."""
+
+
 class ChartValues(_Values):
     """Values of Weir."""
 
@@ -166,6 +177,8 @@ class ChartValues(_Values):
     """Maximum number of nodes that Weir reserves for GPU fractions while they need them."""
     overcommit_grace: Span = "5m"
     """Time before preemptible pods are stopped on a node whose GPUs are overcommitted."""
+    node: NodeAgentValues = NodeAgentValues()
+    """Agents on the GPU nodes, which report the use of GPUs to Weir."""
     monitoring: bool = False
     """Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator."""
     query_api: bool = True

@@ -23,6 +23,7 @@ from weir.kubernetes.install.chart_values import ChartValues
 from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.network import calls_policy
+from weir.kubernetes.install.node_agent import NodeAgents
 from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.policy_expressions import quoted_list
 from weir.version import __version__
@@ -77,6 +78,7 @@ _MARKED = Installation(
         [_DESTINATION],
     ),
     monitoring=True,
+    node=NodeAgents("value-runtime-class", {"value": "gpu-nodes"}),
 )
 """An installation with a marker for each option, and with all that options add."""
 
@@ -95,6 +97,7 @@ _MARKERS = Markers(
         _IMAGE: ".Values.image",
         _GRACE: ".Values.overcommitGrace",
         _CLASS: ".Values.pods.priorityClass",
+        "value-runtime-class": ".Values.node.runtimeClass",
         str(_QUOTA): "add (mul 2 .Values.replicas) 2",
         str(_NODES): "int .Values.sharedNodes",
         "weir-train": 'include "weir.className" (list . "train")',
@@ -111,6 +114,7 @@ _MARKERS = Markers(
         ({"value": "requests"}, ".Values.pods.requests"),
         ({"value": "limits"}, ".Values.pods.limits"),
         ({"value": "nodes"}, ".Values.pods.nodeSelector"),
+        ({"value": "gpu-nodes"}, ".Values.node.nodeSelector"),
         ([{"value": "tolerations"}], ".Values.pods.tolerations"),
         (
             [{"name": "value-pull-secrets"}],
@@ -128,6 +132,7 @@ _MARKERS = Markers(
     ),
     conditions={
         _CLASS: ".Values.pods.priorityClass",
+        "value-runtime-class": ".Values.node.runtimeClass",
         "--without-project": _WITHOUT_PROJECT,
         f"queue:{_PROJECT}": _WITHOUT_PROJECT,
         "--without-project-in": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectIn",
@@ -143,6 +148,7 @@ _WITHOUT: tuple[tuple[Installation, str], ...] = (
     (replace(_MARKED, monitoring=False), ".Values.monitoring"),
     (replace(_MARKED, pods=replace(_MARKED.pods, may_call=())), ".Values.mayCall"),
     (replace(_MARKED, query_api=False), ".Values.queryApi"),
+    (replace(_MARKED, node=None), ".Values.node.enabled"),
     (replace(_MARKED, priority_classes="none"), 'ne .Values.priorityClasses "none"'),
     (
         replace(_MARKED, pods=replace(_MARKED.pods, priority_class=None)),

@@ -19,10 +19,11 @@ from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
-from weir.kubernetes.install.deployment import PodOptions, deployment
+from weir.kubernetes.install.deployment import PORT, PodOptions, deployment
 from weir.kubernetes.install.flow_control import lease_flow
 from weir.kubernetes.install.monitoring import METRICS_ROLE, monitoring
-from weir.kubernetes.install.parts import LABELS, RESTRICTED, Thing, thing, within
+from weir.kubernetes.install.node_agent import NodeAgents, node_agents
+from weir.kubernetes.install.parts import LABELS, PRIVILEGED, RESTRICTED, Thing, thing, within
 from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
 from weir.kubernetes.install.project_leads import people
 from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE, labelled_api_service
@@ -57,12 +58,13 @@ class Installation:
     pods: PodOptions = field(default_factory=PodOptions)
     monitoring: bool = False  # objects of the Prometheus operator
     query_api: bool = True  # the APIService by which the API server forwards questions
+    node: NodeAgents | None = None  # agents that report the use of GPUs
 
 
 def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thing]:
     """Return all objects, in an order in which they can be created."""
     return [
-        thing("v1", "Namespace", of.namespace, labels={**LABELS, **RESTRICTED}),
+        thing("v1", "Namespace", of.namespace, labels={**LABELS, **(PRIVILEGED if of.node else RESTRICTED)}),
         *definitions(),
         *priority_classes(of.priority_classes),
         *access(of, kinds or load_kinds()),
@@ -80,6 +82,7 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
             options=of.pods,
             more_words=of.optional.without_project.words(),
         ),
+        *_agents(of),
         *registrations(
             {"service": {"namespace": of.namespace, "name": NAME, "port": 443}},
             scheduler=of.scheduler,
@@ -90,6 +93,13 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
         *(monitoring(of.namespace, SECRET) if of.monitoring else ()),
         *policies(namespace=of.namespace, scheduler=of.scheduler, devices=of.devices, options=of.optional),
     ]
+
+
+def _agents(of: Installation) -> list[Thing]:
+    if of.node is None:
+        return []
+    secrets = of.pods.pull_secrets
+    return node_agents(of.namespace, of.image, of.node, port=PORT, secret=SECRET, pull_secrets=secrets)
 
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -10,6 +10,8 @@ LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/version": __version
 CHOSEN = {"app.kubernetes.io/name": NAME}
 """The labels that select Weir's pods."""
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
+"""The one level that permits a directory of the node."""
 
 
 def thing(api_version: str, kind: str, name: str, *, labels: Thing | None = None, **rest: Any) -> Thing:

@@ -36,6 +36,7 @@ class ConfigWatcher:
         self.refused = ""
         """Error in the object of the scheduler's name; empty if there is none."""
         self.usage_trouble: str | None = None  # why the use of GPUs isn't known; None if it is
+        self.nodes_report = False  # agents report the use of GPUs, and no server is asked
         self.changed: Callable[[], None] = lambda: None
         self.tell: SubmitWrites = lambda _: None
         self._things: dict[str, QuotaObject] = {}
@@ -65,10 +66,10 @@ class ConfigWatcher:
         for thing in self._things.values():
             self._tell_of(thing)
 
-    def set_usage_trouble(self, why: str | None) -> None:
+    def set_usage_trouble(self, why: str | None, *, nodes_report: bool = False) -> None:
         """Write the condition of the use of GPUs, if it has changed."""
-        if why != self.usage_trouble:
-            self.usage_trouble = why
+        if (why, nodes_report) != (self.usage_trouble, self.nodes_report):
+            self.usage_trouble, self.nodes_report = why, nodes_report
             self.tell_all()
 
     def _set(self, thing: QuotaObject) -> None:
@@ -114,7 +115,9 @@ class ConfigWatcher:
         message = self.refused if mine else f"This scheduler reads only the {KIND} {self._scheduler}."
         conditions = [_accepted(thing, message)]
         if mine and self.settings.usage.url:
-            conditions.append(_usage_read(thing, self.usage_trouble))
+            conditions.append(_usage_read(thing, self.usage_trouble, "PrometheusFailed"))
+        elif mine and self.nodes_report:
+            conditions.append(_usage_read(thing, self.usage_trouble, "NoNodeReports"))
         status = _status(thing, message, self._good if mine else None, conditions)
         if status is None:
             return
@@ -150,11 +153,11 @@ def _accepted(thing: QuotaObject, message: str) -> dict[str, Any]:
     return _condition(thing, "Accepted", state, reason, message or "The settings are in force.")
 
 
-def _usage_read(thing: QuotaObject, trouble: str | None) -> dict[str, Any]:
+def _usage_read(thing: QuotaObject, trouble: str | None, reason: str) -> dict[str, Any]:
     if trouble is None:
         return _condition(thing, "UsageRead", "True", READY, "The use of GPUs is read.")
     message = f"The use of GPUs is unknown: {trouble}."
-    return _condition(thing, "UsageRead", "False", "PrometheusFailed", message)
+    return _condition(thing, "UsageRead", "False", reason, message)
 
 
 def _condition(thing: QuotaObject, type_: str, state: str, reason: str, message: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class ClusterMetrics(Collector):
         yield GaugeMetricFamily("weir_ready", "1 if all parts make progress.", trouble)
         refused = float(bool(here.settings.refused))
         yield GaugeMetricFamily("weir_settings_refused", "1 if a SchedulerConfig is invalid.", refused)
-        if here.settings.settings.usage.url:
+        if here.usage.reader.has_source(here.settings.settings.usage):
             known = float(here.usage.reader.trouble is None)
             yield GaugeMetricFamily("weir_usage_known", "1 if the use of GPUs is read.", known)
             yield GaugeMetricFamily(

@@ -173,9 +173,8 @@ class SchedulerProcess:
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)
         webhook_server = WebhookServer(
-            self._api, opening, scheduler, chosen.devices, self._is_well, metrics=metrics.text
+            self._api, opening, scheduler, chosen.devices, self._is_well, self.trouble, metrics.text
         )
-        webhook_server.trouble = self.trouble
         webhook_server.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
         self._see_owners = webhook_server.owners.deliver
         webhook_server.without_project = chosen.without_project
@@ -189,6 +188,7 @@ class SchedulerProcess:
         )
         self.query = webhook_server.query = QueryService(self._api, answers, opening.namespace)
         self.usage.published = self.query.usage.used
+        webhook_server.node_reports = self.usage.node_reports
         return webhook_server
 
     def _thread(self) -> ControlThread | None:

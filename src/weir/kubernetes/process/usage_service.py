@@ -10,6 +10,7 @@ from weir.control.port import ActivitySampled
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.usage.cluster_use import ClusterUse
+from weir.kubernetes.usage.node_reports import NodeReports
 from weir.kubernetes.usage.usage_reader import UsageReader
 from weir.model.activity import Activity
 from weir.model.policy import LifecyclePolicy
@@ -39,7 +40,16 @@ class UsageService:
         self._loop = asyncio.get_running_loop()
         self._told: dict[str, Activity | None] = {}
         self._readings = 0
-        self.reader = UsageReader(backend, lambda: settings.settings.usage, rules, clock, self._taken)
+        self.node_reports = NodeReports(clock)
+        self.reader = UsageReader(
+            backend,
+            lambda: settings.settings.usage,
+            rules,
+            clock,
+            self._taken,
+            node_reports=self.node_reports,
+        )
+        self.node_reports.first = self.wake
 
     def start(self) -> None:
         """Begin to read, if a source is named."""
@@ -78,5 +88,5 @@ class UsageService:
 
     def _publish(self, use: ClusterUse, trouble: str | None) -> None:
         """Tell people, on the event loop."""
-        self._settings.set_usage_trouble(trouble)
+        self._settings.set_usage_trouble(trouble, nodes_report=self.node_reports.exist)
         self.published(use)

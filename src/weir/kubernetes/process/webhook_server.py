@@ -16,6 +16,7 @@ from typing import Any
 from structlog import get_logger
 
 from weir.kubernetes.admission.certificate_rotation import CertificateRotation
+from weir.kubernetes.admission.node_tokens import NodeTokens
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.admission.second_look import SecondLook
@@ -30,11 +31,13 @@ from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
+from weir.kubernetes.process.node_report_route import NodeReportRoute
 from weir.kubernetes.process.query_service import QueryService
 from weir.kubernetes.query.discovery import API_SERVICE
 from weir.kubernetes.query.front_proxy import is_issued_by
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.requests import DeviceResources, parse_request
+from weir.kubernetes.usage.node_reports import NodeReports
 
 DEFAULT_PORT = 9443
 _QUEUES = ("departments", "projects", "topologies")
@@ -81,6 +84,7 @@ class WebhookServer:
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None
     query: QueryService | None = None
+    node_reports: NodeReports | None = None
     port: int = 0  # it listens on; 0 before
     without_project: WithoutProject = IGNORE
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them
@@ -130,6 +134,8 @@ class WebhookServer:
         app = application(served, client_authorities=opening.client_authorities is not None)
         if self.query is not None:
             self.query.routes().add(app)
+        if self.node_reports is not None:
+            NodeReportRoute(NodeTokens(self.api, opening.namespace), self.node_reports).add(app)
         try:
             runner = await serve(app, certificate_rotation.tls, opening.host, opening.port)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The thread that reads the use of GPUs, off the way of decisions.
+"""The thread that reads the use of GPUs, off the way of decisions: from a server, or from reports of nodes.
 
 A server that is slow, wrong or away costs its own answers: after a failure nothing is known of any device,
 and the next look waits longer. Numbers that don't get newer count as a failure, too.
@@ -14,6 +14,7 @@ from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.usage_settings import UsageSettings
 from weir.kubernetes.usage.cluster_use import ClusterUse, UseClassifier
 from weir.kubernetes.usage.held_pods import DeviceHolder, held_pods, holding_keys
+from weir.kubernetes.usage.node_reports import NodeReports
 from weir.kubernetes.usage.pod_metrics import MetricsReading, SeriesSource, read_pods
 from weir.kubernetes.usage.series import PrometheusFailed
 from weir.model.policy import LifecyclePolicy
@@ -26,6 +27,7 @@ STALE_AFTER_S = 300.0
 """Time without a newer sample after which a server counts as stuck."""
 STUCK = "its numbers of GPUs don't get newer"
 NO_DEVICES = "it has no metrics of GPUs that a pod holds"
+NO_REPORTS = "no node with a pod of Weir has reported for two minutes"
 _LOG = get_logger(__name__)
 _NOTHING = MetricsReading({}, None)
 Taken = Callable[[ClusterUse], None]
@@ -42,6 +44,7 @@ class UsageReader:
         clock: Callable[[], float],
         taken: Taken,
         connect: Callable[[str], SeriesSource] | None = None,
+        node_reports: NodeReports | None = None,
     ) -> None:
         self._backend = backend
         self._settings = settings
@@ -49,6 +52,7 @@ class UsageReader:
         self._clock = clock
         self._taken = taken
         self._connect = connect
+        self._node_reports = node_reports
         self._classifier = UseClassifier()
         self._failures = 0
         self._newest_s: float | None = None
@@ -77,7 +81,7 @@ class UsageReader:
         while not self._ends.is_set():
             self._woken.clear()
             settings = self._settings()
-            if settings.url:
+            if self.has_source(settings):
                 try:
                     self.look(settings)
                 except Exception as error:  # noqa: BLE001 - a look that fails costs that look
@@ -88,6 +92,10 @@ class UsageReader:
                 self.trouble, self.read_s = None, None
                 self._taken(ClusterUse())
                 self._woken.wait()
+
+    def has_source(self, settings: UsageSettings) -> bool:
+        """Return True if a server is named, or a node has reported."""
+        return bool(settings.url) or (self._node_reports is not None and self._node_reports.exist)
 
     def pause_s(self, settings: UsageSettings) -> float:
         """Return the time until the next look: doubled with each failure in a row."""
@@ -106,7 +114,7 @@ class UsageReader:
         else:
             self._failures = 0
             self.read_s = self._clock()
-            self._set_trouble(self._gap(found, held))
+            self._set_trouble(self._gap(found, held) if settings.url else _report_gap(found, held))
         pods = {} if self.trouble is not None else found.pods
         use = self._classifier.take(
             held,
@@ -136,6 +144,8 @@ class UsageReader:
         return PrometheusApi(url)
 
     def _read(self, settings: UsageSettings, held: list[DeviceHolder]) -> MetricsReading:
+        if not settings.url and self._node_reports is not None:
+            return self._node_reports.read(held)
         api = self._connected(settings.url)
         try:
             source: SeriesSource = api
@@ -166,3 +176,8 @@ class UsageReader:
             else:
                 _LOG.warning("usage_not_read", why=why)
         self.trouble = why
+
+
+def _report_gap(found: MetricsReading, held: list[DeviceHolder]) -> str | None:
+    """Return why the reports of nodes say nothing of devices; None if they do."""
+    return NO_REPORTS if held and not found.pods else None

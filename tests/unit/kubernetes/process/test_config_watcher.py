@@ -227,6 +227,20 @@ def test_the_condition_of_the_use_is_written_when_it_changes_and_only_then() -> 
     assert len(reported) == known, "the object has this status"
 
 
+def test_the_condition_names_the_nodes_where_they_report_instead_of_a_server() -> None:
+    settings, reported = ConfigWatcher("weir", BASE), []
+    settings.tell = reported.extend
+    changed(settings, {})
+    settings.set_usage_trouble("no node has reported", nodes_report=True)
+    (condition,) = [
+        each for each in reported[-2].patch["status"]["conditions"] if each["type"] == "UsageRead"
+    ]
+    assert (condition["status"], condition["reason"]) == ("False", "NoNodeReports")
+    changed(settings, usage())
+    conditions = {each["type"]: each for each in reported[-2].patch["status"]["conditions"]}
+    assert conditions["UsageRead"]["reason"] == "PrometheusFailed", "a server that is named counts alone"
+
+
 def test_a_hostile_status_of_an_object_is_replaced() -> None:
     for hostile in ({"conditions": 5}, {"conditions": ["x", 1]}, {"conditions": [{"type": "Accepted"}]}):
         settings, reported = ConfigWatcher("weir", BASE), []

@@ -15,11 +15,19 @@ from weir.kubernetes.crd.usage_settings import UsageSettings
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
-from weir.kubernetes.usage.cluster_use import ClusterUse
+from weir.kubernetes.usage.cluster_use import ClusterUse, DeviceSighting
+from weir.kubernetes.usage.node_reports import DeviceReport, NodeReport, NodeReports, PodReport
 from weir.kubernetes.usage.pod_metrics import read_pods
 from weir.kubernetes.usage.prometheus_api import PrometheusApi
 from weir.kubernetes.usage.series import PrometheusFailed, Series
-from weir.kubernetes.usage.usage_reader import NO_DEVICES, PAUSE_S_MOST, STALE_AFTER_S, STUCK, UsageReader
+from weir.kubernetes.usage.usage_reader import (
+    NO_DEVICES,
+    NO_REPORTS,
+    PAUSE_S_MOST,
+    STALE_AFTER_S,
+    STUCK,
+    UsageReader,
+)
 from weir.kubernetes.writes.operations import Evict
 from weir.model.activity import Activity
 from weir.model.policy import LifecyclePolicy, Policy
@@ -138,6 +146,42 @@ def test_an_idle_workload_gets_two_notices_and_is_stopped_and_one_that_works_is_
         "is stopped in" in each and "`weir extend team/job-runs 2h` keeps it" in each for each in idle.notes
     )
     assert (works.evictions(), works.notes) == ([], [])
+
+
+def test_reports_of_nodes_count_where_no_server_is_named() -> None:
+    rig, reports, unnamed = Rig(LIMITED), NodeReports(lambda: NOW_S), UsageSettings()
+    reader = UsageReader(
+        rig.backend,
+        lambda: unnamed,
+        lambda: LIMITED,
+        lambda: rig.now_s,
+        rig._taken,
+        rig.prometheus,
+        node_reports=reports,
+    )
+    assert not reader.has_source(unnamed)
+
+    def report(node: str, use: float | None) -> DeviceSighting:
+        device = DeviceReport(0, "GPU-1", use, use, 1 << 30)
+        reports.take(node, NodeReport([PodReport("team", "runs", [device])]))
+        reader.look(unnamed)
+        return rig.use.devices["n", 0]
+
+    assert report("other", 0.7).use is None, "a node speaks for its own pods alone"
+    assert reader.trouble == NO_REPORTS
+    assert reader.has_source(unnamed)
+    shown = report("n", 0.7)
+    assert (shown.use, shown.memory_used) == (0.7, 1 << 30)
+    assert (reader.trouble, rig.prometheus.queries) == (None, 0)
+    assert report("n", None).use is None
+    for _ in range(200):
+        rig.now_s += EVERY_S
+        assert report("n", 0.0).use == 0.0
+    assert rig.state() is Activity.UNKNOWN, "its processors and its network aren't measured"
+    assert rig.evictions() == []
+    assert reader.has_source(SETTINGS)
+    reader.look(SETTINGS)
+    assert rig.prometheus.queries, "a server that is named counts alone"
 
 
 @pytest.mark.parametrize("how", ["away", "stuck", "no processors", "starved", "build"])

@@ -1,0 +1,136 @@
+"""The DaemonSet of the nodes' agents, and the objects around its pods.
+
+An agent opens no port and has no rights in the cluster: its token is for Weir alone. On its node it reads one
+directory of the kubelet's, as root without capabilities, because the kubelet's socket belongs to root.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir import __version__
+from weir.kubernetes.admission.node_tokens import ACCOUNT, AUDIENCE
+from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.install.network import NAME_SERVER_PORTS
+from weir.kubernetes.install.parts import CHOSEN, Thing, within
+
+REPLICAS = f"{NAME}-replicas"
+"""A headless Service: an agent reports to every replica, because each answers questions."""
+POD_RESOURCES = "/var/lib/kubelet/pod-resources"
+AUTHORITY, TOKEN = "/etc/weir/authority", "/var/run/secrets/weir.dev"
+_CHOSEN = {"app.kubernetes.io/name": ACCOUNT}
+_LABELS = {**_CHOSEN, "app.kubernetes.io/version": __version__}
+_TOKEN_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAgents:
+    """Options of the agents."""
+
+    runtime_class: str = "nvidia"  # with NVIDIA's container toolkit; empty: that of the node
+    node_selector: Mapping[str, str] = field(default_factory=lambda: {"nvidia.com/gpu.present": "true"})
+
+
+def node_agents(
+    namespace: str,
+    image: str,
+    options: NodeAgents,
+    *,
+    port: int,
+    secret: str,
+    pull_secrets: Any = (),
+) -> list[Thing]:
+    """Return the DaemonSet after everything that its pods need."""
+    policy, ports = "networking.k8s.io/v1", [{"protocol": "TCP", "port": port}]
+    incoming = {"from": [{"podSelector": {"matchLabels": _CHOSEN}}], "ports": ports}
+    reports = {"podSelector": {"matchLabels": CHOSEN}, "policyTypes": ["Ingress"], "ingress": [incoming]}
+    names = [
+        {"protocol": protocol, "port": each} for each in NAME_SERVER_PORTS for protocol in ("UDP", "TCP")
+    ]
+    outgoing = [{"to": [{"podSelector": {"matchLabels": CHOSEN}}], "ports": ports}, {"ports": names}]
+    calls = {
+        "podSelector": {"matchLabels": _CHOSEN},
+        "policyTypes": ["Ingress", "Egress"],
+        "egress": outgoing,
+    }
+    service = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,  # a standby answers questions, too
+        "selector": CHOSEN,
+        "ports": [{"name": "https", "port": port, "targetPort": "https", "protocol": "TCP"}],
+    }
+    return [
+        {
+            **within(namespace, "v1", "ServiceAccount", ACCOUNT, labels=_LABELS),
+            "automountServiceAccountToken": False,
+        },
+        within(namespace, "v1", "Service", REPLICAS, spec=service),
+        within(namespace, policy, "NetworkPolicy", f"{ACCOUNT}-reports", spec=reports),
+        within(namespace, policy, "NetworkPolicy", ACCOUNT, labels=_LABELS, spec=calls),
+        _daemon_set(namespace, _container(namespace, image, port), options, secret, pull_secrets),
+    ]
+
+
+def _daemon_set(
+    namespace: str, container: Thing, options: NodeAgents, secret: str, pull_secrets: Any
+) -> Thing:
+    token = {"path": "token", "audience": AUDIENCE, "expirationSeconds": _TOKEN_S}
+    items = [{"key": "ca.crt", "path": "ca.crt"}]
+    pod: Thing = {
+        "serviceAccountName": ACCOUNT,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 5,
+        "tolerations": [{"operator": "Exists"}],
+        "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        "volumes": [
+            {"name": "pod-resources", "hostPath": {"path": POD_RESOURCES, "type": "Directory"}},
+            {"name": "authority", "secret": {"secretName": secret, "items": items, "defaultMode": 0o444}},
+            {"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}},
+            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+        ],
+    }
+    chosen: Thing = {
+        "runtimeClassName": options.runtime_class,
+        "nodeSelector": dict(options.node_selector),
+        "imagePullSecrets": [{"name": name} for name in pull_secrets],
+    }
+    pod.update((key, value) for key, value in chosen.items() if value)
+    spec = {
+        "selector": {"matchLabels": _CHOSEN},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+        "template": {"metadata": {"labels": _LABELS}, "spec": pod},
+    }
+    return within(namespace, "apps/v1", "DaemonSet", ACCOUNT, labels=_LABELS, spec=spec)
+
+
+def _container(namespace: str, image: str, port: int) -> Thing:
+    return {
+        "name": ACCOUNT,
+        "image": image,
+        "args": [
+            *("kube", "node", "--server", f"{REPLICAS}.{namespace}.svc", "--port", str(port)),
+            *("--server-name", f"{NAME}.{namespace}.svc", "--authority", f"{AUTHORITY}/ca.crt"),
+            *("--token", f"{TOKEN}/token", "--pod-resources", f"{POD_RESOURCES}/kubelet.sock"),
+        ],
+        "env": [
+            {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
+        ],
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "96Mi"},
+            "limits": {"cpu": "500m", "memory": "256Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "pod-resources", "mountPath": POD_RESOURCES, "readOnly": True},
+            {"name": "authority", "mountPath": AUTHORITY, "readOnly": True},
+            {"name": "token", "mountPath": TOKEN, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
+        ],
+    }

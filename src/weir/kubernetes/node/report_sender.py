@@ -1,0 +1,73 @@
+"""Delivery of reports to all replicas of Weir: over TLS, with the token of this pod.
+
+The files of the token and of the authority are read for each report, because the kubelet replaces them.
+"""
+
+import socket
+import ssl
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from weir.kubernetes.usage.node_reports import NodeReport
+
+TIMEOUT_S = 10.0
+_PATH = "/node-report"
+_TEXT_MAX = 200
+
+
+class NotDelivered(Exception):
+    """A replica didn't take the report; the sentence says why."""
+
+
+class ReportSender:
+    """Sends reports to every address of a host name. `name` is the one in the certificate."""
+
+    def __init__(self, host: str, port: int, name: str, authority: Path, token: Path) -> None:
+        self._host = host
+        self._port = port
+        self._name = name
+        self._authority = authority
+        self._token = token
+
+    def send(self, report: NodeReport) -> list[str]:
+        """Deliver a report to each replica; return why some didn't take it.
+
+        Raises:
+            NotDelivered: there is no replica, or a file can't be used.
+        """
+        body = msgspec.json.encode(report)
+        try:
+            tls = ssl.create_default_context(cafile=str(self._authority))
+            token = self._token.read_text(encoding="ascii").strip()
+        except (OSError, ssl.SSLError, UnicodeDecodeError) as error:
+            raise NotDelivered(f"the token or the authority can't be read: {error}") from None
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "Connection": "close",
+            "Host": self._name,
+        }
+        with httpx.Client(verify=tls, timeout=TIMEOUT_S, trust_env=False, headers=headers) as client:
+            replies = [self._post(client, address, body) for address in self._addresses()]
+        return [reply for reply in replies if reply]
+
+    def _addresses(self) -> list[str]:
+        try:
+            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise NotDelivered(f"{self._host} has no address: {error}") from None
+        return sorted({str(address[0]) for *_, address in found})
+
+    def _post(self, client: httpx.Client, address: str, body: bytes) -> str:
+        """Return why a replica doesn't take a report; nothing if it does."""
+        host = f"[{address}]" if ":" in address else address
+        url = f"https://{host}:{self._port}{_PATH}"
+        try:
+            answer = client.post(url, content=body, extensions={"sni_hostname": self._name})
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            return f"{address}: {str(error)[:_TEXT_MAX] or type(error).__name__}"
+        if answer.status_code == httpx.codes.NO_CONTENT:
+            return ""
+        return f"{address} answers {answer.status_code}: {answer.text[:_TEXT_MAX].strip()}"

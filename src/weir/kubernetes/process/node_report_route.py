@@ -1,0 +1,58 @@
+"""The path by which the agents of nodes report the use of their GPUs."""
+
+from aiohttp import web
+from msgspec import DecodeError
+from msgspec.json import Decoder
+from structlog import get_logger
+
+from weir.kubernetes.admission.node_tokens import NodeTokens, TooManyTokens
+from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.usage.node_reports import BYTES_MAX, NodeReport, NodeReports
+
+PATH = "/node-report"
+_DECODER = Decoder(NodeReport)
+_LOG = get_logger(__name__)
+
+
+class NodeReportRoute:
+    """Takes reports of agents that the API server vouches for, each for its own node."""
+
+    def __init__(self, tokens: NodeTokens, reports: NodeReports) -> None:
+        self._tokens = tokens
+        self._reports = reports
+
+    def add(self, app: web.Application) -> None:
+        """Answer on an application."""
+        app.router.add_post(PATH, self._take)
+
+    async def _take(self, request: web.Request) -> web.Response:
+        try:
+            node = await self._tokens.node_of(request.headers.get("Authorization", ""))
+        except (TooManyTokens, ApiError):
+            return _answer(503, "The token can't be checked now: come again.")
+        if not node:
+            return _answer(401, "Only weir-node reports, with a token of its pod.")
+        if (request.content_length or 0) > BYTES_MAX:
+            return _answer(413, f"The report has {request.content_length} bytes: send at most {BYTES_MAX}.")
+        try:
+            report = _DECODER.decode(await _body(request))
+        except (DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+            why = str(error)[:200]
+            _LOG.warning("node_report_refused", node=node, why=why)
+            return _answer(400, f"The report can't be read: {why}")
+        self._reports.take(node, report)
+        return web.Response(status=204)
+
+
+async def _body(request: web.Request) -> bytes:
+    """Return the body; a longer one than allowed is cut off, and so can't be read."""
+    body = bytearray()
+    async for part in request.content.iter_chunked(1 << 14):
+        body += part
+        if len(body) > BYTES_MAX:
+            break
+    return bytes(body[: BYTES_MAX + 1])
+
+
+def _answer(status: int, sentence: str) -> web.Response:
+    return web.Response(status=status, text=f"{sentence}\n")

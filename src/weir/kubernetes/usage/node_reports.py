@@ -1,0 +1,108 @@
+"""Use of GPUs as the agents of the nodes report it, instead of a Prometheus server.
+
+A report counts for the pods of its own node alone. A node without a fresh report is unknown.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from weir.kubernetes.usage.held_pods import DeviceHolder
+from weir.kubernetes.usage.pod_metrics import DeviceMetrics, MetricsReading, PodMetrics
+
+STALE_S = 120.0
+"""Age after which a report says nothing more: four usual intervals."""
+NODES_MAX = 20_000
+BYTES_MAX = 256 << 10
+"""Size of a report. A node has at most some hundred pods, each with a few devices."""
+Name = Annotated[str, Meta(max_length=253)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Amount = Annotated[int, Meta(ge=0, le=1 << 50)]
+Rate = Annotated[float, Meta(ge=0, le=1e15)]
+
+
+class DeviceReport(Struct, rename="camel"):
+    """A device of a pod. What the agent can't measure for this pod alone is None."""
+
+    number: Annotated[int, Meta(ge=0, le=4096)]
+    uuid: Annotated[str, Meta(max_length=128)]
+    use: Fraction | None = None
+    peak: Fraction | None = None
+    memory_used: Amount | None = None
+
+
+class PodReport(Struct, rename="camel"):
+    """A pod with its devices, and its processor time and network traffic per second where they are known."""
+
+    namespace: Name
+    name: Name
+    devices: Annotated[list[DeviceReport], Meta(max_length=256)] = []
+    cores: Rate | None = None
+    network: Rate | None = None
+
+
+class NodeReport(Struct, rename="camel"):
+    """Pods of a node that hold devices."""
+
+    pods: Annotated[list[PodReport], Meta(max_length=1024)] = []
+
+
+class _Received(Struct):
+    at_s: float
+    pods: dict[tuple[str, str], PodMetrics]
+
+
+class NodeReports:
+    """The newest report of each node. The event loop takes them in, the reader's thread reads them."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.time, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._now_s = now_s
+        self._newest: dict[str, _Received] = {}
+        self._newest_s: float | None = None
+        self.first: Callable[[], None] = lambda: None
+        """Called with the first report."""
+
+    @property
+    def exist(self) -> bool:
+        """Return True if any node has ever reported."""
+        return self._newest_s is not None
+
+    def take(self, node: str, report: NodeReport) -> None:
+        """Take in the report of a node."""
+        is_first = not self.exist
+        if len(self._newest) >= NODES_MAX:
+            self._newest = {name: each for name, each in self._newest.items() if self._is_fresh(each)}
+        self._newest[node] = _Received(
+            self._now_s(), {(pod.namespace, pod.name): _metrics(pod) for pod in report.pods}
+        )
+        self._newest_s = self._clock()
+        if is_first:
+            self.first()
+
+    def read(self, held: Iterable[DeviceHolder]) -> MetricsReading:
+        """Return the measurements of these pods, each from its own node."""
+        newest = self._newest
+        found = {}
+        for pod in held:
+            received = newest.get(pod.node)
+            key = pod.namespace, pod.name
+            if received is not None and self._is_fresh(received) and key in received.pods:
+                found[key] = received.pods[key]
+        return MetricsReading(found, self._newest_s)
+
+    def _is_fresh(self, received: _Received) -> bool:
+        return self._now_s() - received.at_s < STALE_S
+
+
+def _metrics(pod: PodReport) -> PodMetrics:
+    devices = (
+        DeviceMetrics((each.number, each.uuid), each.use, each.peak, each.memory_used) for each in pod.devices
+    )
+    return PodMetrics(
+        tuple(sorted(devices, key=lambda each: each.place)), cores=pod.cores, network=pod.network
+    )

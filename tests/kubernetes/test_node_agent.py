@@ -1,0 +1,223 @@
+"""The agent of a node beside a real kubelet: what it reports is what the kubelet gave, and only it may report."""
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.kubernetes.node_team import Team
+from tests.kubernetes.test_real_node import shared
+from tools.controlplane.api import Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.queries import wait_for_queries, withdraw
+from tools.node.image import IMAGE
+from tools.node.node import RealNode
+from tools.node.programs import Programs
+
+from weir.kubernetes.install.node_agent import NodeAgents
+
+__all__ = ["shared"]  # a fixture
+NAME, HOME, ACCOUNT = "measured", "weir-system", "weir-node"
+NODES = "/apis/query.weir.dev/v1/nodes"
+STRATEGIC = "application/strategic-merge-patch+json"
+FAKE_DRIVER = Path(__file__).parents[1] / "e2e" / "fake_gpus"
+Start = Callable[[], subprocess.Popen[bytes]]
+
+
+@pytest.fixture(scope="module")
+def node(shared: Cluster, programs: Programs) -> Iterator[RealNode]:
+    with RealNode(shared.plane, programs, name=NAME, gpus=4) as running:
+        yield running
+        running.check()
+
+
+@pytest.fixture(scope="module")
+def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
+    agents = NodeAgents("", {"kubernetes.io/hostname": NAME})
+    with Installed(shared.plane, name="measured", node=agents) as running:
+        running.wait_ready()
+        wait_for_queries(shared.api)
+        yield running
+        withdraw(shared.api)
+        assert "forbidden" not in running.log_text().lower()
+
+
+@pytest.fixture(scope="module")
+def pod(shared: Cluster, node: RealNode, weir: Installed) -> Object:
+    """The pod of the DaemonSet, which only sleeps: the agent runs beside the node, with the pod's volumes."""
+    look = (
+        "ls -ln /var/lib/kubelet/pod-resources; id -u; touch /x /var/lib/kubelet/pod-resources/x; sleep 1000"
+    )
+    container = {"name": ACCOUNT, "image": IMAGE, "command": ["sh", "-c", look], "args": []}
+    change = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    shared.api.patch(f"/apis/apps/v1/namespaces/{HOME}/daemonsets/{ACCOUNT}", change, STRATEGIC)
+
+    def running() -> Object | None:
+        found = [each for each in shared.pods(HOME) if each["metadata"]["name"].startswith(ACCOUNT)]
+        return next((each for each in found if each["status"].get("phase") == "Running"), None)
+
+    found = shared.until(running, 120, node.last_words)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def uses(tmp_path: Path) -> Path:
+    """The file with the use of each GPU in percent."""
+    file = tmp_path / "uses.json"
+    file.write_text("{}")
+    return file
+
+
+@pytest.fixture
+def start_agent(shared: Cluster, node: RealNode, weir: Installed, pod: Object, uses: Path) -> Iterator[Start]:
+    """Run the command of the DaemonSet, with the files of its pod, the kubelet's socket and a fake driver."""
+    daemons = shared.api.get(f"/apis/apps/v1/namespaces/{HOME}/daemonsets/{ACCOUNT}")
+    assert (
+        daemons["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["path"]
+        == "/var/lib/kubelet/pod-resources"
+    )
+    changes = {
+        "--server": "127.0.0.1",
+        "--port": str(weir.port),
+        "--server-name": f"weir.{HOME}.svc",
+        "--authority": str(volume(node, pod, "secret", "authority") / "ca.crt"),
+        "--token": str(volume(node, pod, "projected", "token") / "token"),
+        "--pod-resources": str(node.pod_resources),
+        "--interval": "1",
+    }
+    words = [word for pair in changes.items() for word in pair]
+    started = []
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "weir", "kube", "node", *words]
+        environment = {**os.environ, "PYTHONPATH": str(FAKE_DRIVER), "FAKE_GPUS": str(uses)}
+        started.append(subprocess.Popen(command, env=environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.terminate()
+        each.wait()
+
+
+def volume(node: RealNode, pod: Object, kind: str, name: str) -> Path:
+    """Return the directory of a volume of a pod, as the kubelet has filled it."""
+    return node.root / f"var/lib/kubelet/pods/{pod['metadata']['uid']}/volumes/kubernetes.io~{kind}/{name}"
+
+
+def shown(cluster: Cluster) -> dict[str, list[float | None]]:
+    """Return the use of the GPUs of each workload, as Weir answers."""
+    found: dict[str, list[float | None]] = {}
+    for each in cluster.api.get(NODES)["items"]:
+        for device in each["devices"]:
+            for name in device["workloads"]:
+                found.setdefault(name, []).append(device["use"])
+    return {name: sorted(some, key=str) for name, some in found.items()}
+
+
+def test_weir_shows_the_use_of_the_gpus_that_the_kubelet_gave(
+    shared: Cluster, node: RealNode, weir: Installed, start_agent: Start, uses: Path
+) -> None:
+    team = Team(shared, weir, "measured", 4)
+    try:
+        for name, gpus in (("busy", 2), ("quiet", 1), ("odd", 1)):
+            team.pod(name, gpus)
+        team.until_run({"busy", "quiet", "odd"}, node)
+        given = {
+            pod: [one.removeprefix("GPU-") for one in some]
+            for (_, pod), some in node.devices().items()
+            if some
+        }
+
+        def let(**percent: int | None) -> None:
+            written = {index: percent[pod] for pod, indices in given.items() for index in indices}
+            uses.with_suffix(".new").write_text(json.dumps(written))
+            uses.with_suffix(".new").rename(uses)
+
+        def until_shown(**wanted: list[float | None]) -> None:
+            names = {f"{team.namespace}/pod-{name}": use for name, use in wanted.items()}
+            shared.until(lambda: shown(shared) == names, 180, lambda: f"{names}, not {shown(shared)}")
+
+        let(busy=90, quiet=0, odd=None)
+        until_shown(busy=[None, None], quiet=[None], odd=[None])
+        agent = start_agent()
+        until_shown(busy=[0.9, 0.9], quiet=[0.0], odd=[None])
+        agent.kill()
+        agent.wait()
+        node.restart("kubelet")
+        let(busy=None, quiet=40, odd=70)
+        start_agent()
+        until_shown(busy=[None, None], quiet=[0.4], odd=[0.7])
+    finally:
+        team.remove()
+
+
+def test_the_agent_sees_its_directory_read_only_and_as_root(
+    shared: Cluster, node: RealNode, pod: Object
+) -> None:
+    name = pod["metadata"]["name"]
+    lines = shared.until(
+        lambda: len(found := node.log(HOME, name, ACCOUNT).splitlines()) >= 4 and found, 120, node.last_words
+    )
+    text = "\n".join(lines)
+    assert "kubelet.sock" in text
+    assert text.count("Read-only file system") == 2, text
+    assert "0" in lines
+    assert (
+        shared.api.get(f"/api/v1/namespaces/{HOME}")["metadata"]["labels"][
+            "pod-security.kubernetes.io/enforce"
+        ]
+        == "privileged"
+    )
+
+
+def test_weir_takes_reports_from_agents_alone(
+    shared: Cluster, node: RealNode, weir: Installed, pod: Object
+) -> None:
+    authority = volume(node, pod, "secret", "authority") / "ca.crt"
+    url = f"https://127.0.0.1:{weir.port}/node-report"
+
+    def post(token: str, body: Any = b'{"pods": []}') -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        context = ssl.create_default_context(cafile=str(authority))
+        with httpx.Client(verify=context, trust_env=False) as client:
+            extensions = {"sni_hostname": f"weir.{HOME}.svc"}
+            answer = client.post(url, content=body, headers=headers, extensions=extensions)
+        return answer.status_code, answer.text
+
+    def token_of(account: str, **spec: Any) -> str:
+        path = f"/api/v1/namespaces/{HOME}/serviceaccounts/{account}/token"
+        return str(shared.api.post(path, {"spec": spec})["status"]["token"])
+
+    good = (volume(node, pod, "projected", "token") / "token").read_text()
+    assert post(good)[0] == 204
+    for wrong in (
+        "",
+        "nonsense",
+        token_of(ACCOUNT),
+        token_of("weir", audiences=["node.weir.dev"]),
+        token_of(ACCOUNT, audiences=["node.weir.dev"]),
+    ):
+        assert post(wrong)[0] == 401, "no token, an unknown one, another audience, another account, no pod"
+    for body in (
+        b"",
+        b"[",
+        b'{"pods": 1}',
+        b'{"pods": [{"namespace": "a", "name": "b", "devices": [{"number": -1, "uuid": ""}]}]}',
+    ):
+        status, text = post(good, body)
+        assert (status, text.startswith("The report can't be read")) == (400, True), text
+    assert post(good, b" " * (300 << 10))[0] == 413
+
+    def in_parts() -> Iterator[bytes]:
+        yield from (b" " * 1024 for _ in range(400))
+
+    assert post(good, in_parts())[0] in (400, 413)
