@@ -12,6 +12,7 @@ from weir.model.resources import CPU, MEMORY, amount, seconds
 from weir.model.workloads import WHOLE_MILLI, Request, TopologyRequest, Workload
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.cluster_copy import ClusterFacts, cluster_facts, copy_cluster
+from weir.service.decision_state import DecisionState
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
 from weir.state.events import QueuesSet, WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
@@ -107,8 +108,10 @@ def test_every_suggestion_lets_the_workload_start(world: World) -> None:
     possible = SuggestionOptions(PRIORITY_MAX, projects=projects)
     cluster.now_s = running.now_s
     facts = cluster_facts(cluster)
+    state = DecisionState(cluster, running.cache, policy, running.now_s)
     pending = [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
     for job in pending[:ASKED_MOST]:
-        for suggestion in suggestions(facts, policy, job.name, possible):
+        found = suggestions(lambda read: read(state), job.name, possible)
+        for suggestion in found.found:
             if suggestion.at_s is None:
                 assert starts(world, facts, job.name, suggestion), f"{job.name}: {suggestion.sentence}"

@@ -181,6 +181,7 @@ class WhyAnswer(Answer):
     queues: list[QueueRow] = []  # its project, then its ancestors
     suggestions: list[Suggestion] = []
     array: ArrayCounts | None = None  # its indices, if it is an array
+    untried: list[str] = []  # kinds of changes that weren't tried to the end for lack of time
     unfinished: bool = False  # suggestions are still being tried: a later answer has them
 
 

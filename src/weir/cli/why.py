@@ -103,6 +103,9 @@ def suggestion_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
             lines += _suggested(suggestion, answer, here)
     elif answer.status == "pending" and _was_tried(answer) and not answer.unfinished:
         lines += ["", here.paint("Nothing that was tried would let it start now.", "quiet")]
+    if answer.untried:
+        rest = ", ".join(plain(kind) for kind in answer.untried)
+        lines += [here.paint(wrapped(f"Not tried for lack of time: {rest}.", here.width), "quiet")]
     return lines
 
 

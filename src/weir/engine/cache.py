@@ -52,6 +52,32 @@ class EngineCache:
         self._mix = (-1, -1)
         self._fragmentation: FragmentationScore | None = None
 
+    def branch(self, cluster: Cluster, branched: Cluster, policy: Policy) -> "EngineCache":
+        """Return a cache for a branch of the cluster, which decides on it as fast as this one would.
+
+        `weir.state.branch` makes branches. Their further shapes and classes leave no trace here.
+        """
+        copy = EngineCache(bounds=self.bounds)
+        capacity = self.sync(cluster, policy)
+        if not _same_size(capacity, branched):
+            return copy
+        same_quotas = branched.static_version == cluster.static_version
+        copy._cluster, copy._policy, copy._static_version = branched, policy, branched.static_version
+        start = capacity.state_ids.log_position if capacity.state_ids is not None else len(capacity.log)
+        copy._capacity, copy._followed = capacity.branch(start), (branched.log_epoch, 0)
+        copy._capacity_followed = len(capacity.log) - start
+        copy._feasibility = self.feasibility.branch(branched, same_quotas=same_quotas)
+        if same_quotas:
+            copy._share_tree = self.share_tree.branch(branched.ledger)
+            if self._pending_order is not None:
+                copy._pending_order = self._pending_order.branch(
+                    branched, copy._feasibility, copy._share_tree
+                )
+            copy.preemption = self.preemption.branch(start)
+        copy._mix = branched.mix.version, branched.static_version
+        copy._fragmentation = None if self._fragmentation is None else self._fragmentation.branch()
+        return copy
+
     @property
     def feasibility(self) -> FeasibilityCache:
         """Return the evaluated constraints of the cluster and the policy."""
@@ -164,3 +190,12 @@ class EngineCache:
         """Return new node scores of a shape over any capacity."""
         mask, preference = self.feasibility.feasible_nodes(shape, affinity)
         return NodeScores(capacity, shape, mask, preference, self.feasibility.spread, self._fragmentation)
+
+
+def _same_size(capacity: Capacity, cluster: Cluster) -> bool:
+    """Return True if a capacity has the columns of a cluster."""
+    mine, its = capacity.columns, cluster.free_capacity
+    return all(
+        one.shape == other.shape
+        for one, other in ((mine.free, its.free), (mine.share, its.share), (mine.marks, its.marks))
+    )

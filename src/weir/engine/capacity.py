@@ -53,6 +53,16 @@ class Capacity:
         """Copy the cluster's free capacity."""
         return cls(cluster.free_capacity.copy(), np.array(cluster.device_memory, np.int64))
 
+    def branch(self, start: int) -> "Capacity":
+        """Return a copy that follows another cluster, with the log from a position on."""
+        copy = Capacity(self.columns.copy(), self.device_memory)
+        copy.log = self.log[start:]
+        known = self.state_ids
+        if known is not None:
+            at = known.log_position - start
+            copy.state_ids = NodeStateIds(known.table, known.generation, known.of.copy(), at)
+        return copy
+
     def after_releases(self, cluster: Cluster) -> "Capacity":
         """Return the capacity after every stopping pod is gone."""
         columns = self.columns.copy()

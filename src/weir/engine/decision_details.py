@@ -23,11 +23,13 @@ class DecisionDetails:
     victims: ConsideredVictims
 
 
-def decision_details(cluster: Cluster, policy: Policy, job: Job, now_s: float) -> DecisionDetails | None:
+def decision_details(
+    cluster: Cluster, policy: Policy, job: Job, now_s: float, cache: EngineCache
+) -> DecisionDetails | None:
     """Return the details of the decision on a pending workload; None for one that isn't pending."""
     if job.waiting is None:
         return None
-    context = ReasonContext(cluster, policy, now_s, EngineCache())
+    context = ReasonContext(cluster, policy, now_s, cache)
     candidate = Candidate(job.waiting, job.waiting.position_of(job))
     affinity = context.feasibility.affinity(job)
     useful = np.zeros(len(cluster.nodes), np.bool_)

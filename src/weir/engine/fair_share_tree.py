@@ -23,24 +23,33 @@ class FairShareTree:
     `demand` is min(limit, allocated + requested), of a parent the sum of its children's within its limit.
     """
 
-    def __init__(self, ledger: QuotaUsage) -> None:
-        rows = len(ledger.weightless)
+    def __init__(self, ledger: QuotaUsage, *, filled: bool = True) -> None:
+        """Begin a tree; without lines of queues unless `filled`."""
+        rows, queues = len(ledger.weightless), range(len(ledger.queues) if filled else 0)
         self._ledger = ledger
         self._quota = ledger.quota  # the list itself: new rows make a new one
-        self._touched = [-1] * len(ledger.queues)
+        self._touched = [-1] * len(queues)
         self._excess: Excess = NO_EXCESS
-        self.demand = [[0] * rows for _ in ledger.queues]
-        self.share: FairShares = [[0.0] * rows for _ in ledger.queues]
-        self.versions = [0] * len(ledger.queues)  # how often the share of each queue has changed
-        self._sums = [
-            [0] * rows for _ in range(len(ledger.queues) + 1)
-        ]  # of children's demands; the top's last
+        self.demand = [[0] * rows for _ in queues]
+        self.share: FairShares = [[0.0] * rows for _ in queues]
+        self.versions = [0] * len(queues)  # how often the share of each queue has changed
+        self._sums = [[0] * rows for _ in (*queues, _TOP)]  # of children's demands; the top's last
         self._have: dict[int, list[float]] = {}  # what each parent had when it was divided
-        self._short = [[False] * rows for _ in range(len(ledger.queues) + 1)]  # rows divided, by parent
+        self._short = [[False] * rows for _ in (*queues, _TOP)]  # rows divided, by parent
 
     def is_of(self, ledger: QuotaUsage) -> bool:
         """Return True if the tree belongs to these queues with their present rows."""
         return self._ledger is ledger and self._quota is ledger.quota
+
+    def branch(self, ledger: QuotaUsage) -> "FairShareTree":
+        """Return a copy for a branch of the ledger with the same queues."""
+        copy = FairShareTree(ledger, filled=False)
+        copy._touched, copy._excess = self._touched, self._excess
+        copy.demand, copy.versions = self.demand.copy(), self.versions.copy()
+        copy.share = [line.copy() for line in self.share]  # updates change these lines, and those below
+        copy._sums, copy._have = self._sums.copy(), self._have.copy()
+        copy._short = [line.copy() for line in self._short]
+        return copy
 
     def _update_demand(self, excess: Excess) -> dict[int, list[int]]:
         """Compute the demand of changed queues and return them by parent."""

@@ -42,6 +42,17 @@ class FeasibilityCache:
         self._empty: tuple[CapacityColumns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[EquivalenceClass, int]]] = {}  # by project, with its version
 
+    def branch(self, cluster: Cluster, *, same_quotas: bool) -> "FeasibilityCache":
+        """Return a cache for a branch of the cluster, which has the same nodes and topologies."""
+        copy = FeasibilityCache(cluster, self._policy)
+        copy._allowed, copy._affinity = self._allowed.copy(), self._affinity.copy()
+        copy._levels, copy._could_run = self._levels.copy(), self._could_run.copy()
+        copy._gpus, copy._empty = self._gpus, self._empty
+        if same_quotas:
+            copy.infeasible, copy.one_domain = self.infeasible.copy(), self.one_domain.copy()
+            copy._owners = self._owners.copy()
+        return copy
+
     def affinity(self, job: Job) -> tuple[AffinityPolicy, ...]:
         """Return the policy's affinity rules for a workload."""
         if not self._policy.affinity:

@@ -3,12 +3,9 @@
 A pod goes where it lowers the worth of the nodes to the usual requests least (`weir.engine.mix_worth`).
 """
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools
 from weir.engine.mix_worth import Floats, FreeCapacity, MixWorth
 from weir.engine.node_states import NodeStateTable
 from weir.model.workloads import WHOLE_MILLI
@@ -78,22 +75,28 @@ class ScoreTable:
 
 
 class FragmentationScore:
-    """Loss of worth to the request mix when a pod is placed. The arguments are those of `MixWorth`."""
+    """Loss of worth to the request mix when a pod is placed.
 
-    def __init__(
-        self,
-        mix: Sequence[tuple[RequestShape, int]],
-        allowed: Callable[[RequestShape], Bools],
-        capacity: Capacity,
-        total: int,
-    ) -> None:
-        self._worth = MixWorth(mix, allowed, capacity, total)
-        devices = max(1, capacity.columns.share.shape[1])
-        self._steps = min(_COST_STEPS, (_COST_MIDDLE - 1) / (self._worth.most * WHOLE_MILLI * devices))
-        self._states = NodeStateTable(self._worth.class_of)
+    Args:
+        worth: the worth of nodes to the mix.
+        devices: most devices of a node.
+        states: the states of the nodes, if they are numbered already.
+    """
+
+    def __init__(self, worth: MixWorth, devices: int, states: NodeStateTable | None = None) -> None:
+        self._worth = worth
+        self._devices = max(1, devices)
+        self._steps = min(_COST_STEPS, (_COST_MIDDLE - 1) / (worth.most * WHOLE_MILLI * self._devices))
+        self._states = NodeStateTable(worth.class_of) if states is None else states
         self._base = np.zeros(0)
         self._tables: dict[int, ScoreTable] = {}
         self._generation = self._states.generation
+
+    def branch(self) -> "FragmentationScore":
+        """Return a copy for further shapes, whose numbers mean other shapes elsewhere."""
+        copy = FragmentationScore(self._worth, self._devices, self._states)
+        copy._base, copy._tables, copy._generation = self._base, self._tables.copy(), self._generation
+        return copy
 
     def costs(self, capacity: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
         """Return the cost, in steps, of a pod of the shape on each of these nodes, and its device there.

@@ -5,6 +5,7 @@ import numpy as np
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.fragmentation import FragmentationScore
+from weir.engine.mix_worth import MixWorth
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
 
@@ -14,12 +15,13 @@ def score_of_mix(cluster: Cluster, feasibility: FeasibilityCache) -> Fragmentati
     assert cluster.mix.free_capacity is not None
     rows, nodes = cluster.free_capacity.free.shape
     capacity = cluster.mix.free_capacity.grown(rows, nodes, cluster.free_capacity.share.shape[1])
-    return FragmentationScore(
+    worth = MixWorth(
         () if _devices_alone_count(cluster, feasibility) else cluster.mix.drawn,
         lambda shape: feasibility.feasible_nodes(shape, ())[0],
         Capacity(capacity, np.array(cluster.device_memory, np.int64)),
         int(feasibility.gpus_by_node().sum()) * WHOLE_MILLI,
     )
+    return FragmentationScore(worth, capacity.share.shape[1])
 
 
 def _devices_alone_count(cluster: Cluster, feasibility: FeasibilityCache) -> bool:

@@ -15,6 +15,7 @@ from weir.engine.runtime_order import RuntimeOrder
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job, Size
+from weir.state.runtime_history import RuntimeKey
 
 Entry = tuple[float, float, str, EquivalenceClass, int]
 """A pending workload: weighted share of its project with its request, age, name, class and position in it."""
@@ -34,13 +35,18 @@ class Peers:
 
     __slots__ = ("_like", "_ran_s", "_samples", "entries", "key", "runtime", "size")
 
-    def __init__(self, job: Job, key: PeerKey, order: RuntimeOrder) -> None:
+    def __init__(self, key: PeerKey, like: RuntimeKey, ran_s: float, runtime: float, size: float) -> None:
         self.key = key
         self.entries: list[Entry] = []
-        self.size = order.size_term(job)
-        self._like, self._ran_s = job.like, job.ran_s
-        self._samples = job.like.ended
-        self.runtime = order.runtime_term(self._like, self._ran_s)
+        self.runtime, self.size = runtime, size
+        self._like, self._ran_s = like, ran_s
+        self._samples = like.ended
+
+    def branch(self) -> "Peers":
+        """Return a copy whose entries may change."""
+        copy = Peers(self.key, self._like, self._ran_s, self.runtime, self.size)
+        copy.entries, copy._samples = self.entries.copy(), self._samples
+        return copy
 
     @property
     def of(self) -> EquivalenceClass:
@@ -84,6 +90,22 @@ class PendingOrder:
         self._entered: dict[int, list[tuple[Peers, Entry]]] = {}  # by project
         self._touched, self._shared = [_UNKNOWN] * queues, [_UNKNOWN] * queues  # versions of usage and share
         self._believed = self._learned = _UNKNOWN  # versions of the learned run times
+
+    def branch(self, cluster: Cluster, feasibility: FeasibilityCache, tree: FairShareTree) -> "PendingOrder":
+        """Return a copy for a branch of the cluster with the same queues."""
+        copy = PendingOrder(cluster, self._policy, feasibility, tree)
+        own = {peers: peers.branch() for peers in self.groups()}
+        copy.peers = {
+            size: {key: own[peers] for key, peers in of_size.items()} for size, of_size in self.peers.items()
+        }
+        copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
+        copy._entered = {
+            project: [(own[peers], entry) for peers, entry in entered]
+            for project, entered in self._entered.items()
+        }
+        copy._touched, copy._shared = self._touched.copy(), self._shared.copy()
+        copy._believed, copy._learned = self._believed, self._learned
+        return copy
 
     def groups(self) -> Iterator[Peers]:
         """Yield all groups of peers."""
@@ -143,14 +165,14 @@ class PendingOrder:
                 entered.append((peers, entry))
 
     def _peers_of(self, of: EquivalenceClass, job: Job, order: RuntimeOrder) -> Peers:
-        order.runtime_term(job.like, job.ran_s)  # finds the samples
+        runtime = order.runtime_term(job.like, job.ran_s)  # finds the samples
         like = job.like.names[0] if job.like.ended is None else job.like.ended
         devices = job.devices_milli, job.is_elastic
         key = of.wants, self._feasibility.affinity(job), devices, like, job.ran_s
         of_size = self.peers.setdefault(of.wants[1], {})
         found = of_size.get(key)
         if found is None:
-            found = of_size[key] = Peers(job, key, order)
+            found = of_size[key] = Peers(key, job.like, job.ran_s, runtime, order.size_term(job))
         return found
 
     def _remove(self, peers: Peers, size: Size) -> None:

@@ -104,6 +104,17 @@ class PreemptionCache:
         self._failed_reclaims: dict[tuple[EquivalenceClass, int, bool], FailedReclaim] = {}
         self._changes = -1  # of the cluster, when reclaims failed
 
+    def branch(self, start: int) -> "PreemptionCache":
+        """Return a copy of what outlasts changes, for a capacity whose log begins at this position."""
+        copy = PreemptionCache()
+        copy.failed_consolidations = {
+            key: failed._replace(log_position=failed.log_position - start)
+            for key, failed in self.failed_consolidations.items()
+            if failed.log_position >= start
+        }
+        copy.eligibility = self.eligibility.copy()
+        return copy
+
     def failed_reclaims(self, cluster: Cluster) -> dict[tuple[EquivalenceClass, int, bool], FailedReclaim]:
         """Return the failed reclaims by class member and patience, since the last change.
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from weir.api.answers import Suggestion
+from weir.model.queues import Queue
 from weir.model.resources import GPU, written
 from weir.model.workloads import PREEMPTIBLE_BELOW, WHOLE_MILLI
 from weir.service.suggestion_phrases import starts, suggestion
 from weir.service.what_if import WhatIf
+from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW
 
 CLASSES_TRIED_MOST = 6
@@ -23,26 +26,29 @@ def as_preemptible(trials: WhatIf) -> Iterator[Suggestion]:
         return
     outcome = trials.tried(replace(spec, preemptible=True))
     if outcome is not None:
-        sentence = f"If it may be preempted, {starts(trials, outcome)}"
+        sentence = f"If it may be preempted, {starts(outcome)}"
         yield suggestion(sentence, {"preemptible": True}, outcome)
 
 
 def with_priority(trials: WhatIf, highest: int) -> Iterator[Suggestion]:
     """Suggest a priority above everyone else's of its project."""
     job = trials.job
-    others = [
-        each.spec.priority
-        for each in trials.cluster.jobs.values()
-        if each.project == job.project and each is not job
-    ]
-    priority = max(others, default=job.spec.priority) + 1
+    priority = trials.read(partial(_highest_priority, name=trials.name)) + 1
     if not job.spec.priority < priority <= highest:
         return
     outcome = trials.tried(replace(job.spec, priority=priority))
     if outcome is not None:
-        sentence = f"With priority {priority} instead of {job.spec.priority} {starts(trials, outcome)}"
+        sentence = f"With priority {priority} instead of {job.spec.priority} {starts(outcome)}"
         change = {"priority": priority, "preemptible": job.spec.preemptible}
         yield suggestion(sentence, change, outcome)
+
+
+def _highest_priority(cluster: Cluster, name: str) -> int:
+    """Return the highest priority of the work that a workload competes with in its project."""
+    job = cluster.jobs[name]
+    running = cluster.running.get(job.project, {}).values()
+    pending = [member for of in cluster.waiting_of.get(job.project, ()) for _, _, member in of.members]
+    return max([each.priority for each in (*running, *pending) if each is not job], default=job.priority)
 
 
 def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
@@ -57,34 +63,34 @@ def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggesti
         ]
         outcome = outcomes[0]
         if outcome is not None and all(each is not None for each in outcomes):
-            sentence = f"With priority {priority} instead of {job.spec.priority} {starts(trials, outcome)}"
+            sentence = f"With priority {priority} instead of {job.spec.priority} {starts(outcome)}"
             yield suggestion(sentence, {"priority": priority}, outcome)
             return
 
 
 def in_other_project(trials: WhatIf, projects: Sequence[str]) -> Iterator[Suggestion]:
     """Suggest another project of the requester, that with most quota left first."""
-    spec, ledger = trials.job.spec, trials.cluster.ledger
-    left: list[tuple[int, str]] = []
-    for name in projects:
-        at = ledger.position.get(name)
-        if at is not None and name != spec.project:
-            left.append((ledger.allocated[at][GPU_ROW] - ledger.quota[at][GPU_ROW], name))
-    for _, name in sorted(left)[:PROJECTS_TRIED_MOST]:
+    spec = trials.job.spec
+    others = [name for name in projects if name != spec.project]
+    used = trials.read(partial(_over_quota_by, projects=others)) if others else []
+    for _, name in sorted(used)[:PROJECTS_TRIED_MOST]:
         outcome = trials.tried(replace(spec, project=name))
         if outcome is not None:
-            sentence = f"In project {name} instead of {spec.project} {starts(trials, outcome)}"
+            sentence = f"In project {name} instead of {spec.project} {starts(outcome)}"
             yield suggestion(sentence, {"project": name}, outcome)
             return
 
 
+def _over_quota_by(cluster: Cluster, projects: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the GPUs that projects hold beyond their quota, negative if some of it is left."""
+    ledger = cluster.ledger
+    found = [(ledger.position[name], name) for name in projects if name in ledger.position]
+    return [(ledger.allocated[at][GPU_ROW] - ledger.quota[at][GPU_ROW], name) for at, name in found]
+
+
 def with_quota(trials: WhatIf) -> Iterator[Suggestion]:
     """Suggest the quota, and if necessary the limit, that would cover the workload in its project."""
-    ledger = trials.cluster.ledger
-    job = trials.cluster.jobs[trials.job.name]  # it is another object after each trial
-    queue = ledger.queues[job.project]
-    request = 0 if job.waiting is None else dict(job.waiting.step.request).get(GPU_ROW, 0)
-    needed = -(-(ledger.allocated[job.project][GPU_ROW] + request) // WHOLE_MILLI) * WHOLE_MILLI
+    queue, request, needed = trials.read(partial(_quota_needed, name=trials.name))
     quota, limit = queue.quota.get(GPU, 0), queue.limit.get(GPU)
     if not request or needed <= quota:
         return
@@ -95,9 +101,16 @@ def with_quota(trials: WhatIf) -> Iterator[Suggestion]:
         changed = replace(changed, limit={**queue.limit, GPU: needed})
         change["limit"] = {queue.name: needed // WHOLE_MILLI}
         also = " and its limit"
-    queues = [changed if each is queue else each for each in ledger.queues]
-    outcome = trials.tried(job.spec, queues=queues)
+    outcome = trials.tried(trials.job.spec, queue=changed)
     if outcome is not None:
         amounts = f"{written(GPU, needed)} GPUs instead of {written(GPU, quota)}"
-        sentence = f"With a quota{also} of {amounts} for project {queue.name} {starts(trials, outcome)}"
+        sentence = f"With a quota{also} of {amounts} for project {queue.name} {starts(outcome)}"
         yield suggestion(sentence, change, outcome)
+
+
+def _quota_needed(cluster: Cluster, name: str) -> tuple[Queue, int, int]:
+    """Return a workload's project, the GPUs that it asks for next, and the quota that would cover them."""
+    ledger, job = cluster.ledger, cluster.jobs[name]
+    request = 0 if job.waiting is None else dict(job.waiting.step.request).get(GPU_ROW, 0)
+    needed = -(-(ledger.allocated[job.project][GPU_ROW] + request) // WHOLE_MILLI) * WHOLE_MILLI
+    return ledger.queues[job.project], request, needed

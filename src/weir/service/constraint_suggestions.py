@@ -1,5 +1,6 @@
 """Suggestions that leave out a constraint on nodes: a GPU model, a list of nodes, a selector, an affinity."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ from weir.engine.pod_affinity import rule_phrase
 from weir.model.workloads import Request, TopologyRequest, Workload
 from weir.service.suggestion_phrases import names_phrase, starts, suggestion
 from weir.service.what_if import WhatIf
+from weir.state.cluster import Cluster
 
 MODELS_TRIED_MOST = 4
 """Other GPU models that are tried, those of most nodes first."""
@@ -22,7 +24,7 @@ def without_required_level(trials: WhatIf) -> Iterator[Suggestion]:
     wished = TopologyRequest(asked.name, None, asked.preferred or asked.required)
     outcome = trials.tried(replace(spec, topology=wished))
     if outcome is not None:
-        sentence = f"If its pods need not share one {asked.required}, {starts(trials, outcome)}"
+        sentence = f"If its pods need not share one {asked.required}, {starts(outcome)}"
         change = {"topology": {"name": asked.name, "preferred": wished.preferred}}
         yield suggestion(sentence, dict(change), outcome)
 
@@ -33,16 +35,20 @@ def other_model(trials: WhatIf) -> Iterator[Suggestion]:
     asked = spec.groups[0].request.gpu_models if len(spec.groups) == 1 else ()
     if not asked:
         return
-    there: dict[str, int] = {}
-    for node in trials.cluster.nodes:
-        if node is not None and node.gpu_model is not None and node.gpu_model not in asked:
-            there[node.gpu_model] = there.get(node.gpu_model, 0) + 1
-    for model in sorted(there, key=lambda name: (-there[name], name))[:MODELS_TRIED_MOST]:
+    nodes_of = trials.read(_nodes_by_model)
+    others = sorted(nodes_of.keys() - set(asked), key=lambda name: (-nodes_of[name], name))
+    for model in others[:MODELS_TRIED_MOST]:
         outcome = trials.tried(_with(spec, replace(spec.groups[0].request, gpu_models=(model,))))
         if outcome is not None:
-            sentence = f"With GPU model {model} instead of {' or '.join(asked)} {starts(trials, outcome)}"
+            sentence = f"With GPU model {model} instead of {' or '.join(asked)} {starts(outcome)}"
             yield suggestion(sentence, {"gpu_models": [model]}, outcome)
             return
+
+
+def _nodes_by_model(cluster: Cluster) -> Counter[str]:
+    return Counter(
+        node.gpu_model for node in cluster.nodes if node is not None and node.gpu_model is not None
+    )
 
 
 def without_constraint(trials: WhatIf) -> Iterator[Suggestion]:
@@ -53,7 +59,7 @@ def without_constraint(trials: WhatIf) -> Iterator[Suggestion]:
     for key, what, request in _variants(spec.groups[0].request):
         outcome = trials.tried(_with(spec, request))
         if outcome is not None:
-            yield suggestion(f"{what} {starts(trials, outcome)}", {key: None}, outcome)
+            yield suggestion(f"{what} {starts(outcome)}", {key: None}, outcome)
 
 
 def _variants(request: Request) -> Iterator[tuple[str, str, Request]]:

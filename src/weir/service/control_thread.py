@@ -128,6 +128,11 @@ class ControlThread:
         return self._control
 
     @property
+    def now_s(self) -> float:
+        """Return the time on its timeline."""
+        return self._clock()
+
+    @property
     def since_step_s(self) -> float:
         """Return the age of the last complete step."""
         return time.monotonic() - self._stepped_s

@@ -1,26 +1,32 @@
-"""Details of the decision on a workload, on a copy of the cluster."""
+"""Details of the decision on a workload, by what the engine knows after it."""
 
 from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow, VictimRow
 from weir.engine.considered_victims import ConsideredVictim
 from weir.engine.decision_details import decision_details
 from weir.engine.node_ranking import GroupRanking
-from weir.model.policy import Policy
-from weir.service.cluster_copy import ClusterFacts, copy_cluster
-from weir.state.cluster import Cluster
+from weir.service.decision_state import DecisionState
+from weir.state.branch import branch
 from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.reduce import reduce
 
 
-def explain_decision(facts: ClusterFacts, policy: Policy, name: str) -> DecisionAnswer | None:
+def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
     """Return the details of the next decision on a workload; None if it can't be placed.
 
-    A workload that isn't pending is submitted again on the copy, without its present pods.
+    A workload that isn't pending is submitted again on a branch of the state, without its present pods.
     """
-    cluster = copy_cluster(facts)
-    again = cluster.jobs[name].waiting is None
+    job = state.cluster.jobs.get(name)
+    if job is None:
+        return None
+    cluster, cache, again = state.cluster, state.cache, job.waiting is None
     if again:
-        _submit_again(cluster, name, facts.now_s)
-    details = decision_details(cluster, policy, cluster.jobs[name], facts.now_s)
+        with_usage = state.policy.usage.k > 0
+        cluster = branch(cluster, [name], job.spec.project, job.spec.user, with_usage=with_usage)
+        reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, state.now_s))
+        reduce(cluster, WorkloadSubmitted(job.spec, state.now_s))
+        cluster.mix = state.cluster.mix.frozen()
+        cache = state.cache.branch(state.cluster, cluster, state.policy)
+    details = decision_details(cluster, state.policy, cluster.jobs[name], state.now_s, cache)
     if details is None:
         return None
     return DecisionAnswer(
@@ -30,12 +36,6 @@ def explain_decision(facts: ClusterFacts, policy: Policy, name: str) -> Decision
         victims=[_victim_row(victim) for victim in details.victims.named],
         again=again,
     )
-
-
-def _submit_again(cluster: Cluster, name: str, now_s: float) -> None:
-    spec = cluster.jobs[name].spec
-    reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, now_s))
-    reduce(cluster, WorkloadSubmitted(spec, now_s))
 
 
 def _ranking_row(ranking: GroupRanking) -> NodeRankingRow:

@@ -1,13 +1,17 @@
 """Suggestions to wait: for expected ends of running workloads, or for the end of one of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import chain
+from typing import TypeVar
 
 from weir.api.answers import Suggestion
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
 from weir.service.suggestion_phrases import names_phrase, starts, suggestion
 from weir.service.what_if import WhatIf
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 ENDS_TRIED_MOST = 6
@@ -16,6 +20,9 @@ _ENDING_TYPES = frozenset({WorkloadType.TRAIN})
 """Types that end by themselves."""
 _ENDING_SOON_MOST = 256
 """Number of expected ends of running workloads that are tried, in their order."""
+_READ_AT_ONCE = 2000
+"""Number of running workloads that are read at once; decisions may come in between."""
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +38,12 @@ class _ExpectedEnd:
 def after_expected_ends(trials: WhatIf) -> Iterator[Suggestion]:
     """Suggest to wait for the fewest expected ends that suffice, in their order."""
     job, now_s = trials.job, trials.now_s
-    ends = [end for other in _running(trials) if (end := _end_of(trials, other)) is not None]
-    ending = sorted(ends, key=lambda end: (end.latest_s, end.name))[:_ENDING_SOON_MOST]
+
+    def expected(cluster: Cluster, jobs: Iterable[Job]) -> list[_ExpectedEnd]:
+        return [end for other in jobs if (end := _end_of(cluster, other, now_s)) is not None]
+
+    ends = chain.from_iterable(_of_running(trials, expected))
+    ending = nsmallest(_ENDING_SOON_MOST, ends, key=lambda end: (end.latest_s, end.name))
     low, high = 1, len(ending)
     found = False
     while low <= high:
@@ -63,17 +74,17 @@ def _by(ends: list[_ExpectedEnd], now_s: float) -> str:
     )
 
 
-def _end_of(trials: WhatIf, job: Job) -> _ExpectedEnd | None:
+def _end_of(cluster: Cluster, job: Job, now_s: float) -> _ExpectedEnd | None:
     """Return when a running workload ends, by its maximum run time and by training runs alike that ended.
 
     A service runs until it is stopped, so only its maximum run time counts.
     """
     if job.started_s is None:
         return None
-    now_s, spec = trials.now_s, job.spec
+    spec = job.spec
     ran_s = job.ran_s + now_s - job.started_s
     most_s = None if spec.max_runtime_s is None else now_s + max(0.0, spec.max_runtime_s - ran_s)
-    learned = trials.cluster.runtimes.remaining_range(job.like, ran_s) if spec.type in _ENDING_TYPES else None
+    learned = cluster.runtimes.remaining_range(job.like, ran_s) if spec.type in _ENDING_TYPES else None
     if learned is None:
         return None if most_s is None else _ExpectedEnd(most_s, spec.name)
     latest_s = now_s + learned.high_s if most_s is None else min(most_s, now_s + learned.high_s)
@@ -82,23 +93,50 @@ def _end_of(trials: WhatIf, job: Job) -> _ExpectedEnd | None:
 
 def after_one_end(trials: WhatIf) -> Iterator[Suggestion]:
     """Yield ends of running workloads: of its own project, then of others."""
-    job = trials.job
-    for own in (True, False):
-        others = [each for each in _running(trials) if (each.project == job.project) == own]
-        others.sort(key=lambda each: (abs(each.devices_milli - job.devices_milli), each.spec.name))
-        for other in others[:ENDS_TRIED_MOST]:
-            outcome = trials.tried(job.spec, [other.spec.name])
+    asked = trials.job.spec
+    for is_other in (False, True):
+        for name, project in _near_in_size(trials, is_other):
+            outcome = trials.tried(asked, [name])
             if outcome is not None:
-                of = "" if own else f" of project {other.spec.project}"
-                sentence = f"If {other.spec.name}{of} ended, {starts(trials, outcome)}"
-                yield suggestion(sentence, {"ended": other.spec.name}, outcome)
+                of = f" of project {project}" if is_other else ""
+                yield suggestion(f"If {name}{of} ended, {starts(outcome)}", {"ended": name}, outcome)
                 break
 
 
-def _running(trials: WhatIf) -> list[Job]:
-    return [
-        job
-        for jobs in trials.cluster.running.values()
-        for job in jobs.values()
-        if job is not trials.job and job.running_pods()
-    ]
+def _near_in_size(trials: WhatIf, is_other: bool) -> list[tuple[str, str]]:
+    """Return a few workloads, with their projects, of its project or of others: nearest in size, by name."""
+    own, size_milli = trials.job.spec.project, trials.job.devices_milli
+    equal = 0
+
+    def by_size(_: Cluster, jobs: Iterable[Job]) -> list[tuple[int, str, str]]:
+        return [
+            (abs(job.devices_milli - size_milli), job.name, job.spec.project)
+            for job in jobs
+            if (job.spec.project != own) is is_other
+        ]
+
+    near: list[tuple[int, str, str]] = []
+    for part in _of_running(trials, by_size):
+        near = nsmallest(ENDS_TRIED_MOST, [*near, *part])
+        equal += sum(difference == 0 for difference, _, _ in part)
+        if is_other and equal >= ENDS_TRIED_MOST:
+            break  # further ones would only come first by name
+    return [(name, project) for _, name, project in near]
+
+
+def _of_running(trials: WhatIf, read: Callable[[Cluster, Iterable[Job]], list[Read]]) -> Iterator[list[Read]]:
+    """Yield what is read of the other running workloads, some at a time."""
+    running = trials.read(_running)
+    for start in range(0, len(running), _READ_AT_ONCE):
+        part = running[start : start + _READ_AT_ONCE]
+
+        def look(cluster: Cluster, part: list[Job] = part) -> list[Read]:
+            return read(
+                cluster, [job for job in part if job.started_s is not None and job.name != trials.name]
+            )
+
+        yield trials.read(look)
+
+
+def _running(cluster: Cluster) -> list[Job]:
+    return [job for jobs in cluster.running.values() for job in jobs.values()]

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from weir.api.answers import Suggestion
 from weir.model.nodes import Outage
 from weir.model.resources import span
 from weir.service.suggestion_phrases import starts, suggestion
 from weir.service.what_if import WhatIf
+from weir.state.cluster import Cluster
 
 OUTAGES_TRIED_MOST = 4
 """Beginnings of outages that are tried, the latest first: the longest run that starts is suggested."""
@@ -20,11 +22,7 @@ _MINUTE_S = 60
 def before_outages(trials: WhatIf) -> Iterator[Suggestion]:
     """Suggest the longest run that ends before an outage begins."""
     spec, now_s = trials.job.spec, trials.now_s
-    begins: dict[float, tuple[str, Outage]] = {}
-    for node in [node for node in trials.cluster.nodes if node is not None]:
-        for outage in node.outages:
-            if outage.from_s > now_s and not outage.is_over(now_s):
-                begins.setdefault(outage.from_s, (node.name, outage))
+    begins = trials.read(partial(_next_outages, now_s=now_s))
     for from_s in sorted(begins, reverse=True)[:OUTAGES_TRIED_MOST]:
         minutes = int((from_s - now_s - TIME_TO_FOLLOW_S) // _MINUTE_S)
         longest_s = float(minutes * _MINUTE_S)
@@ -37,8 +35,19 @@ def before_outages(trials: WhatIf) -> Iterator[Suggestion]:
             node_name, outage = begins[from_s]
             before = "" if spec.max_runtime_s is None else f" instead of {span(spec.max_runtime_s)}"
             sentence = (
-                f"With a longest run of {span(longest_s)}{before} {starts(trials, outcome)} "
+                f"With a longest run of {span(longest_s)}{before} {starts(outcome)} "
                 f"It ends before {node_name} goes out of service: {outage.sentence}."
             )
             yield suggestion(sentence, {"max_runtime": f"{minutes}m"}, outcome)
             return
+
+
+def _next_outages(cluster: Cluster, now_s: float) -> dict[float, tuple[str, Outage]]:
+    """Return the outages that begin later, by their beginning, each with a node."""
+    begins: dict[float, tuple[str, Outage]] = {}
+    nodes = [cluster.nodes[at] for at in cluster.outage_nodes]
+    for node in [node for node in nodes if node is not None]:
+        for outage in node.outages:
+            if outage.from_s > now_s and not outage.is_over(now_s):
+                begins.setdefault(outage.from_s, (node.name, outage))
+    return begins

@@ -8,6 +8,7 @@ from weir.model.resources import CPU, MEMORY, amount, written
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
 from weir.service.suggestion_phrases import devices_phrase, starts, suggestion
 from weir.service.what_if import WhatIf, WhatIfOutcome
+from weir.state.cluster import Cluster
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
 SHARES_MILLI = (500, 250, 100)
@@ -28,7 +29,7 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
         if outcome is not None:
             pods = f"{size} pods" if size > 1 else "1 pod"
             what = "as its minimum " if elastic else ""
-            sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} {starts(trials, outcome)}"
+            sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} {starts(outcome)}"
             yield suggestion(sentence, {"pods": size}, outcome)
     if group.request.is_whole and group.request.devices > 1:
         size, outcome = _largest(
@@ -37,7 +38,7 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
         if outcome is not None:
             each = " for each pod" if group.count > 1 else ""
             less = f"With {devices_phrase(size)} instead of {group.request.devices}{each}"
-            sentence = f"{less} {starts(trials, outcome)}"
+            sentence = f"{less} {starts(outcome)}"
             yield suggestion(sentence, {"gpus": size}, outcome)
 
 
@@ -66,21 +67,20 @@ def as_share(trials: WhatIf) -> Iterator[Suggestion]:
         outcome = trials.tried(_with_request(spec, share_milli=milli))
         if outcome is not None:
             share = milli / WHOLE_MILLI
-            sentence = (
-                f"With a share of {share:g} of a device instead of a whole one {starts(trials, outcome)}"
-            )
+            sentence = f"With a share of {share:g} of a device instead of a whole one {starts(outcome)}"
             yield suggestion(sentence, {"gpus": share}, outcome)
             return
 
 
 def with_less(trials: WhatIf) -> Iterator[Suggestion]:
     """Suggest a CPU or memory request that one node can satisfy now."""
-    spec, cluster = trials.job.spec, trials.cluster
-    if len(spec.groups) != 1 or not cluster.nodes:
+    spec = trials.job.spec
+    if len(spec.groups) != 1:
         return
     request = spec.groups[0].request
-    memory = min(request.memory, int(cluster.free_capacity.free[MEMORY_ROW].max()) >> 20 << 20)
-    cpu_milli = min(request.cpu_milli, int(cluster.free_capacity.free[CPU_ROW].max()) // 100 * 100)
+    most_memory, most_cpu_milli = trials.read(_most_free)
+    memory = min(request.memory, most_memory >> 20 << 20)
+    cpu_milli = min(request.cpu_milli, most_cpu_milli // 100 * 100)
     change: dict[str, object] = {}
     if 0 < memory < request.memory:
         change["memory"] = written(MEMORY, memory)
@@ -94,8 +94,14 @@ def with_less(trials: WhatIf) -> Iterator[Suggestion]:
     if outcome is not None:
         before = {"memory": written(MEMORY, request.memory), "cpu": written(CPU, request.cpu_milli)}
         parts = [f"{name} {value} instead of {before[name]}" for name, value in change.items()]
-        sentence = f"With {' and '.join(parts)} {starts(trials, outcome)}"
+        sentence = f"With {' and '.join(parts)} {starts(outcome)}"
         yield suggestion(sentence, change, outcome)
+
+
+def _most_free(cluster: Cluster) -> tuple[int, int]:
+    """Return the most memory and the most processors that are free on one node."""
+    free = cluster.free_capacity.free
+    return (int(free[MEMORY_ROW].max()), int(free[CPU_ROW].max())) if cluster.nodes else (0, 0)
 
 
 def _with_pods(spec: Workload, pods: int, *, elastic: bool) -> Workload:

@@ -3,28 +3,28 @@
 from collections.abc import Mapping
 
 from weir.api.answers import Suggestion
-from weir.service.what_if import WhatIf, WhatIfOutcome
+from weir.service.what_if import WhatIfOutcome
 
 _NAMED_MOST = 3
 _HOUR_S = 3600.0
 
 
-def when(trials: WhatIf, outcome: WhatIfOutcome) -> str:
+def when(outcome: WhatIfOutcome) -> str:
     """Return when it starts: now, or after the work that has to stop, by owner and project."""
     if not outcome.stops:
         return "now"
-    stops = [owner_phrase(trials, name) for name in outcome.stops]
-    return f"as soon as {names_phrase(stops)} {'has' if len(stops) == 1 else 'have'} stopped"
+    has = "has" if len(outcome.stops) == 1 else "have"
+    return f"as soon as {names_phrase(list(outcome.owners))} {has} stopped"
 
 
-def starts(trials: WhatIf, outcome: WhatIfOutcome) -> str:
+def starts(outcome: WhatIfOutcome) -> str:
     """Return the clause that ends most suggestions."""
-    return f"it starts {when(trials, outcome)}."
+    return f"it starts {when(outcome)}."
 
 
-def then(trials: WhatIf, outcome: WhatIfOutcome) -> str:
+def then(outcome: WhatIfOutcome) -> str:
     """Return when it starts after a time was named."""
-    return "then" if not outcome.stops else when(trials, outcome)
+    return "then" if not outcome.stops else when(outcome)
 
 
 def suggestion(sentence: str, change: Mapping[str, object], outcome: WhatIfOutcome) -> Suggestion:
@@ -37,12 +37,6 @@ def _cost(outcome: WhatIfOutcome) -> str:
     if not outcome.stops:
         return ""
     return f" That costs {outcome.lost / _HOUR_S:.2f} GPU-hours of work and restarts."
-
-
-def owner_phrase(trials: WhatIf, name: str) -> str:
-    """Return a workload's name with its owner and project, for the person who has to stop it."""
-    spec = trials.cluster.jobs[name].spec
-    return f"{name} of {spec.user} in {spec.project}" if spec.user else f"{name} in {spec.project}"
 
 
 def names_phrase(names: list[str]) -> str:

@@ -1,11 +1,9 @@
-"""Changes that would let a pending workload start; each was tried on a copy of the cluster."""
+"""Changes that would let a pending workload start; each was tried on a branch of the state."""
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from weir.api.answers import Suggestion
-from weir.model.policy import Policy
 from weir.model.reasons import ReasonCode
 from weir.model.resources import span
 from weir.service.claim_suggestions import (
@@ -15,13 +13,15 @@ from weir.service.claim_suggestions import (
     with_priority,
     with_quota,
 )
-from weir.service.cluster_copy import ClusterFacts
 from weir.service.constraint_suggestions import other_model, without_constraint, without_required_level
+from weir.service.decision_state import StateReader
 from weir.service.end_suggestions import after_expected_ends, after_one_end
 from weir.service.outage_suggestions import before_outages
 from weir.service.request_suggestions import as_share, fewer_devices, with_less
 from weir.service.suggestion_phrases import starts, then
 from weir.service.what_if import WhatIf, WhatIfExhausted
+
+Suggest = Callable[[WhatIf], Iterable[Suggestion]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +40,59 @@ class SuggestionOptions:
     others_make: bool = False
 
 
-def suggestions(
-    picture: ClusterFacts, policy: Policy, name: str, possible: SuggestionOptions
-) -> list[Suggestion]:
+@dataclass(frozen=True, slots=True)
+class SuggestionsFound:
+    """Suggestions, and the kinds of changes that weren't tried to the end for lack of time."""
+
+    found: tuple[Suggestion, ...] = ()
+    untried: tuple[str, ...] = ()
+
+
+def suggestions(ask: StateReader, name: str, possible: SuggestionOptions) -> SuggestionsFound:
     """Return changes that would let it start now, or about when it starts if it only needs time.
 
-    Nothing while it runs or others are being stopped for it.
+    Nothing while it runs or others are being stopped for it. Changes of few trials come first.
+
+    Raises:
+        KeyError: there is no workload of this name.
+        ControlUnavailable: nothing can be read now.
     """
-    trials = WhatIf(picture, policy, name)
-    if trials.job.is_running or trials.job.stopping or name in trials.cluster.nominated:
-        return []
+    trials = WhatIf(ask, name)
+    if trials.job.starts:
+        return SuggestionsFound()
+    kinds: list[tuple[str, Suggest]] = (
+        [("resuming it", _resumed)] if trials.job.held else list(_kinds(possible))
+    )
     found: list[Suggestion] = []
-    with suppress(WhatIfExhausted):
-        for each in _suggested(trials, possible):
-            found.append(each)  # noqa: PERF402 - results before the limit of trials count
-    return found
+    for at, (_, suggest) in enumerate(kinds):
+        try:
+            for each in suggest(trials):
+                found.append(each)  # noqa: PERF402 - results before the limit of trials count
+        except WhatIfExhausted:
+            return SuggestionsFound(tuple(found), tuple([phrase for phrase, _ in kinds[at:]]))
+    return SuggestionsFound(tuple(found))
 
 
-def _suggested(trials: WhatIf, possible: SuggestionOptions) -> Iterator[Suggestion]:
-    if trials.job.held:
-        yield from _resumed(trials)
-        return
-    yield from fewer_devices(trials, possible.others_make)
+def _kinds(possible: SuggestionOptions) -> Iterator[tuple[str, Suggest]]:
+    """Yield the kinds of changes, each as a noun, in the order in which they are tried."""
+    yield "fewer GPUs or pods", lambda trials: fewer_devices(trials, possible.others_make)
     if possible.shares:
-        yield from as_share(trials)
-    for one in (with_less, before_outages, other_model, without_constraint, without_required_level):
-        yield from one(trials)
-    yield from as_preemptible(trials)
-    if possible.priorities is None:
-        yield from with_priority(trials, possible.highest_priority)
+        yield "a share of a GPU", as_share
+    yield "less CPU or memory", with_less
+    yield "an end before an outage", before_outages
+    yield "another GPU model", other_model
+    yield "fewer constraints on nodes", without_constraint
+    yield "several topology domains", without_required_level
+    yield "being preemptible", as_preemptible
+    priorities = possible.priorities
+    if priorities is None:
+        yield "another priority", lambda trials: with_priority(trials, possible.highest_priority)
     else:
-        yield from with_class(trials, possible.priorities)
-    yield from in_other_project(trials, possible.projects)
-    yield from after_expected_ends(trials)
-    yield from after_one_end(trials)
-    yield from with_quota(trials)
+        yield "another priority", lambda trials: with_class(trials, priorities)
+    yield "another project", lambda trials: in_other_project(trials, possible.projects)
+    yield "a larger quota", with_quota
+    yield "expected ends of running work", after_expected_ends
+    yield "the end of one running workload", after_one_end
 
 
 def _resumed(trials: WhatIf) -> Iterator[Suggestion]:
@@ -82,9 +100,9 @@ def _resumed(trials: WhatIf) -> Iterator[Suggestion]:
     if outcome is not None and until_s is not None:
         left = span(max(1.0, round(until_s - trials.now_s)))
         verb = "may begin" if trials.job.held_code is ReasonCode.BEGIN_TIME else "is tried again"
-        sentence = f"If it waits, it {verb} in {left}, and starts {then(trials, outcome)}."
+        sentence = f"If it waits, it {verb} in {left}, and starts {then(outcome)}."
         yield Suggestion(sentence=sentence, at_s=until_s)
     if outcome is not None and (until_s is None or trials.job.held_code is ReasonCode.BEGIN_TIME):
         free = "" if trials.job.held_code is ReasonCode.SUSPENDED else " without its conditions"
-        sentence = f"If it is resumed{free}, {starts(trials, outcome)}"
+        sentence = f"If it is resumed{free}, {starts(outcome)}"
         yield Suggestion(sentence=sentence, change={"suspended": False})

@@ -1,148 +1,214 @@
-"""Trials of changes: each is tried on a copy of the cluster, with the real engine.
+"""Trials of changes: each is decided by the real engine, on a branch of the state.
 
-A trial replaces the workload by a variant, and may end other workloads first; then the engine decides once.
-A bound workload starts now; a nominated one starts as soon as its victims have stopped. Afterwards the copy
-is restored, so that one copy serves all trials.
+A branch shares the state but for the few workloads of the trial, and its cache begins with what the engine
+knows, so a trial costs about as much as one decision. It runs where the state belongs, between two decisions,
+and leaves no trace there, whatever happens in it. Others wait for one trial at most.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from time import thread_time
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic, thread_time
+from typing import TypeVar
 
-from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.eviction_price import devices_of, lost_work
 from weir.engine.plan import Eviction
-from weir.model.policy import Policy
 from weir.model.queues import Queue
+from weir.model.reasons import ReasonCode
 from weir.model.workloads import Workload
-from weir.service.cluster_copy import ClusterFacts, copy_cluster
-from weir.state.events import Event, QueuesSet, WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
+from weir.service.control_thread import ControlUnavailable
+from weir.service.decision_state import DecisionState, StateReader
+from weir.state.branch import branch, replace_quota
+from weir.state.cluster import Cluster
+from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.jobs import Pod
 from weir.state.reduce import reduce
-from weir.state.request_mix import RequestMix
 
 TRIALS_MOST = 60
 SECONDS_MOST = 1.5
-"""Limit in processor time of the thread, so that a busy machine finds as much as an idle one."""
+"""Limit in processor time of the trials, so that a busy machine finds as much as an idle one."""
+WAIT_S_MOST = 20.0
+"""Limit in time, for a scheduler that hardly finds time for trials."""
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOutcome:
     """Outcome of a trial that starts the workload: the workloads that must stop first.
 
-    `lost` is what they lose: work since the last checkpoint and a restart, in device seconds.
+    `owners` names them for the person who has to stop them. `lost` is what they lose: work since the last
+    checkpoint and a restart, in device seconds.
     """
 
     stops: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
     lost: float = 0.0
 
 
 class WhatIfExhausted(Exception):
-    """Enough was tried."""
+    """Enough was tried, or the workload doesn't wait any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A workload that is asked about, as it was at the first question.
+
+    `starts` is True if it has capacity, or if others are being stopped for it.
+    """
+
+    spec: Workload
+    starts: bool
+    held: bool
+    held_code: ReasonCode
+    held_until_s: float | None
+    needed: tuple[int, ...]
+    is_elastic: bool
+    devices_milli: int
+    ran_s: float
+    waits_since_s: float
+    now_s: float
+
+
+@dataclass(slots=True)
 class WhatIf:
-    """Trials of variants of one workload."""
+    """Trials of variants of one workload. `clock` counts what they cost the thread of the state."""
 
-    def __init__(
-        self, picture: ClusterFacts, policy: Policy, name: str, clock: Callable[[], float] = thread_time
-    ) -> None:
-        self.cluster = copy_cluster(picture)
-        self.job = self.cluster.jobs[name]
-        self.now_s = picture.now_s
-        self._policy = policy
-        self._cache = EngineCache()
-        self._clock = clock
-        self._until_s = clock() + SECONDS_MOST
-        self._left = TRIALS_MOST
-        self._ran_s = self.job.ran_s
-        self._waits_since_s = self.job.waits_since_s
-        self._mix = self.cluster.mix
-        self._events: dict[str, list[Event]] = {}
-        for event in picture.events:
-            of = _workload_of(event)
-            if of is not None:
-                self._events.setdefault(of, []).append(event)
+    ask: StateReader
+    name: str
+    clock: Callable[[], float] = thread_time
+    job: PendingRequest = field(init=False)
+    _spent_s: float = 0.0
+    _tried: int = 0
+    _until_s: float = field(default_factory=lambda: monotonic() + WAIT_S_MOST)
+
+    def __post_init__(self) -> None:
+        """Read the workload.
+
+        Raises:
+            KeyError: there is none of this name.
+            ControlUnavailable: nothing can be read now.
+        """
+        self.job = self.ask(partial(_pending_request, name=self.name))
+
+    @property
+    def now_s(self) -> float:
+        """Return the time of the first question."""
+        return self.job.now_s
+
+    def read(self, look: Callable[[Cluster], Found]) -> Found:
+        """Return what is read of the cluster.
+
+        Raises:
+            WhatIfExhausted: enough was tried.
+        """
+        return self._ask(lambda state: look(state.cluster))
 
     def tried(
-        self, variant: Workload, gone: Sequence[str] = (), queues: Sequence[Queue] = ()
+        self, variant: Workload, gone: Sequence[str] = (), queue: Queue | None = None
     ) -> WhatIfOutcome | None:
         """Try a variant; return None if it doesn't start.
 
         Args:
             variant: the workload as it would be.
             gone: the workloads that end first.
-            queues: the quota tree as it would be; empty for the present one.
+            queue: a queue as it would be; None if all stay.
 
         Raises:
             WhatIfExhausted: enough was tried.
         """
-        if not self._left or self._clock() > self._until_s:
+        self._tried += 1
+        return self._ask(partial(self._outcome, variant=variant, gone=gone, queue=queue))
+
+    def _ask(self, read: Callable[[DecisionState], Found]) -> Found:
+        if self._tried > TRIALS_MOST or self._spent_s > SECONDS_MOST or monotonic() > self._until_s:
             raise WhatIfExhausted
-        self._left -= 1
-        cluster, name, present = self.cluster, variant.name, self.cluster.ledger.queues
-        if queues:
-            reduce(cluster, QueuesSet(tuple(queues)))
-        for other in (name, *gone):
-            reduce(cluster, WorkloadEnded(other, WorkloadOutcome.STOPPED, self.now_s))
-        reduce(cluster, WorkloadSubmitted(variant, variant.submitted_s, self._ran_s))
-        cluster.jobs[name].waits_since_s = self._waits_since_s
-        self._keep_mix()
-        outcome = self._decided(variant)
-        reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, self.now_s))
-        if queues:
-            reduce(cluster, QueuesSet(present))
-        for other in (*gone, name):
-            for event in self._events[other]:
-                reduce(cluster, event)
-        cluster.jobs[name].waits_since_s = self._waits_since_s
-        self._keep_mix()
-        return outcome
 
-    def _keep_mix(self) -> None:
-        """Restore the request mix, which trials must not change."""
-        mix = RequestMix()
-        mix.drawn, mix.free_capacity, mix.version = (
-            self._mix.drawn,
-            self._mix.free_capacity,
-            self._mix.version,
-        )
-        self.cluster.mix = mix
+        def timed(state: DecisionState) -> Found:
+            if self.name not in state.cluster.jobs:
+                raise WhatIfExhausted
+            began_s = self.clock()
+            try:
+                return read(state)
+            finally:
+                self._spent_s += self.clock() - began_s
 
-    def _decided(self, variant: Workload) -> WhatIfOutcome | None:
-        plan = decide(self.cluster, self._policy, self.now_s, self._cache)
-        bound = [0] * len(variant.groups)
-        for place in plan.binds:
-            if place.pod.workload == variant.name:
-                bound[place.pod.group] += 1
-        if all(have >= need for have, need in zip(bound, variant.needed(), strict=True)):
-            return WhatIfOutcome()
-        for nominated in plan.nominations:
-            if nominated.workload == variant.name:
-                return WhatIfOutcome(nominated.freed_by, self._lost(plan.evictions, nominated.freed_by))
-        return None
+        try:
+            return self.ask(timed)
+        except ControlUnavailable:
+            raise WhatIfExhausted from None
 
-    def _lost(self, evictions: Sequence[Eviction], stopped: Sequence[str]) -> float:
-        """Return what the evicted pods of these workloads lose."""
-        pods: dict[str, list[Pod]] = {}
-        for eviction in evictions:
-            key = eviction.pod
-            if key.workload in stopped:
-                pod = self.cluster.jobs[key.workload].pods[key.group][key.index]
-                pods.setdefault(key.workload, []).append(pod)
-        prices, jobs = self._policy.price, self.cluster.jobs
-        return sum([lost_work(jobs[name], devices_of(of), prices, self.now_s) for name, of in pods.items()])
+    def _outcome(
+        self, state: DecisionState, *, variant: Workload, gone: Sequence[str], queue: Queue | None
+    ) -> WhatIfOutcome | None:
+        job = state.cluster.jobs[self.name]
+        if job.is_running or job.stopping:
+            raise WhatIfExhausted
+        is_replaced = job.held or variant is not job.spec
+        ends = [other for other in gone if other in state.cluster.jobs]
+        names = [*ends, self.name] if is_replaced else ends
+        with_usage = state.policy.usage.k > 0
+        cluster = branch(state.cluster, names, variant.project, variant.user, with_usage=with_usage)
+        if queue is not None:
+            replace_quota(cluster, queue)
+        for other in names:
+            reduce(cluster, WorkloadEnded(other, WorkloadOutcome.STOPPED, state.now_s))
+        if is_replaced:
+            reduce(cluster, WorkloadSubmitted(variant, variant.submitted_s, job.ran_s))
+            cluster.jobs[variant.name].waits_since_s = job.waits_since_s
+        cluster.mix = state.cluster.mix.frozen()  # what is tried isn't usual
+        return _decided(state, cluster, variant)
 
 
-def _workload_of(event: Event) -> str | None:
-    """Return the workload of an event."""
-    place = getattr(event, "place", None)
-    pod = getattr(event, "pod", None) if place is None else place.pod
-    if pod is not None:
-        found: str = pod.workload
-        return found
-    workload = getattr(event, "workload", None)
-    if isinstance(workload, Workload):
-        return workload.name
-    return workload if isinstance(workload, str) else None
+def _pending_request(state: DecisionState, name: str) -> PendingRequest:
+    job = state.cluster.jobs[name]
+    return PendingRequest(
+        spec=job.spec,
+        starts=job.is_running or job.stopping > 0 or name in state.cluster.nominated,
+        held=job.held,
+        held_code=job.held_code,
+        held_until_s=job.held_until_s,
+        needed=tuple(job.needed),
+        is_elastic=job.is_elastic,
+        devices_milli=job.devices_milli,
+        ran_s=job.ran_s,
+        waits_since_s=job.waits_since_s,
+        now_s=state.now_s,
+    )
+
+
+def _decided(state: DecisionState, cluster: Cluster, variant: Workload) -> WhatIfOutcome | None:
+    """Return what a decision on a branch means for the variant."""
+    cache = state.cache.branch(state.cluster, cluster, state.policy)
+    plan = decide(cluster, state.policy, state.now_s, cache)
+    bound = [0] * len(variant.groups)
+    for place in plan.binds:
+        if place.pod.workload == variant.name:
+            bound[place.pod.group] += 1
+    if all(have >= need for have, need in zip(bound, variant.needed(), strict=True)):
+        return WhatIfOutcome()
+    for nominated in plan.nominations:
+        if nominated.workload == variant.name:
+            stops = nominated.freed_by
+            owners = tuple([_owner_phrase(cluster, name) for name in stops])
+            return WhatIfOutcome(stops, owners, _lost(state, cluster, plan.evictions, stops))
+    return None
+
+
+def _lost(
+    state: DecisionState, cluster: Cluster, evictions: Sequence[Eviction], stopped: Sequence[str]
+) -> float:
+    """Return what the evicted pods of these workloads lose."""
+    pods: dict[str, list[Pod]] = {}
+    for eviction in evictions:
+        key = eviction.pod
+        if key.workload in stopped:
+            pods.setdefault(key.workload, []).append(cluster.jobs[key.workload].pods[key.group][key.index])
+    price, now_s = state.policy.price, state.now_s
+    return sum([lost_work(cluster.jobs[name], devices_of(of), price, now_s) for name, of in pods.items()])
+
+
+def _owner_phrase(cluster: Cluster, name: str) -> str:
+    """Return a workload's name with its owner and project, for the person who has to stop it."""
+    spec = cluster.jobs[name].spec
+    return f"{name} of {spec.user} in {spec.project}" if spec.user else f"{name} in {spec.project}"

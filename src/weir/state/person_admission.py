@@ -7,7 +7,7 @@ too: a large workload isn't overtaken for good.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from weir.model.queues import PersonLimits, Queue
 from weir.model.workloads import WorkloadType
@@ -82,6 +82,14 @@ class PersonUsage:
         if entry.is_session:
             self.sessions += sign
 
+    def branch(self, copies: Mapping[Job, Job]) -> "PersonUsage":
+        """Return a copy in which copies of jobs take their places."""
+        branch = PersonUsage(self.limits)
+        for entry in self.entries.values():
+            branch.add(copies.get(entry.job, entry.job))
+        branch.admitted = {name: copies.get(job, job) for name, job in self.admitted.items()}
+        return branch
+
     def next_admitted(self) -> dict[str, Job]:
         """Return the pending workloads that fit beside the running ones.
 
@@ -141,6 +149,20 @@ class PersonAdmission:
         self.persons: dict[Person, PersonUsage] = {}
         self.person_of: dict[str, Person] = {}  # by workload
         self.changed: dict[str, Job] = {}  # workloads to count again
+
+    def branch(self, copies: Mapping[Job, Job]) -> "PersonAdmission":
+        """Return a copy in which copies of jobs take their places; the usage of other persons is shared."""
+        branch = PersonAdmission()
+        branch.projects, branch.persons = self.projects, self.persons.copy()
+        branch.person_of, branch.changed = self.person_of.copy(), self.changed.copy()
+        for person in {self.person_of[job.name] for job in copies if job.name in self.person_of}:
+            branch.persons[person] = self.persons[person].branch(copies)
+        return branch
+
+    def names_of(self, person: Person) -> list[str]:
+        """Return the workloads of a person that limits bind."""
+        usage = self.persons.get(person)
+        return [] if usage is None else list(usage.entries)
 
     def set_queues(self, queues: Iterable[Queue], jobs: dict[str, Job]) -> None:
         """Replace the limits; all workloads are counted again if there are or were any."""

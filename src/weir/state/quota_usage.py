@@ -46,6 +46,35 @@ class QuotaUsage:
         self.weightless: list[bool] = []  # by row: whether the weight of any queue is 0
         self.fit(rows)
 
+    def branch(self, rows: RowIndex) -> "QuotaUsage":
+        """Return a copy whose amounts may change; the tree is shared."""
+        copy = QuotaUsage((), rows)
+        copy.queues, copy.position, copy.parent = self.queues, self.position, self.parent
+        copy.children, copy.top, copy.path, copy.depth = self.children, self.top, self.path, self.depth
+        copy.priority, copy.top_tiers, copy.tiers, copy.age = (
+            self.priority,
+            self.top_tiers,
+            self.tiers,
+            self.age,
+        )
+        copy.allocated = [line.copy() for line in self.allocated]
+        copy.fixed = [line.copy() for line in self.fixed]
+        copy.asked = [line.copy() for line in self.asked]
+        copy.sharing, copy.touched = self.sharing.copy(), self.touched.copy()
+        copy.quota, copy.limit, copy.weight = self.quota, self.limit, self.weight
+        copy.weightless, copy.limited, copy.bounded = self.weightless, self.limited, self.bounded
+        return copy
+
+    def replace_amounts(self, queue: Queue, rows: RowIndex) -> None:
+        """Replace quota and limit of a queue that keeps its place in the tree."""
+        at = self.position[queue.name]
+        self.queues = (*self.queues[:at], queue, *self.queues[at + 1 :])
+        rows.see(queue.quota)
+        rows.see(queue.limit)
+        self.fit(rows)
+        for each in self.path[at]:
+            self.touched[each] += 1
+
     def _tiers(self, siblings: Sequence[int]) -> list[list[int]]:
         priorities = sorted({self.priority[queue] for queue in siblings}, reverse=True)
         return [

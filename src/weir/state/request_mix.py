@@ -32,6 +32,12 @@ class RequestMix:
         self.free_capacity: CapacityColumns | None = None
         self.version = 0
 
+    def frozen(self) -> "RequestMix":
+        """Return the mix as decisions use it, without the requests that it came from."""
+        mix = RequestMix()
+        mix.drawn, mix.free_capacity, mix.version = self.drawn, self.free_capacity, self.version
+        return mix
+
     def asked(self, shape: RequestShape, pods: int, free_capacity: CapacityColumns) -> None:
         """Count a request for `pods` pods of this shape at this free capacity."""
         pods = min(pods, MAX_GROUP_PODS)

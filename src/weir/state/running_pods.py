@@ -1,6 +1,6 @@
 """Running pods as columns, a row each: what takes are bounded by before any is looked into."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,19 @@ class RunningColumns:
         self.project: Ints = np.zeros(size, np.int64)
         self._pods: list[Pod | None] = [None] * size
         self._spare = list(range(size - 1, -1, -1))
+
+    def branch(self, copies: Mapping[Job, Job]) -> "RunningColumns":
+        """Return a copy in which copies of some jobs take their places; pods may only be removed from it."""
+        branch = RunningColumns()
+        branch.node, branch.restart = self.node.copy(), self.restart.copy()
+        branch.whole, branch.on, branch.milli = self.whole, self.on, self.milli
+        branch.devices, branch.part, branch.largest = self.devices, self.part, self.largest
+        branch.since_s, branch.project = self.since_s, self.project
+        branch._pods, branch._spare = self._pods.copy(), self._spare.copy()
+        for job in copies.values():
+            for pod in job.running_pods():
+                branch._pods[pod.row] = pod
+        return branch
 
     def add(self, pod: Pod, since_s: float) -> None:
         """Add a running pod to its node."""

@@ -87,6 +87,10 @@ class RowIndex:
         """Convert a mapping by name to a list by row."""
         return [of.get(name, default) for name in self.names]
 
+    def branch(self) -> "RowIndex":
+        """Return a copy to which rows may be added."""
+        return RowIndex(self.names)
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -113,6 +117,13 @@ class ShapeTable:
             self.all.append(shape)
             self.weighted = self.weighted or request.gpu_weight_milli != WHOLE_MILLI
         return shape
+
+    def branch(self, rows: RowIndex, marks: RowIndex) -> "ShapeTable":
+        """Return a copy over these rows to which shapes may be added."""
+        table = ShapeTable(rows, marks)
+        table._of, table._constraints = self._of.copy(), self._constraints.copy()
+        table.all, table.weighted = self.all.copy(), self.weighted
+        return table
 
     def _made(self, request: Request, plain: RequestShape | None) -> RequestShape:
         needs = [(CPU_ROW, request.cpu_milli), (MEMORY_ROW, request.memory), (PODS_ROW, 1)]

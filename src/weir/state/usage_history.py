@@ -27,6 +27,14 @@ class UsageHistory:
         self._milli[project] = milli
         self._since_s[project] = since_s
 
+    def branch(self) -> "UsageHistory":
+        """Return a copy that counts on from here."""
+        branch = UsageHistory()
+        branch._milli, branch._since_s = self._milli.copy(), self._since_s.copy()
+        branch._by_hour = {hour: used.copy() for hour, used in self._by_hour.items()}
+        branch.first_s = self.first_s
+        return branch
+
     @staticmethod
     def _hours(from_s: float, to_s: float) -> list[tuple[int, float]]:
         found = []

@@ -8,6 +8,7 @@ import pytest
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import devices_for, fits
 from weir.engine.fragmentation import FragmentationScore
+from weir.engine.mix_worth import MixWorth
 from weir.engine.node_states import NodeStateTable
 from weir.model.nodes import Node
 from weir.model.queues import Queue
@@ -58,7 +59,8 @@ def potential(cluster: Cluster, shapes: list[RequestShape]) -> FragmentationScor
             mask[at] = node is not None and node.gpus >= shape.devices
         return mask
 
-    return FragmentationScore(mix, allowed, empty, int(empty.whole.sum()) * 1000)
+    worth = MixWorth(mix, allowed, empty, int(empty.whole.sum()) * 1000)
+    return FragmentationScore(worth, empty.columns.share.shape[1])
 
 
 def placed_at_random(

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from weir.engine.cache import EngineCache
 from weir.model.nodes import Node, Outage
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.scenario_io.scalars import PRIORITY_MAX
-from weir.service.cluster_copy import cluster_facts
+from weir.service.decision_state import DecisionState
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
 from weir.state.events import NodeSet, Placement, PodAssigned, PodKey, QueuesSet, WorkloadSubmitted
@@ -33,7 +34,8 @@ def suggested(nodes: list[Node], waits: Workload, *, holds: str = "") -> dict[st
         place = Placement(PodKey("holds", 0, 0), holds, (0, 1, 2, 3))
         reduce(cluster, PodAssigned(place, NOW_S - 3600))
     reduce(cluster, WorkloadSubmitted(waits, 0.0))
-    found = suggestions(cluster_facts(cluster), Policy(), waits.name, SuggestionOptions(PRIORITY_MAX))
+    state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
+    found = suggestions(lambda read: read(state), waits.name, SuggestionOptions(PRIORITY_MAX)).found
     return {next(iter(each.change), "time"): each.sentence for each in found}
 
 

@@ -6,10 +6,9 @@ from weir.cli.terminal import Screen
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
-from weir.model.scenario import Scenario
 from weir.scenario_io import parse_scenario
-from weir.service.cluster_copy import ClusterFacts, cluster_facts
 from weir.service.decision_details import explain_decision
+from weir.service.decision_state import DecisionState
 from weir.simulation.initial_events import build_cluster
 
 FULL = """
@@ -30,14 +29,10 @@ workloads:
 """
 
 
-def facts_of(text: str) -> tuple[Scenario, ClusterFacts]:
-    scenario = parse_scenario(text, "world")
-    return scenario, cluster_facts(build_cluster(scenario))
-
-
 def explained(text: str, name: str) -> DecisionAnswer:
-    scenario, facts = facts_of(text)
-    found = explain_decision(facts, scenario.policy, name)
+    scenario = parse_scenario(text, "world")
+    state = DecisionState(build_cluster(scenario), EngineCache(), scenario.policy, 0.0)
+    found = explain_decision(state, name)
     assert found is not None
     return found
 

@@ -3,12 +3,13 @@
 import pytest
 
 from weir.api.answers import Suggestion
+from weir.engine.cache import EngineCache
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.scenario_io.scalars import PRIORITY_MAX
-from weir.service.cluster_copy import cluster_facts
+from weir.service.decision_state import DecisionState
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
 from weir.state.events import (
@@ -58,7 +59,8 @@ def waits(
     reduce(cluster, WorkloadSubmitted(running, 0.0))
     reduce(cluster, PodAssigned(Placement(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
     reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
-    found = suggestions(cluster_facts(cluster), Policy(), "waits", SuggestionOptions(PRIORITY_MAX))
+    state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
+    found = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX)).found
     return [each for each in found if each.at_s is not None]
 
 

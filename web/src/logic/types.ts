@@ -158,6 +158,8 @@ export interface Why {
   activity: Activity | null
   queues: Queue[]
   suggestions: Suggestion[]
+  /** Kinds of changes that weren't tried to the end for lack of time. */
+  untried: string[]
   /** Suggestions are still being tried: a later answer has them. */
   unfinished: boolean
 }

@@ -1,7 +1,7 @@
 """Answers of one replica about its cluster, in the shares of time that the scheduler can spare.
 
-The control thread owns the state. It is asked for little at a time, and what takes longer is done on a copy,
-by one thread of its own.
+The control thread owns the state. It is asked for little at a time: a page of nodes, or one trial of a
+suggestion. A thread of its own waits for the trials.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import TypeVar
 from structlog import get_logger
 
 from weir import __version__
-from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, Suggestion, WhyAnswer
+from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.api.workload_list import ActivityRow
 from weir.engine.overcommit import NodeDeviceUsage
@@ -37,18 +37,18 @@ from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.usage.cluster_use import ClusterUse
 from weir.model.policy import Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
-from weir.service.cluster_copy import ClusterFacts, cluster_facts
+from weir.service.cluster_copy import cluster_facts
 from weir.service.cluster_snapshot import snapshot
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_details import explain_decision
+from weir.service.decision_state import StateReader, reader_of
 from weir.service.queue_rows import ancestor_rows
-from weir.service.suggestions import SuggestionOptions, suggestions
+from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
 from weir.state.cluster import Cluster
-from weir.state.events import WorkloadSubmitted, WorkloadSuspended
 
 QUERY_S, PLACE_S = 30.0, 0.1
 """Time that a question to the control thread may take; that of a place among pending workloads."""
-FACTS_KEPT_S, SUGGESTIONS_KEPT_S = 5.0, 10.0
+SUGGESTIONS_KEPT_S = 10.0
 NODES_AT_A_TIME = 250
 TRIALS_MAX = 8
 """Workloads for which suggestions are tried or wait to be; others are answered without."""
@@ -59,6 +59,7 @@ _SUSPENDED = "suspended"
 """Reason of work that can be resumed. Any other hold is a gate."""
 _ANNOTATED = {"min-pods": "min_pods", "topology": "topology", "preemptible": "preemptible"}
 """Annotations that suggestions change, and the fields they set."""
+_STARTING = "Weir is being started, or changes its leader: try again in some seconds."
 T = TypeVar("T")
 _LOG = get_logger(__name__)
 
@@ -83,9 +84,7 @@ class SchedulerAnswers:
         names = (each for each in gpu_resources if not each.endswith("*"))
         self._gpu_resource = next(names, DEFAULT_GPU_RESOURCE)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="weir-query")
-        self._facts: tuple[float, ControlThread, ClusterFacts] | None = None
-        self._facts_lock = asyncio.Lock()
-        self._trials: dict[str, tuple[float, asyncio.Task[list[Suggestion]]]] = {}
+        self._trials: dict[str, tuple[float, asyncio.Task[SuggestionsFound]]] = {}
         self._started_s = time.time()
 
     def close(self) -> None:
@@ -122,8 +121,14 @@ class SchedulerAnswers:
         answer = answer.model_copy(update={"position": place, "waiting": waiting})
         if not all_namespaces:
             return answer
-        found = await self._tried(workload, wait_s)
-        return answer.model_copy(update={"suggestions": found or [], "unfinished": found is None})
+        tried = await self._tried(workload, wait_s)
+        found = tried or SuggestionsFound()
+        update = {
+            "suggestions": list(found.found),
+            "untried": list(found.untried),
+            "unfinished": tried is None,
+        }
+        return answer.model_copy(update=update)
 
     async def decision(self, workload: WorkloadIndexEntry) -> DecisionAnswer:
         """Return how the nodes score for a workload, and the victims that it may evict.
@@ -131,8 +136,7 @@ class SchedulerAnswers:
         Raises:
             QueryRefused: it can't be placed now, or nothing is known yet.
         """
-        facts = await self._cluster_facts()
-        found = await self._on_worker(partial(_decision, facts, self._policy(), workload.key))
+        found = await self._read_state(lambda ask: ask(partial(explain_decision, name=workload.key)))
         if found is None:
             raise QueryRefused(
                 409, f"{workload.key} can't be placed now; `weir why {workload.key}` says why."
@@ -169,8 +173,7 @@ class SchedulerAnswers:
 
     async def snapshot(self) -> str:
         """Return a scenario that replays the next decision."""
-        self._facts = None  # the next decision, not one of some seconds ago
-        facts = await self._cluster_facts()
+        facts = await self._ask(cluster_facts)
         return await self._on_worker(partial(snapshot, facts, self._policy(), facts.now_s))
 
     # Below
@@ -195,9 +198,7 @@ class SchedulerAnswers:
         """
         control = self._control()
         if control is None:
-            raise QueryRefused(
-                503, "Weir is being started, or changes its leader: try again in some seconds."
-            )
+            raise QueryRefused(503, _STARTING)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(control.query(look)), within_s)
         except TimeoutError:
@@ -205,19 +206,22 @@ class SchedulerAnswers:
         except ControlUnavailable as error:
             raise QueryRefused(503, f"{error} Try again in some seconds.") from None
 
+    async def _read_state(self, work: Callable[[StateReader], T]) -> T:
+        """Call a function on the worker with a reader of the state that decisions are made from.
+
+        Raises:
+            QueryRefused: nothing can be read now.
+        """
+        control = self._control()
+        if control is None:
+            raise QueryRefused(503, _STARTING)
+        try:
+            return await self._on_worker(partial(work, reader_of(control)))
+        except ControlUnavailable as error:
+            raise QueryRefused(503, f"{error} Try again in some seconds.") from None
+
     async def _on_worker(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
-
-    async def _cluster_facts(self) -> ClusterFacts:
-        """Return the state as facts, of some seconds ago at most: gathering them keeps control waiting."""
-        async with self._facts_lock:
-            control, known = self._control(), self._facts
-            if known is not None and known[1] is control and time.monotonic() - known[0] < FACTS_KEPT_S:
-                return known[2]
-            found = await self._ask(cluster_facts)
-            if control is not None:
-                self._facts = time.monotonic(), control, found
-            return found
 
     def _queues(self, project: str, *, all_namespaces: bool) -> list[QueueRow]:
         """Return a project and the departments above it; without the right to all, the project alone."""
@@ -239,7 +243,7 @@ class SchedulerAnswers:
         except QueryRefused:
             return None, 0
 
-    async def _tried(self, workload: WorkloadIndexEntry, wait_s: float) -> list[Suggestion] | None:
+    async def _tried(self, workload: WorkloadIndexEntry, wait_s: float) -> SuggestionsFound | None:
         """Return what would let a workload start; None if that isn't found out in this time."""
         key, now_s = workload.key, time.monotonic()
         for name, (at_s, task) in list(self._trials.items()):
@@ -247,29 +251,29 @@ class SchedulerAnswers:
                 del self._trials[name]
         if key not in self._trials:
             if sum(not task.done() for _, task in self._trials.values()) >= TRIALS_MAX:
-                return []
+                return SuggestionsFound()
             self._trials[key] = now_s, asyncio.create_task(self._suggestions(workload))
         done, _ = await asyncio.wait([self._trials[key][1]], timeout=wait_s)
         return next(iter(done)).result() if done else None
 
-    async def _suggestions(self, workload: WorkloadIndexEntry) -> list[Suggestion]:
+    async def _suggestions(self, workload: WorkloadIndexEntry) -> SuggestionsFound:
         try:
-            facts = await self._cluster_facts()
             classes, owner = self._backend.read(partial(_surroundings, workload=workload))
             reason = workload.object.status.reason
             is_gate = reason is not None and reason.why != _SUSPENDED
             possible = SuggestionOptions(
                 PRIORITY_MAX, tuple(sorted(set(classes))), shares=False, others_make=True
             )
-            found = await self._on_worker(
-                partial(_suggested, facts, self._policy(), workload.key, possible, is_gate=is_gate)
+            found = await self._read_state(
+                partial(_suggested, name=workload.key, possible=possible, is_gate=is_gate)
             )
         except QueryRefused:
-            return []
+            return SuggestionsFound()
         except Exception as error:  # noqa: BLE001 - the reason is answered without suggestions
             _LOG.error("suggestions_failed", workload=workload.key, exc_info=error)
-            return []
-        return [advised(each, workload.key, owner, self._gpu_resource, classes) for each in found]
+            return SuggestionsFound()
+        told = [advised(each, workload.key, owner, self._gpu_resource, classes) for each in found.found]
+        return SuggestionsFound(tuple(told), found.untried)
 
 
 def _pods(state: ClusterState, uid: str, key: str) -> list[TrackedPod]:
@@ -306,18 +310,13 @@ def _surroundings(state: ClusterState, workload: WorkloadIndexEntry) -> tuple[Ma
 
 
 def _suggested(
-    facts: ClusterFacts, policy: Policy, name: str, possible: SuggestionOptions, *, is_gate: bool
-) -> list[Suggestion]:
+    ask: StateReader, *, name: str, possible: SuggestionOptions, is_gate: bool
+) -> SuggestionsFound:
     """Return what was tried with success; `is_gate`: a hold of the workload isn't one that a person ends."""
-    is_held = any(isinstance(event, WorkloadSuspended) and event.workload == name for event in facts.events)
-    if not _is_known(facts, name) or (is_held and is_gate):
-        return []
-    return suggestions(facts, policy, name, possible)
-
-
-def _decision(facts: ClusterFacts, policy: Policy, name: str) -> DecisionAnswer | None:
-    return explain_decision(facts, policy, name) if _is_known(facts, name) else None
-
-
-def _is_known(facts: ClusterFacts, name: str) -> bool:
-    return any(isinstance(event, WorkloadSubmitted) and event.workload.name == name for event in facts.events)
+    is_open = ask(
+        lambda state: name in state.cluster.jobs and not (is_gate and state.cluster.jobs[name].held)
+    )
+    try:
+        return suggestions(ask, name, possible) if is_open else SuggestionsFound()
+    except KeyError:  # it is over by now
+        return SuggestionsFound()

@@ -5,9 +5,10 @@ recovery finds it. Reads use immutable rows, or query the control thread.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from structlog import get_logger
 
@@ -57,6 +58,7 @@ from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.workloads import Workload
 from weir.service.control_thread import ControlThread, ControlUnavailable
+from weir.service.decision_state import StateReader, reader_of
 from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
@@ -64,11 +66,23 @@ from weir.state.events import WorkloadSuspended
 from weir.store import HistoryEvent, NotSuspended, Store
 
 Found = TypeVar("Found")
+Given = ParamSpec("Given")
 Shown = TypeVar("Shown", bound=Answer)
 _LOG = get_logger(__name__)
 ASK_S_MOST = 10.0
 BEGIN_MOST_S = 5.0
 """Time that a start waits for control at most; control that fails is tried again meanwhile."""
+
+
+@contextmanager
+def _unavailable_refused() -> Iterator[None]:
+    """Refuse a request that the control loop can't answer now."""
+    try:
+        yield
+    except ControlUnavailable as error:
+        raise RequestRefused(503, f"The pool makes no decisions now: {error}") from None
+    except TimeoutError:
+        raise RequestRefused(503, "The pool is too busy to answer now: try again in a moment.") from None
 
 
 class PoolService(PoolState):
@@ -192,12 +206,19 @@ class PoolService(PoolState):
         Raises:
             Refused: the control loop can't answer now.
         """
-        try:
+        with _unavailable_refused():
             return await asyncio.wait_for(asyncio.wrap_future(self.control_thread.query(fn)), ASK_S_MOST)
-        except ControlUnavailable as error:
-            raise RequestRefused(503, f"The pool makes no decisions now: {error}") from None
-        except TimeoutError:
-            raise RequestRefused(503, "The pool is too busy to answer now: try again in a moment.") from None
+
+    async def read_state(
+        self, work: Callable[Concatenate[StateReader, Given], Found], *args: Given.args, **more: Given.kwargs
+    ) -> Found:
+        """Call a function on a worker thread with a reader of the state that decisions are made from.
+
+        Raises:
+            Refused: the control loop can't answer now.
+        """
+        with _unavailable_refused():
+            return await asyncio.to_thread(work, reader_of(self.control_thread), *args, **more)
 
     async def queue_rows(self) -> dict[str, QueueRow]:
         """Return the row of every department and project."""

@@ -1,6 +1,5 @@
 """Reasons of pending workloads, suggestions that let them start, and details of decisions."""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -14,11 +13,11 @@ from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.workload_lookup import live_name, unknown_workload
-from weir.service.cluster_copy import ClusterFacts, cluster_facts
 from weir.service.decision_details import explain_decision
+from weir.service.decision_state import StateReader
 from weir.service.pending_reasons import explanation
 from weir.service.queue_rows import ancestor_rows, queue_rows
-from weir.service.suggestions import SuggestionOptions, suggestions
+from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
@@ -46,18 +45,16 @@ async def why(
         return json_response(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
     asked, name = name, pool.view.arrays.waiting_index(name) or name  # an array waits as its first index does
 
-    def read(cluster: Cluster) -> tuple[WhyAnswer, ClusterFacts | None]:
+    def read(cluster: Cluster) -> WhyAnswer:
         now_s = pool.clock()
         job = cluster.jobs.get(name)
         queues = _queues(pool, cluster, row.project, now_s)
         status = row.status
         if job is None:
-            return WhyAnswer(
-                name=asked, status=status, reason=row.reason, queues=queues, array=row.array
-            ), None
+            return WhyAnswer(name=asked, status=status, reason=row.reason, queues=queues, array=row.array)
         found = _reason(pool, cluster, job, now_s) if status == "pending" else row.reason
         place, waiting = _place(cluster, name)
-        answer = WhyAnswer(
+        return WhyAnswer(
             name=asked,
             status=status,
             reason=found,
@@ -68,22 +65,23 @@ async def why(
             queues=queues,
             array=row.array,
         )
-        tries = with_suggestions and status == "pending" and may(who, Action.VIEW, row.project)
-        with_usage = pool.policy.usage.k > 0
-        return answer, cluster_facts(cluster, with_usage=with_usage) if tries else None
 
-    if not with_suggestions or row.status != "pending" or not may(who, Action.VIEW, row.project):
-        answer, _ = await pool.query(read)
-        return json_response(pool.on_wall_clock(answer))
-    most = highest_priority(pool.inventory.of[row.project], who)
-    async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
-        answer, picture = await pool.query(read)
-        found = []
-        if picture is not None:
-            projects = tuple(each for each in pool.inventory.of if may(who, Action.SUBMIT, each))
-            possible = SuggestionOptions(most, projects=projects)
-            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, possible)
-    return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
+    answer = await pool.query(read)
+    if with_suggestions and row.status == "pending" and may(who, Action.VIEW, row.project):
+        projects = tuple(each for each in pool.inventory.of if may(who, Action.SUBMIT, each))
+        most = highest_priority(pool.inventory.of[row.project], who)
+        async with pool.suggesting.turn(who):
+            found = await pool.read_state(_suggested, name, SuggestionOptions(most, projects=projects))
+        answer = answer.model_copy(update={"suggestions": list(found.found), "untried": list(found.untried)})
+    return json_response(pool.on_wall_clock(answer))
+
+
+def _suggested(ask: StateReader, name: str, possible: SuggestionOptions) -> SuggestionsFound:
+    """Return what would let a workload start; nothing if it is over by now."""
+    try:
+        return suggestions(ask, name, possible)
+    except KeyError:
+        return SuggestionsFound()
 
 
 def _reason(pool: PoolService, cluster: Cluster, job: Job, now_s: float) -> Explanation | None:
@@ -124,15 +122,12 @@ async def decision(name: str, pool: ThePool, who: Who) -> Response:
     if not may(who, Action.VIEW, row.project):
         raise RequestRefused(403, f"{name} belongs to project {row.project}, and only its members see this.")
 
-    def read(cluster: Cluster) -> ClusterFacts | None:
-        known = name in cluster.jobs
-        return cluster_facts(cluster, with_usage=pool.policy.usage.k > 0) if known else None
-
     async with pool.suggesting.turn(who):
-        facts = await pool.query(read)
-        found = None
-        if facts is not None:
-            found = await asyncio.to_thread(explain_decision, facts, pool.policy, name)
+        found = await pool.read_state(_explained, name)
     if found is None:
         raise RequestRefused(409, f"{name} can't be placed now; `weir why {name}` says why.")
     return json_response(found)
+
+
+def _explained(ask: StateReader, name: str) -> DecisionAnswer | None:
+    return ask(lambda state: explain_decision(state, name))

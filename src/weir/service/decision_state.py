@@ -1,0 +1,55 @@
+"""State that decisions are made from, for other threads: they ask, and the control thread reads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from weir.engine.cache import EngineCache
+from weir.model.policy import Policy
+from weir.service.control_thread import ControlThread, ControlUnavailable
+from weir.state.cluster import Cluster
+
+ANSWER_S_MOST = 30.0
+"""Time that the control thread may take for one answer."""
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionState:
+    """State of a cluster between two decisions. Its readers change nothing but what the cache keeps."""
+
+    cluster: Cluster
+    cache: EngineCache
+    policy: Policy
+    now_s: float
+
+
+class StateReader(Protocol):
+    """Calls a function where the state belongs, and returns its result."""
+
+    def __call__(self, read: Callable[[DecisionState], Found], /) -> Found:
+        """Return what `read` returns.
+
+        Raises:
+            ControlUnavailable: nothing can be read now.
+        """
+        ...
+
+
+def reader_of(thread: ControlThread) -> StateReader:
+    """Return a reader for worker threads, which wait for the answer."""
+
+    def ask(read: Callable[[DecisionState], Found], /) -> Found:
+        def look(cluster: Cluster) -> Found:
+            control = thread.control
+            assert control is not None, "queries are answered by the control thread"
+            return read(DecisionState(cluster, control.cache, control.policy, thread.now_s))
+
+        future = thread.query(look)
+        try:
+            return future.result(ANSWER_S_MOST)
+        except TimeoutError:
+            future.cancel()
+            raise ControlUnavailable("The control loop is too busy to answer now.") from None
+
+    return ask

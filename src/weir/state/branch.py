@@ -1,0 +1,163 @@
+"""Branches of the cluster state: the consequences of a few events, while the state stays as it is.
+
+A branch is a cluster of its own. It shares with the state all that these events don't change, so making one
+takes a few milliseconds, however much runs. Its log of changed nodes begins where it branches. The state
+must not change while a branch of it is in use.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from weir.model.queues import Queue
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass, Job, Pod
+from weir.state.person_admission import Person
+
+
+def branch(cluster: Cluster, names: Iterable[str], project: str, user: str, *, with_usage: bool) -> Cluster:
+    """Return a branch of the cluster.
+
+    Args:
+        cluster: the state.
+        names: the workloads that events on the branch may end.
+        project: the project that workloads may be submitted to, one at a time.
+        user: their user.
+        with_usage: whether decisions depend on the use in the past.
+    """
+    jobs = _jobs_to_copy(cluster, names, (project, user))
+    copies = {job: _copy_of(job) for job in jobs}
+    made = Cluster()
+    _share(cluster, made)
+    _branch_tables(cluster, made, copies, with_usage=with_usage)
+    projects = {job.project for job in jobs} | {cluster.ledger.position[project]}
+    _branch_jobs(cluster, made, copies, projects)
+    _branch_waiting(cluster, made, copies, projects)
+    if any(job.holds_room() or job.name in cluster.nominated for job in jobs):
+        _branch_capacity(cluster, made, copies)
+    return made
+
+
+def replace_quota(cluster: Cluster, queue: Queue) -> None:
+    """Replace quota and limit of a queue on a branch."""
+    cluster.ledger.replace_amounts(queue, cluster.rows)
+    cluster.static_version += 1
+
+
+def _jobs_to_copy(cluster: Cluster, names: Iterable[str], person: Person) -> list[Job]:
+    """Return these jobs, and those whose admission depends on them: of the same persons."""
+    admission = cluster.admission
+    found = dict.fromkeys(names)
+    if admission.projects:
+        persons = {person, *(admission.person_of[name] for name in found if name in admission.person_of)}
+        for each in persons:
+            found.update(dict.fromkeys(admission.names_of(each)))
+    return [cluster.jobs[name] for name in found]
+
+
+def _copy_of(job: Job) -> Job:
+    copy = Job(job.spec, job.shapes, job.requests, job.path, job.like, job.devices_milli)
+    copy.placed, copy.pending, copy.absent = job.placed.copy(), job.pending.copy(), job.absent.copy()
+    copy.needed, copy.is_elastic, copy.sharing = job.needed, job.is_elastic, job.sharing
+    copy.stopping, copy.waits_since_s, copy.ran_s = job.stopping, job.waits_since_s, job.ran_s
+    copy.started_s, copy.saved_s, copy.since_s = job.started_s, job.saved_s, job.since_s
+    copy.below_since_s, copy.absent_since_s = job.below_since_s, job.absent_since_s
+    copy.held, copy.held_code, copy.held_why = job.held, job.held_code, job.held_why
+    copy.held_until_s, copy.withheld = job.held_until_s, job.withheld
+    copy.nomination_freed_by, copy.stopped_for = job.nomination_freed_by, job.stopped_for.copy()
+    copy.waiting = job.waiting  # until its class is copied
+    for pods, originals in zip(copy.pods, job.pods, strict=True):
+        for pod, original in zip(pods, originals, strict=True):
+            pod.phase, pod.node, pod.devices = original.phase, original.node, original.devices
+            pod.nomination, pod.amounts, pod.row = original.nomination, original.amounts, original.row
+            pod.budgets = original.budgets
+    return copy
+
+
+def _share(cluster: Cluster, made: Cluster) -> None:
+    """Let the branch have what none of its events changes, and counters."""
+    made.now_s, made.changes, made.changed_s = cluster.now_s, cluster.changes, cluster.changed_s
+    made.static_version, made.log_epoch = cluster.static_version, cluster.log_epoch
+    made.classes_made, made.saves = cluster.classes_made, cluster.saves
+    made.nodes, made.node_at, made.node_names = cluster.nodes, cluster.node_at, cluster.node_names
+    made.capacity, made.device_memory = cluster.capacity, cluster.device_memory
+    made.weighted_nodes, made.outage_nodes = cluster.weighted_nodes, cluster.outage_nodes
+    made.topologies, made.budgets = cluster.topologies, cluster.budgets
+    made.runtimes = cluster.runtimes
+    made.free_capacity, made.releasing = cluster.free_capacity, cluster.releasing
+    made.releasing_on, made.pods_on = cluster.releasing_on, cluster.pods_on
+    made.running_pods = cluster.running_pods
+
+
+def _branch_tables(cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], *, with_usage: bool) -> None:
+    """Let the branch have tables of its own."""
+    made.rows, made.marks = cluster.rows.branch(), cluster.marks.branch()
+    made.shapes = cluster.shapes.branch(made.rows, made.marks)
+    made.ledger = cluster.ledger.branch(made.rows)
+    made.mix = cluster.mix.frozen()
+    if with_usage:
+        made.usage = cluster.usage.branch()
+    made.admission = cluster.admission.branch(copies)
+
+
+def _branch_jobs(
+    cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], projects: Collection[int]
+) -> None:
+    """Let the branch have indexes of its own, with the copies in their places."""
+    made.jobs, made.by_memory = cluster.jobs.copy(), cluster.by_memory.copy()
+    made.unprotected, made.nominated = cluster.unprotected.copy(), cluster.nominated.copy()
+    made.incomplete = cluster.incomplete.copy()
+    for table in (made.jobs, made.by_memory, made.unprotected, made.nominated, made.incomplete):
+        table.update({job.name: copy for job, copy in copies.items() if job.name in table})
+    made.running, made.priorities = cluster.running.copy(), cluster.priorities.copy()
+    for project in projects:
+        if project in cluster.running:
+            made.running[project] = {
+                name: copies.get(job, job) for name, job in cluster.running[project].items()
+            }
+        if project in cluster.priorities:
+            made.priorities[project] = cluster.priorities[project].copy()
+    made.saved = [copies.get(job, job) for job in cluster.saved]
+    pods = _pods_by_original(copies) if cluster.refused else {}
+    made.refused = {pods.get(pod, pod): at_s for pod, at_s in cluster.refused.items()}
+    made.withdrawn = cluster.withdrawn.copy()
+
+
+def _branch_waiting(
+    cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], projects: Collection[int]
+) -> None:
+    """Let the branch have the pending classes of these projects as its own, with the copies in them."""
+    classes: dict[EquivalenceClass, EquivalenceClass] = {}
+    for project in projects:
+        for of in cluster.waiting_of.get(project, ()):
+            own = classes[of] = EquivalenceClass(of.key, of.first, of.number)
+            own.members = of.members.copy()
+    for job, copy in copies.items():
+        if job.waiting is not None:
+            own = copy.waiting = classes[job.waiting]
+            own.members[job.waiting.position_of(job)] = (job.submitted_s, job.name, copy)
+    made.waiting = cluster.waiting.copy()
+    made.waiting.update({of.key: own for of, own in classes.items()})
+    made.waiting_of = cluster.waiting_of.copy()
+    for project in projects:
+        if project in cluster.waiting_of:
+            made.waiting_of[project] = {classes[of]: None for of in cluster.waiting_of[project]}
+
+
+def _branch_capacity(cluster: Cluster, made: Cluster, copies: Mapping[Job, Job]) -> None:
+    """Let the branch have capacity of its own, which jobs release when they end."""
+    made.free_capacity = cluster.free_capacity.copy()
+    if any(job.stopping for job in copies):
+        made.releasing, made.releasing_on = cluster.releasing.copy(), cluster.releasing_on.copy()
+    made.running_pods = cluster.running_pods.branch(copies)
+    made.pods_on = cluster.pods_on.copy()
+    pods = _pods_by_original(copies)
+    for node in {pod.node for pod in pods if pod.node >= 0}:
+        made.pods_on[node] = {pods.get(pod, pod): None for pod in cluster.pods_on[node]}
+
+
+def _pods_by_original(copies: Mapping[Job, Job]) -> dict[Pod, Pod]:
+    return {
+        original: pod
+        for job, copy in copies.items()
+        for originals, pods in zip(job.pods, copy.pods, strict=True)
+        for original, pod in zip(originals, pods, strict=True)
+    }
