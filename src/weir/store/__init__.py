@@ -4,6 +4,15 @@
 """
 
 from weir.store.arrays import ArrayEnd
+from weir.store.cluster_history import ClusterHistory
+from weir.store.cluster_reader import ClusterHistoryReader
+from weir.store.cluster_records import (
+    ClusterEvent,
+    ClusterEventFilter,
+    ClusterHistoryEntry,
+    ClusterWorkloadFilter,
+    StoredHistoryEntry,
+)
 from weir.store.errors import (
     NameTaken,
     NoSuchQueue,
@@ -49,6 +58,12 @@ __all__ = [
     "ArrayEnd",
     "ArrayIndexRecord",
     "ArrayRecord",
+    "ClusterEvent",
+    "ClusterEventFilter",
+    "ClusterHistory",
+    "ClusterHistoryEntry",
+    "ClusterHistoryReader",
+    "ClusterWorkloadFilter",
     "DeviceUsageSample",
     "HistoryEvent",
     "MembershipRecord",
@@ -71,6 +86,7 @@ __all__ = [
     "Store",
     "StoreFailed",
     "StoreRefusal",
+    "StoredHistoryEntry",
     "StoredWorkload",
     "SweepRecord",
     "TemplateRecord",

@@ -21,9 +21,17 @@ from typing import IO, Any, TypeVar
 from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from weir.store.dialects import WRITES, Durability, address_of, exclude_others, failure, open_engine
+from weir.store.dialects import (
+    WRITES,
+    Durability,
+    address_of,
+    encrypted,
+    exclude_others,
+    failure,
+    open_engine,
+)
 from weir.store.errors import StoreFailed, StoreRefusal
-from weir.store.identity import OpenedPool, mark_of_database, open_pool
+from weir.store.identity import OpenedPool, mark_of_database, open_cluster, open_pool
 from weir.store.schema import bring_up_to_date
 
 TOGETHER_MOST = 512
@@ -61,21 +69,45 @@ class WriteListener:
         """Handle a commit."""
 
 
-class Database:
-    """An engine for readers and a thread that writes."""
+class ReadableDatabase:
+    """An engine for readers."""
 
-    def __init__(self, url: str | None, home: Path, *, begin_again: bool = False) -> None:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        address = address_of(url, home)
+    engine: Engine | None = None
+
+    def read(self, work: Work[Result]) -> Result:
+        """Do this on a reader's connection, now."""
+        if self.engine is None:
+            raise StoreFailed("The database is closed.")
+        try:
+            with self.engine.connect() as connection:
+                return work(connection)
+        except SQLAlchemyError as error:
+            raise failure(error) from error
+
+
+class Database(ReadableDatabase):
+    """An engine for readers and a thread that writes.
+
+    A pool has a home. The history of a cluster has none, and is known by the identity of the cluster.
+    """
+
+    def __init__(
+        self, url: str | None, home: Path | None, *, begin_again: bool = False, cluster: str = ""
+    ) -> None:
+        if home is not None:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        address = address_of(url, home) if home is not None else encrypted(address_of(url, None))
         self._own = own(home, address)
-        self.engine: Engine | None = None
         self._connection: Connection | None = None
         self._opened: OpenedPool | None = None
         self.lost: str | None = None  # why the lock of the pool may be another server's
         try:
             self.engine = open_engine(address)
             bring_up_to_date(self._writer())
-            self._opened = open_pool(self._writer(), home, begin_again=begin_again)
+            if home is None:
+                self._opened = open_cluster(self._writer(), cluster)
+            else:
+                self._opened = open_pool(self._writer(), home, begin_again=begin_again)
         except (SQLAlchemyError, OSError) as error:
             self._start_anew()
             self._release()
@@ -123,16 +155,6 @@ class Database:
         if not self._thread.is_alive():
             return "The thread that writes the database has ended."
         return self.lost or (None if self.failure is None else str(self.failure))
-
-    def read(self, work: Work[Result]) -> Result:
-        """Do this on a reader's connection, now."""
-        if self.engine is None:
-            raise StoreFailed("The database is closed.")
-        try:
-            with self.engine.connect() as connection:
-                return work(connection)
-        except SQLAlchemyError as error:
-            raise failure(error) from error
 
     def close(self) -> None:
         """Finish queued work, and close."""
@@ -255,7 +277,7 @@ class Database:
                 pass  # it was broken; the next one is a new one
 
 
-def own(home: Path, address: URL) -> list[IO[bytes]]:
+def own(home: Path | None, address: URL) -> list[IO[bytes]]:
     """Make sure that this process is the only one with this home, and with this database, open.
 
     Record locks, not `flock`: processes that are forked don't inherit them.
@@ -263,10 +285,10 @@ def own(home: Path, address: URL) -> list[IO[bytes]]:
     Raises:
         StoreFailed: another process has one of them open.
     """
-    locks = [home / "weir.lock"]
+    locks = [] if home is None else [home / "weir.lock"]
     if address.get_backend_name() == "sqlite" and address.database:
         database = Path(address.database).absolute()
-        if database != (home / "weir.db").absolute():  # several homes may name the same file
+        if home is None or database != (home / "weir.db").absolute():  # several homes may name the same file
             locks.append(database.with_name(f"{database.name}.lock"))
     files: list[IO[bytes]] = []
     for path in locks:

@@ -29,23 +29,35 @@ _POSTGRES_KEEPALIVES = ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5
 """A lost connection is noticed by both ends within half a minute, and its lock is free again."""
 
 _FULL = {sqlite3.SQLITE_FULL}
+_DRIVER, _PLAIN = "postgresql+psycopg", ("postgresql", "postgres")
+_NEAR = ("localhost", "127.0.0.1", "::1")
 _KNOWN = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 _BROKEN = "The database can't be used: {}."
 _DISK_FULL = "The disk that holds the database is full: nothing was changed. Free some space and try again."
 
 
-def address_of(url: str | None, home: Path) -> URL:
+def address_of(url: str | None, home: Path | None) -> URL:
     """Return the address a URL means, or that of the SQLite file in the home directory.
 
     Raises:
         StoreFailed: the URL can't be read; the sentence doesn't repeat it, since it may hold a password.
     """
     if url is None:
+        assert home is not None, "a history without a home has a URL"
         return URL.create("sqlite", database=str(home / "weir.db"))
     try:
-        return make_url(url)
+        address = make_url(url)
     except ArgumentError:
         raise StoreFailed(f"The database's address isn't a URL: write {_KNOWN}.") from None
+    return address.set(drivername=_DRIVER) if address.drivername in _PLAIN else address
+
+
+def encrypted(address: URL) -> URL:
+    """Return an address that requires TLS, unless it says something else or names this machine."""
+    is_near = address.host is None or address.host.startswith("/") or address.host in _NEAR
+    if address.get_backend_name() != "postgresql" or is_near or "sslmode" in address.query:
+        return address
+    return address.update_query_dict({"sslmode": "require"})
 
 
 def open_engine(address: URL) -> Engine:
@@ -191,6 +203,13 @@ def put_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, An
     keys = [column.name for column in table.primary_key]
     rest = {name: insert.excluded[name] for name in rows[0] if name not in keys}
     connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=rest), list(rows))
+
+
+def insert_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows; leave existing rows of the same key as they are."""
+    if rows:
+        insert: Any = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+        connection.execute(insert.on_conflict_do_nothing(), list(rows))
 
 
 def failure(error: Exception) -> StoreFailed:

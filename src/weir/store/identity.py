@@ -28,6 +28,8 @@ _WAY_OUT = (
     "`weir up --begin-again`"
 )
 
+_OF_A_POOL = "The database is that of a machine's pool: name a database of its own for the cluster."
+
 
 @dataclass(frozen=True, slots=True)
 class PoolIdentity:
@@ -146,6 +148,41 @@ def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> Opene
             raise_numbers(connection, there.highest)
     mark_home(home, opened)
     return OpenedPool(opened.id, opened.opened, has_leftovers)
+
+
+def cluster_id(uid: str) -> str:
+    """Return the identity of the history of a cluster, which has the uid of its first namespace."""
+    return f"cluster-{uid}"
+
+
+def open_cluster(connection: Connection, uid: str) -> OpenedPool:
+    """Check that a database is the history of this cluster, or is new, and count this opening.
+
+    Raises:
+        StoreFailed: it is of a machine's pool, or of another cluster.
+    """
+    mark = cluster_id(uid)
+    with connection.begin():
+        ours = mark_of_database(connection)
+        if ours is None and connection.execute(select(queues.c.name)).first() is not None:
+            raise StoreFailed(_OF_A_POOL)
+        check_cluster(ours, uid)
+        opened = PoolIdentity(mark, (0 if ours is None else ours.opened) + 1)
+        _write(connection, opened, ours, found_anew=False)
+    return OpenedPool(opened.id, opened.opened, has_leftovers=False)
+
+
+def check_cluster(found: PoolIdentity | None, uid: str) -> None:
+    """Refuse a database with another identity than that of the history of a cluster.
+
+    Raises:
+        StoreFailed: it has another.
+    """
+    if found is None or found.id == cluster_id(uid):
+        return
+    if found.id.startswith(cluster_id("")):
+        raise StoreFailed("The database has the history of another cluster: name a database of its own.")
+    raise StoreFailed(_OF_A_POOL)
 
 
 def _write(

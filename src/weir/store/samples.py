@@ -6,6 +6,7 @@ the finer sums only deletes rows.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
 
@@ -56,11 +57,11 @@ class UsageTables:
         mark = select(marks.c.at_s).where(marks.c.name == SAMPLED)
         return self._database.read(lambda connection: connection.execute(mark).scalar())
 
-    def add(self, samples: UsageSamples) -> None:
-        """Add the usage between two moments."""
+    def add(self, samples: UsageSamples) -> "Future[None] | None":
+        """Add the usage between two moments; None if there is no time between them."""
         pieces = list(_pieces(samples.since_s, samples.until_s))
         if not pieces:
-            return
+            return None
         usage = [asdict(use) for use in samples.uses]
         tables = (
             (uses, _spread(usage, pieces, uses, LONG_SPANS)),
@@ -74,7 +75,7 @@ class UsageTables:
                 add_up(connection, table, rows, most=("memory_most",))
             put(connection, marks, {"name": SAMPLED, "at_s": samples.until_s})
 
-        self._database.write(work, durable=False)
+        return self._database.write(work, durable=False)
 
     def tidy(self, now_s: float) -> int:
         """Delete what is older than the retention period.

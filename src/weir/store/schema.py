@@ -6,14 +6,14 @@ from sqlalchemy import Connection, inspect, text
 
 from weir.store.errors import StoreFailed
 
-HEAD = "0014"
+HEAD = "0015"
 """Newest migration, checked first: Alembic is only imported if there is work to do."""
 
 
 def bring_up_to_date(connection: Connection) -> None:
     """Run the migrations this database hasn't seen, all in one transaction."""
     with connection.begin():
-        if _revision(connection) == HEAD:
+        if is_current(connection):
             return
         from alembic import command
         from alembic.config import Config
@@ -31,6 +31,11 @@ def bring_up_to_date(connection: Connection) -> None:
             command.upgrade(config, "head")
         except CommandError as error:
             raise StoreFailed(f"The database can't be brought up to date: {error}.") from error
+
+
+def is_current(connection: Connection) -> bool:
+    """Return True if the schema is that of this version."""
+    return _revision(connection) == HEAD
 
 
 def _revision(connection: Connection) -> str | None:

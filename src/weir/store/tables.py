@@ -29,6 +29,8 @@ ARRAY = "array"
 NOT_OVER = (LIVE, ARRAY)
 SAMPLED = "sampled"
 """Name of the mark for the time up to which usage is stored."""
+BEGAN = "began"
+"""Name of the mark for the time from which a cluster's usage is stored."""
 ENDED = "ended"
 """Kind of the event that is the end of a workload."""
 

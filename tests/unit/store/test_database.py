@@ -310,7 +310,7 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
             before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")
         for column in ("idle", "sweep"):
             before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")
-        for table in ("sweeps", "sweep_trials", "sweep_results"):
+        for table in ("sweeps", "sweep_trials", "sweep_results", "cluster_workloads", "cluster_events"):
             before.execute(f"DROP TABLE {table}")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")

@@ -1,0 +1,189 @@
+"""History of a cluster, as every replica reads it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, func, or_, select
+
+from weir.api.answers import EventRow, UsageReport
+from weir.api.history import HistoryReport
+from weir.api.workload_list import WorkloadRow
+from weir.store.cluster_records import (
+    GAP,
+    ClusterEventFilter,
+    ClusterWorkloadFilter,
+    StoredHistoryEntry,
+)
+from weir.store.cluster_tables import cluster_events, cluster_workloads
+from weir.store.codec import mapping_of
+from weir.store.database import ReadableDatabase
+from weir.store.dialects import address_of, encrypted, open_engine
+from weir.store.errors import StoreFailed
+from weir.store.history_report import HistoryReports, Prices
+from weir.store.identity import check_cluster, mark_of_database
+from weir.store.records import RecordPage, Retention
+from weir.store.schema import is_current
+from weir.store.tables import BEGAN, LIVE, SAMPLED, marks, workloads
+from weir.store.usage import By, UsageReports
+
+_NOT_YET = "The history's database is new: its first leader has not opened it yet."
+_workloads, _stated, _events = workloads.c, cluster_workloads.c, cluster_events.c
+
+
+class ClusterHistoryReader:
+    """Questions to the history of a cluster. Any thread may ask; each method raises StoreFailed."""
+
+    def __init__(self, url: str, cluster: str, retention: Retention) -> None:
+        self._database = ReadableDatabase()
+        self._database.engine = open_engine(encrypted(address_of(url, None)))
+        self._cluster = cluster
+        self._is_checked = False
+        self._usage = UsageReports(self._database, retention)
+        self._reports = HistoryReports(self._database, retention, self._usage)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._database.engine is not None:
+            self._database.engine.dispose()
+
+    def _read(self, work: Any) -> Any:
+        def checked(connection: Connection) -> Any:
+            if not self._is_checked:
+                mark = mark_of_database(connection) if is_current(connection) else None
+                if mark is None:
+                    raise StoreFailed(_NOT_YET)
+                check_cluster(mark, self._cluster)
+                self._is_checked = True
+            return work(connection)
+
+        return self._database.read(checked)
+
+    # Workloads that are over
+
+    def workloads(
+        self, wanted: ClusterWorkloadFilter, start: int, limit: int
+    ) -> tuple[int, list[StoredHistoryEntry]]:
+        """Return the number of wanted workloads, and some of them from `start` on, newest first."""
+        where = _conditions(wanted)
+        joined = workloads.join(cluster_workloads, _stated.uid == _workloads.uid)
+        listed = (
+            select(_stated.stated)
+            .select_from(joined)
+            .where(*where)
+            .order_by(_workloads.submitted_s.desc(), _workloads.uid)
+            .offset(start)
+            .limit(limit)
+        )
+        count = select(func.count()).select_from(joined).where(*where)
+
+        def read(connection: Connection) -> tuple[int, list[StoredHistoryEntry]]:
+            rows = [_workload(text) for text in connection.execute(listed).scalars()] if limit else []
+            return int(connection.execute(count).scalar_one()), rows
+
+        found: tuple[int, list[StoredHistoryEntry]] = self._read(read)
+        return found
+
+    def workload(self, namespace: str, name: str) -> StoredHistoryEntry | None:
+        """Return the newest workload of a name, or whose owner has it."""
+        wanted = ClusterWorkloadFilter(namespace=namespace, named=name)
+        return next(iter(self.workloads(wanted, 0, 1)[1]), None)
+
+    # Events
+
+    def events(self, wanted: ClusterEventFilter, start: int, limit: int) -> RecordPage[EventRow]:
+        """Return events from `start` on, newest first."""
+        where = [
+            column == value
+            for column, value in (
+                (_events.namespace, wanted.namespace),
+                (_events.workload, wanted.workload),
+                (_events.project, wanted.project),
+                (_events.kind, wanted.kind),
+            )
+            if value
+        ]
+        query = select(cluster_events).where(*where).order_by(_events.at_s.desc(), _events.id.desc())
+        count = select(func.count()).select_from(cluster_events).where(*where)
+
+        def read(connection: Connection) -> RecordPage[EventRow]:
+            rows = [_event(row) for row in connection.execute(query.offset(start).limit(limit))]
+            total = int(connection.execute(count).scalar_one())
+            return RecordPage(rows, total, start + limit if start + limit < total else None)
+
+        page: RecordPage[EventRow] = self._read(read)
+        return page
+
+    # Reports
+
+    def stored(self) -> tuple[float | None, float | None]:
+        """Return the time from which, and up to which, usage is stored; None if nothing is."""
+        last = select(marks.c.at_s).where(marks.c.name == SAMPLED)
+        began = select(marks.c.at_s).where(marks.c.name == BEGAN)
+        found: tuple[float | None, float | None] = self._read(
+            lambda connection: (
+                connection.execute(began).scalar(),
+                connection.execute(last).scalar(),
+            )
+        )
+        return found
+
+    def gaps(self, since_s: float, until_s: float) -> Sequence[str]:
+        """Return what could not be stored in a period, as sentences."""
+        within = select(_events.sentence).where(
+            _events.kind == GAP, _events.at_s >= since_s, _events.at_s < until_s
+        )
+        found: Sequence[str] = self._read(
+            lambda connection: list(connection.execute(within.order_by(_events.at_s).limit(3)).scalars())
+        )
+        return found
+
+    def usage(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> UsageReport:
+        """Return sums by key, of one namespace or of all."""
+        self._read(lambda _: None)
+        return self._usage.report(since_s, until_s, now_s, by, user=namespace or None)
+
+    def history(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> HistoryReport:
+        """Return the figures of a period for planning, of one namespace or of all."""
+        self._read(lambda _: None)
+        return self._reports.report(since_s, until_s, now_s, by, Prices(), user=namespace or None)
+
+
+def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
+    where: list[ColumnElement[bool]] = [
+        column == value
+        for column, value in (
+            (_stated.namespace, wanted.namespace),
+            (_workloads.project, wanted.project),
+            (_workloads.type, wanted.type),
+        )
+        if value
+    ]
+    where.append(_workloads.state.in_(wanted.statuses) if wanted.statuses else _workloads.state != LIVE)
+    if wanted.text:
+        where.append(_workloads.name.contains(wanted.text, autoescape=True))
+    if wanted.present:
+        present: BindParameter[int] = bindparam(
+            "present", list(wanted.present), expanding=True, literal_execute=True
+        )
+        where.append(_workloads.uid.not_in(present))
+    if wanted.named:
+        where.append(or_(_stated.name == wanted.named, _stated.owner == wanted.named))
+    return where
+
+
+def _workload(text: str) -> StoredHistoryEntry:
+    stated = dict(mapping_of(text))
+    return StoredHistoryEntry(WorkloadRow.model_validate(stated.pop("row")), stated)
+
+
+def _event(row: Any) -> EventRow:
+    return EventRow(
+        id=row.id,
+        at_s=row.at_s,
+        kind=row.kind,
+        workload=row.workload,
+        project=row.project,
+        pod=row.pod,
+        sentence=row.sentence,
+        numbers=dict(mapping_of(row.numbers)),
+    )

@@ -1,0 +1,74 @@
+"""Input and output of the history of a cluster as plain values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir.api.answers import EventRow
+from weir.api.workload_list import WorkloadRow
+
+PENDING = "pending"
+"""Kind of the event that has a new reason of a pending workload."""
+GAP = "history_gap"
+"""Kind of the event that says what could not be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHistoryEntry:
+    """A workload as the API server states it, or stated it last.
+
+    `is_live`: it isn't over. `seen_s`: when this was seen. `stated` is what answers need besides
+    the row; it must be JSON.
+    """
+
+    row: WorkloadRow
+    namespace: str
+    name: str
+    owner: str
+    department: str | None
+    is_live: bool
+    seen_s: float
+    stated: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """An event for people. `source` tells it from all others: the uid of its object."""
+
+    source: str
+    namespace: str
+    row: EventRow
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWorkloadFilter:
+    """Filter of workloads that are over; an empty value selects all. `named`: by name, or that of the owner.
+
+    `present` are the numbers of workloads that the API server still has: others answer for those.
+    """
+
+    namespace: str = ""
+    project: str = ""
+    statuses: Sequence[str] = ()
+    type: str = ""
+    text: str = ""
+    named: str = ""
+    present: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEventFilter:
+    """Filter of events; an empty value selects all. `workload` has its namespace and its name."""
+
+    namespace: str = ""
+    workload: str = ""
+    project: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHistoryEntry:
+    """A stored workload: its row, and what was stated besides."""
+
+    row: WorkloadRow
+    stated: Mapping[str, Any]

@@ -1,0 +1,41 @@
+"""Tables of what a cluster's API server forgets: its workloads as they were stated, and events for people.
+
+The workloads are also rows of `workloads`, with their namespace as the user: a cluster doesn't know the
+person. So reports are made of the same tables as those of a machine.
+"""
+
+from sqlalchemy import Column, Double, Index, String, Table, Text
+
+from weir.store.tables import NUMBER, metadata
+
+cluster_workloads = Table(
+    "cluster_workloads",
+    metadata,
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),  # as in `workloads`
+    Column("namespace", String, nullable=False),
+    Column("name", String, nullable=False),  # without the namespace
+    Column("owner", String, nullable=False),  # name of the object that made its pods
+    Column("why", String),  # code of the last reason for which it was pending
+    Column("evicted_s", Double),  # time of its last eviction
+    Column("stated", Text, nullable=False),  # its details; JSON
+)
+Index("cluster_workloads_name", cluster_workloads.c.namespace, cluster_workloads.c.name)
+Index("cluster_workloads_owner", cluster_workloads.c.owner)
+
+cluster_events = Table(
+    "cluster_events",
+    metadata,
+    Column("source", String, primary_key=True),  # uid of the Event, so that none is stored twice
+    Column("id", NUMBER, nullable=False),  # in answers
+    Column("at_s", Double, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("namespace", String, nullable=False),
+    Column("workload", String),
+    Column("project", String),
+    Column("pod", String),
+    Column("sentence", Text, nullable=False),
+    Column("numbers", Text, nullable=False),  # JSON
+)
+Index("cluster_events_at", cluster_events.c.at_s, cluster_events.c.id)
+Index("cluster_events_namespace", cluster_events.c.namespace, cluster_events.c.at_s)
+Index("cluster_events_workload", cluster_events.c.workload, cluster_events.c.at_s)

@@ -1,0 +1,263 @@
+"""The history of a cluster, in SQLite and in PostgreSQL: nothing twice, nothing lost, each namespace by itself."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+from tests.postgres_server import private_postgres, programs
+
+from weir.api.answers import EventRow
+from weir.api.history import HistoryReport
+from weir.api.workload_list import WorkloadRow
+from weir.store import (
+    ClusterEvent,
+    ClusterEventFilter,
+    ClusterHistory,
+    ClusterHistoryEntry,
+    ClusterHistoryReader,
+    ClusterWorkloadFilter,
+    Retention,
+    Store,
+    StoreFailed,
+    UsageSample,
+    UsageSamples,
+)
+from weir.store.cluster_history import VANISHED
+
+NOW_S = 1_769_860_800.0
+DAY = 86400.0
+REASON = {"why": "insufficient_capacity", "sentence": "0 of 1 nodes fit", "numbers": {"free": 1}}
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    if programs() is None:
+        pytest.skip("there is no PostgreSQL on this machine: apt-get install postgresql")
+    with private_postgres() as server:
+        yield server.url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/history.db"
+        return
+    server = request.getfixturevalue("postgres")
+    name = f"weir_{secrets.token_hex(4)}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+        yield make_url(server).set(database=name).render_as_string(hide_password=False)
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+@pytest.fixture
+def history(url: str) -> Iterator[ClusterHistory]:
+    found = ClusterHistory(url, "c1", Retention())
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def reader(url: str, history: ClusterHistory) -> Iterator[ClusterHistoryReader]:
+    found = ClusterHistoryReader(url, "c1", Retention())
+    yield found
+    found.close()
+
+
+def workload(
+    uid: int, name: str = "train", namespace: str = "ns", *, status: Any = "pending", **fields: Any
+) -> ClusterHistoryEntry:
+    row = WorkloadRow.model_validate(
+        {
+            "uid": uid,
+            "name": f"{namespace}/{name}",
+            "project": "vision",
+            "user": "",
+            "type": "train",
+            "status": status,
+            "priority": 50,
+            "preemptible": True,
+            "devices": 4,
+            "pods": 1,
+            "pods_running": 0,
+            "submitted_s": NOW_S + uid,
+            **fields,
+        }
+    )
+    is_live = status in ("pending", "starting", "running", "stopping")
+    stated = {"metadata": {"namespace": namespace, "name": name}, "detail": {}}
+    return ClusterHistoryEntry(row, namespace, name, f"job-{name}", "lab", is_live, NOW_S + 500, stated)
+
+
+def event(
+    source: str, namespace: str = "ns", at_s: float = NOW_S, workload: str = "ns/train"
+) -> ClusterEvent:
+    row = EventRow(
+        id=int(at_s), at_s=at_s, kind="scheduled", workload=workload, project="vision", sentence=source
+    )
+    return ClusterEvent(source, namespace, row)
+
+
+def names(reader: ClusterHistoryReader, **wanted: Any) -> list[str]:
+    return [each.row.name for each in reader.workloads(ClusterWorkloadFilter(**wanted), 0, 100)[1]]
+
+
+def gpu_s_of(report: HistoryReport) -> float:
+    return round(sum(point.allocated_gpu_s for point in report.points), 6)
+
+
+def ended(uid: int, **fields: Any) -> ClusterHistoryEntry:
+    times = {"started_s": NOW_S + uid + 10, "ended_s": NOW_S + uid + 70, "ran_s": 60.0}
+    return workload(uid, status="succeeded", **{**times, **fields})
+
+
+def test_what_is_written_twice_is_there_once(
+    history: ClusterHistory, reader: ClusterHistoryReader, url: str
+) -> None:
+    changes = [workload(1, reason=REASON), workload(1, status="running", started_s=NOW_S + 11), ended(1)]
+    evicted = {"at_s": NOW_S + 30, "rule": "reclaim_quota", "sentence": "it was evicted"}
+    for each in changes:
+        for _ in range(2):
+            history.write([each], [event("e1"), event("e2", at_s=NOW_S + 1)])
+    history.write([ended(1, evicted=evicted)], [])
+    history.close()
+    again = ClusterHistory(url, "c1", Retention())  # the next leader
+    again.write([ended(1, evicted=evicted)], [event("e1")])
+    again.close()
+    count, (found,) = reader.workloads(ClusterWorkloadFilter(), 0, 10)
+    assert (count, found.row.status, found.row.first_started_s) == (1, "succeeded", NOW_S + 11)
+    page = reader.events(ClusterEventFilter(), 0, 10)
+    assert [each.kind for each in page.items].count("pending") == 1
+    assert sorted(each.sentence for each in page.items) == ["0 of 1 nodes fit", "e1", "e2"]
+    for namespace in ("", "ns"):
+        report = reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, namespace)
+        assert (report.total.ended, report.total.evicted, report.total.waits.count) == (1, 1, 1)
+        assert (report.total.waits.p50_s, report.rules[0].rule) == (10.0, "reclaim_quota")
+    assert reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "other").total.ended == 0
+
+
+def test_namespaces_see_their_own_part(history: ClusterHistory, reader: ClusterHistoryReader) -> None:
+    history.write(
+        [ended(1), ended(2, name="other/train"), workload(3, "fine", "ns")],
+        [event("mine"), event("theirs", "other", workload="other/train")],
+    )
+    second = replace(
+        ended(4), namespace="other", name="o", row=ended(4).row.model_copy(update={"name": "other/o"})
+    )
+    history.write([second], [])
+    uses = [
+        UsageSample("vision", "lab", namespace, "train", "", allocated_gpu_s=gpu_s, waiting_s=1.0)
+        for namespace, gpu_s in (("ns", 3600.0), ("other", 7200.0))
+    ]
+    history.sample(UsageSamples(NOW_S, NOW_S + 3600, uses))
+    assert names(reader, namespace="other") == ["other/o"]
+    assert [e.sentence for e in reader.events(ClusterEventFilter(namespace="other"), 0, 9).items] == [
+        "theirs"
+    ]
+    (row,) = reader.usage(NOW_S, NOW_S + 3600, "project", NOW_S + 4000, "ns").rows
+    assert (row.key, round(row.allocated_gpu_s, 6), row.ended) == ("vision", 3600.0, 2)
+    whole = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, "")
+    assert [each.key for each in whole.rows] == ["lab"]
+    assert round(whole.total.allocated_gpu_s, 6) == gpu_s_of(whole) == 10800.0
+    mine = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, "ns")
+    assert gpu_s_of(mine) == 3600.0
+    assert reader.stored() == (NOW_S, NOW_S + 3600)
+
+
+def test_lists_are_filtered_newest_first_without_what_is_present(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    history.write([ended(at, name=f"w{at}") for at in range(1, 6)], [])
+    history.write([workload(9, "live")], [])
+    assert names(reader) == ["ns/w5", "ns/w4", "ns/w3", "ns/w2", "ns/w1"]
+    assert names(reader, present=[5, 3]) == ["ns/w4", "ns/w2", "ns/w1"]
+    assert names(reader, named="job-w2") == names(reader, named="w2") == names(reader, text="w2") == ["ns/w2"]
+    assert names(reader, statuses=["failed"]) == []
+    count, rows = reader.workloads(ClusterWorkloadFilter(present=[5]), 1, 2)
+    assert (count, [each.row.name for each in rows]) == (4, ["ns/w3", "ns/w2"])
+    found = reader.workload("ns", "w4")
+    assert found is not None
+    assert found.stated == {"metadata": {"namespace": "ns", "name": "w4"}, "detail": {}}
+    assert reader.workload("ns", "live") is None
+
+
+def test_live_workload_that_vanished_is_ended_once(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    history.write([workload(1, "a"), workload(2, "b"), workload(3, "c", status="running")], [])
+    assert history.close_vanished({2}, NOW_S + 900) == 2
+    assert history.close_vanished({2}, NOW_S + 950) == 0
+    found = reader.workload("ns", "c")
+    assert found is not None
+    assert (found.row.status, found.row.ended_s) == ("stopped", NOW_S + 900)
+    assert found.row.reason is not None
+    assert found.row.reason.sentence == VANISHED
+    history.write([workload(7, "b")], [])  # another one of the name, whose end before was never seen
+    assert names(reader, named="b") == ["ns/b"]
+    assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "").rows[0].ended == 3
+
+
+def test_a_workload_that_runs_again_after_its_end_is_counted_once(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    for each in (
+        ended(1),
+        workload(1, status="running", started_s=NOW_S + 100),
+        ended(1, ended_s=NOW_S + 200),
+    ):
+        history.write([each], [])
+    found = reader.workload("ns", "train")
+    assert found is not None
+    assert found.row.ended_s == NOW_S + 200
+    assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "").rows[0].ended == 1
+
+
+def test_old_records_are_deleted(history: ClusterHistory, reader: ClusterHistoryReader) -> None:
+    history.write([ended(1)], [event("old"), event("new", at_s=NOW_S + 200 * DAY)])
+    assert history.tidy(NOW_S + 200 * DAY) == 1
+    assert [each.sentence for each in reader.events(ClusterEventFilter(), 0, 9).items] == ["new"]
+    assert names(reader) == ["ns/train"]
+    history.tidy(NOW_S + 400 * DAY)
+    assert names(reader) == []
+
+
+def test_gaps_are_told_once(history: ClusterHistory, reader: ClusterHistoryReader) -> None:
+    for _ in range(2):
+        history.tell_gap("Something is missing.", NOW_S, NOW_S + 60)
+    assert reader.gaps(NOW_S, NOW_S + DAY) == ["Something is missing."]
+    assert reader.gaps(NOW_S + 61, NOW_S + DAY) == []
+
+
+def test_database_of_another_cluster_or_of_a_pool_is_refused(
+    url: str, history: ClusterHistory, tmp_path: Path
+) -> None:
+    if url.startswith("postgresql"):  # SQLite's locks hold off other processes, and not this one
+        with pytest.raises(StoreFailed, match="Another server has"):
+            ClusterHistory(url, "c1", Retention())
+    history.close()
+
+    def refused(sentence: str, opening: Callable[[], object]) -> None:
+        with pytest.raises(StoreFailed, match=sentence):
+            opening()
+
+    refused("another cluster", lambda: ClusterHistory(url, "c2", Retention()))
+    other = ClusterHistoryReader(url, "c2", Retention())
+    refused("another cluster", lambda: other.events(ClusterEventFilter(), 0, 1))
+    other.close()
+    refused("is not its home", lambda: Store(url, tmp_path / "home"))
+    Store(f"sqlite:///{tmp_path}/pool.db", tmp_path / "pool").close()
+    refused("a machine's pool", lambda: ClusterHistory(f"sqlite:///{tmp_path}/pool.db", "c1", Retention()))
+
+
+def test_reader_of_a_new_database_says_so(url: str) -> None:
+    reader = ClusterHistoryReader(url, "c1", Retention())
+    with pytest.raises(StoreFailed, match="first leader has not opened"):
+        reader.events(ClusterEventFilter(), 0, 1)
+    reader.close()
