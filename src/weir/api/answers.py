@@ -266,6 +266,7 @@ class EventPage(Page):
     """A page of events, newest first."""
 
     items: list[EventRow]
+    note: str | None = None  # what is missing in it, in a sentence
 
 
 class QueuePage(Page):

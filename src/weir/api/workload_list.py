@@ -147,5 +147,6 @@ class WorkloadPage(Page):
 
     items: list[WorkloadRow]
     trouble: str | None = None
+    note: str | None = None  # what is missing in it, in a sentence
     gpus: int | None = None
     gpus_in_use: float | None = None

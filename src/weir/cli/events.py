@@ -65,7 +65,9 @@ def events(
             if output == "table":
                 return _print_each(rows, named=name is None)
             return append(rows, COLUMNS, output)
-        found = _last(pool, name, project, kind, limit)
+        found, note = _last(pool, name, project, kind, limit)
+    if note:
+        print(note, file=sys.stderr)
     if output in ("json", "yaml"):
         print_plain([row.model_dump(mode="json") for row in found], output)
     elif not found:
@@ -113,8 +115,8 @@ def _what(row: "EventRow") -> str:
 
 def _last(
     pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
-) -> "list[EventRow]":
-    """Return the newest events, oldest first."""
+) -> "tuple[list[EventRow], str | None]":
+    """Return the newest events, oldest first, and what is missing."""
     rows: list[EventRow] = []
     after: str | None = None
     while True:
@@ -127,7 +129,7 @@ def _last(
         )
         rows += page.items
         if page.next is None or not page.items or 0 < limit <= len(rows):
-            return rows[::-1]
+            return rows[::-1], page.note
         after = page.next
 
 
@@ -150,7 +152,7 @@ def _as_they_come(
     for number, change in enumerate(chain([Change("reset", None)], pool.stream())):
         # With the first change it is certain that nothing more is missed; until then something may have been.
         looks = change.kind == "reset" or number == 1
-        missed = _last(pool, name, project, kind, limit) if looks else [change.row]
+        missed = _last(pool, name, project, kind, limit)[0] if looks else [change.row]
         for row in missed:
             if isinstance(row, EventRow) and wanted(row):
                 last = row.id

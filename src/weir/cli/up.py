@@ -38,7 +38,7 @@ def up(
     """Serve this machine's GPUs as a pool, until it is interrupted. Running workloads continue without it.
 
     Its state is in $WEIR_HOME, or ~/.weir. With --on kubernetes it schedules pods with schedulerName weir in
-    a cluster, and all its state is in the API server.
+    a cluster, and all its state is in the API server; a history may be in a database.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def up(
         if on == "kubernetes":
             from weir.kubernetes.process.main import run as run_scheduler
 
-            options = process_options(cluster, without, host, port, elects=leader_election)
+            options = process_options(cluster, without, host, port, elects=leader_election, state=state)
         else:
             from weir.local.server.main import run as run_server
 

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 if TYPE_CHECKING:
-    from weir.kubernetes.process.scheduler_process import ProcessOptions
+    from weir.kubernetes.history.options import HistoryOptions
+    from weir.kubernetes.process.process_options import ProcessOptions
     from weir.local.server.settings import ServerSettings
 
 _PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]+@")
@@ -43,6 +45,8 @@ class ClusterOptions:
     """Service by which the API server reaches this process; it turns on webhooks, health and metrics."""
     client_ca: Path | None = None
     """File of certificate authorities. A webhook's caller needs a certificate that one of them signed."""
+    keep_history: str = "366d"
+    """Time to keep the history of a cluster, where --database or --database-file names a database for it."""
 
 
 @Parameter(name="*")
@@ -72,7 +76,8 @@ class StateOptions:
     notifications: Path | None = None
     """File with the mail server, the allowed hosts of webhooks, and limits of notifications."""
     database: str | None = None
-    """Database URL instead of the file in the home; $WEIR_DATABASE_URL by default."""
+    """Database URL: of a machine's pool, instead of the file in the home; of a cluster, for its history.
+    $WEIR_DATABASE_URL by default."""
     database_file: Path | None = None
     """File with the database URL, so that other users can't see its password in the process list."""
     begin_again: Annotated[bool, Parameter(negative=())] = False
@@ -120,6 +125,7 @@ def process_options(
     port: int | None,
     *,
     elects: bool,
+    state: StateOptions = StateOptions(),
 ) -> "ProcessOptions":
     """Return the options of the scheduler of a cluster, without its files.
 
@@ -128,7 +134,7 @@ def process_options(
     """
     from weir.cli import kube_options as check
     from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
-    from weir.kubernetes.process.scheduler_process import ProcessOptions
+    from weir.kubernetes.process.process_options import ProcessOptions
     from weir.kubernetes.translate.device_list import read_devices
     from weir.kubernetes.translate.requests import DeviceResources
 
@@ -152,7 +158,30 @@ def process_options(
         overcommit_grace_s=_span_s("--overcommit-grace", cluster.overcommit_grace),
         shared_nodes=SharedNodeRules(cluster.shared_nodes),
         without_project=rule,
+        history=_history(cluster, state),
     )
+
+
+def _history(cluster: ClusterOptions, state: StateOptions) -> "HistoryOptions | None":
+    """Return where the history of a cluster is kept; None for the last hours in memory alone."""
+    from weir.kubernetes.history.options import KEEP_S_MIN, HistoryOptions
+
+    keep_s = _span_s("--keep-history", cluster.keep_history)
+    if keep_s < KEEP_S_MIN:
+        raise ValueError(f"--keep-history: {cluster.keep_history!r} is too short; write 1d or more")
+    url = database_url(state.database, state.database_file)
+    if url is None:
+        return None
+    if cluster.service is None:
+        raise ValueError("--database: the history of a cluster is served by the port; write --service too")
+    if state.database_file is None:
+        return HistoryOptions(lambda: url, keep_s)
+    return HistoryOptions(partial(_url_in, state.database_file), keep_s)
+
+
+def _url_in(file: Path) -> str:
+    """Return the URL of a file, which may have changed since it was read last."""
+    return database_url(None, file) or ""
 
 
 def server_settings(

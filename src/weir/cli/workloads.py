@@ -119,6 +119,8 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
     show(lines, columns_of(output), output, none=none, more=more)
     if page.trouble:
         print(f"weir: {page.trouble}", file=sys.stderr)
+    if page.note:
+        print(page.note, file=sys.stderr)
     return 0
 
 

@@ -25,7 +25,8 @@ from weir.kubernetes.api.server_clock import server_clock
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
-from weir.kubernetes.process.scheduler_process import ProcessOptions, SchedulerProcess
+from weir.kubernetes.process.process_options import ProcessOptions
+from weir.kubernetes.process.scheduler_process import SchedulerProcess
 from weir.model.scenario import InvalidFile as FileRefused
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup

@@ -63,6 +63,7 @@ class ClusterMetrics(Collector):
                 "Time of the last reading of use.",
                 here.usage.reader.read_s or 0.0,
             )
+        yield from self._history()
         yield from self._requests()
         counts = here.hooks.counts
         restarts = max(0, counts.connects - here.leaderships)
@@ -74,6 +75,16 @@ class ClusterMetrics(Collector):
         yield from _passed_by(counts)
         if leads:
             yield from cluster_families(here.hooks.numbers)
+
+    def _history(self) -> Iterator[Metric]:
+        history = None if self._instance.query is None else self._instance.query.history
+        if history is not None and history.writes:
+            yield GaugeMetricFamily(
+                "weir_history_stored", "1 if the history is stored.", float(not history.trouble)
+            )
+            yield GaugeMetricFamily(
+                "weir_history_store_time_seconds", "Time of the last write of the history.", history.written_s
+            )
 
     def _requests(self) -> Iterator[Metric]:
         here = self._instance

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.reflector import Reflector
@@ -17,8 +17,12 @@ from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.withdrawal import Withdrawal
-from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.writes.requests import REPORTER
+
+if TYPE_CHECKING:  # without a history, nothing of a database is imported
+    from weir.kubernetes.history.options import HistoryOptions
+    from weir.kubernetes.history.service import HistoryService
 
 REPORTED_BY_WEIR = f"reportingController={REPORTER}"
 
@@ -26,7 +30,13 @@ REPORTED_BY_WEIR = f"reportingController={REPORTER}"
 class QueryService:
     """Indexes of workloads and events, and the routes over them. `run` it as a task."""
 
-    def __init__(self, api: ApiClient, answers: ClusterAnswers, namespace: str) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        answers: ClusterAnswers,
+        namespace: str,
+        history: "HistoryOptions | None" = None,
+    ) -> None:
         self._api = api
         self._answers = answers
         self.workloads = WorkloadIndex()
@@ -35,7 +45,20 @@ class QueryService:
         self.withdrawal = Withdrawal(api, namespace, self._start)
         self.usage = RecentUsage(time.time())
         self.workloads.changed = self.usage.changed
+        self.history = None if history is None else self._keep_history(history)
         self._proxy = FrontProxy(api)
+
+    def _keep_history(self, options: "HistoryOptions") -> "HistoryService":
+        from weir.kubernetes.history.service import HistoryService
+
+        history = HistoryService(options, self.workloads, self.events, self.usage, self._answers.queues)
+
+        def changed(key: str, workload: WorkloadIndexEntry | None, at_s: float) -> None:
+            self.usage.changed(key, workload, at_s)
+            history.changed(key, workload, at_s)
+
+        self.workloads.changed = changed
+        return history
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -45,11 +68,16 @@ class QueryService:
     def routes(self) -> QueryRoutes:
         """Return the routes, for the application of the port."""
         access = AccessReviewer(self._api)
-        return QueryRoutes(self._proxy, access, self.workloads, self.events, self.usage, self._answers)
+        stored = None if self.history is None else self.history.answers
+        return QueryRoutes(
+            self._proxy, access, self.workloads, self.events, self.usage, self._answers, stored
+        )
 
     def close(self) -> None:
         """Begin no more work for answers."""
         self._answers.close()
+        if self.history is not None:
+            self.history.close()
 
     def is_front_proxy(self, certificate: bytes) -> bool:
         """Return True if an authority of the front proxy has signed a certificate, in DER."""

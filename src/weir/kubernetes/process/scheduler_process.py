@@ -10,15 +10,13 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
@@ -26,30 +24,27 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject
-from weir.kubernetes.crd.scheduler_config import SchedulerSettings
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
-from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.group_watch import GroupWatch
+from weir.kubernetes.process.process_options import ProcessOptions
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
-from weir.kubernetes.translate.requests import DeviceResources
 from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.kubernetes.writes.namespace_end import NamespaceEnds
 from weir.kubernetes.writes.operations import EmitEvent, Write
-from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.service.control_thread import ControlThread
 from weir.service.shutdown_deadline import ShutdownDeadline
 
 if TYPE_CHECKING:  # without a port, nothing of it is imported
+    from weir.kubernetes.history.service import HistoryService
     from weir.kubernetes.process.query_service import QueryService
     from weir.kubernetes.process.webhook_server import ServingOptions, WebhookServer
 
@@ -61,36 +56,6 @@ OWNERS_WAIT_S = 5.0
 """Time that kinds of owners may take to be listed; afterwards the others are used without them."""
 _LOG = get_logger(__name__)
 Deliver = Callable[[Sequence[Change[Any]]], None]
-
-
-@dataclass(slots=True)
-class ProcessOptions:
-    """Options of a scheduler."""
-
-    kubeconfig: Path | None = None
-    context: str | None = None
-    namespace: str = ""  # of the lease; where this one runs if none is named
-    scheduler: str = "weir"  # the name in `schedulerName` of the pods that are ours
-    elects: bool = True
-    policy: Policy = field(default_factory=Policy)
-    kinds: str | None = None  # an administrator's entries of the table of kinds
-    devices: DeviceResources = field(default_factory=DeviceResources)
-    opening: "ServingOptions | None" = None  # where webhooks, health and metrics are answered
-    overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
-    shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # set aside automatically by Weir
-    without_project: WithoutProject = IGNORE
-
-    @property
-    def settings(self) -> SchedulerSettings:
-        """Return the settings that apply without a `SchedulerConfig`."""
-        return SchedulerSettings(
-            self.policy,
-            self.kinds,
-            self.devices,
-            self.overcommit_grace_s,
-            self.shared_nodes,
-            self.without_project,
-        )
 
 
 class SchedulerProcess:
@@ -186,7 +151,9 @@ class SchedulerProcess:
             chosen.devices.resources,
             lambda: self.usage.use,
         )
-        self.query = webhook_server.query = QueryService(self._api, answers, opening.namespace)
+        self.query = webhook_server.query = QueryService(
+            self._api, answers, opening.namespace, self._options.history
+        )
         self.usage.published = self.query.usage.used
         webhook_server.node_reports = self.usage.node_reports
         return webhook_server
@@ -274,12 +241,18 @@ class SchedulerProcess:
             self.namespace_ends.tell_all()
             self.control_thread = ControlThread(self.hooks, self._clock, between_s=BETWEEN_S)
             self.control_thread.start()
+            if self._history is not None:
+                self._history.lead()
             if isinstance(self.election, AlwaysLeader):
                 await asyncio.Event().wait()
             else:
                 await self.election.lost()
                 _LOG.warning("not_leading_any_more")
             await self._stop()
+
+    @property
+    def _history(self) -> "HistoryService | None":
+        return None if self.query is None else self.query.history
 
     async def _stop(self) -> None:
         await self.standby.close()
@@ -289,6 +262,8 @@ class SchedulerProcess:
             await asyncio.to_thread(control_thread.close)
             self.deadline.waits_for = "the API server"
             self.backend.leave()
+        if self._history is not None:
+            await self._history.stop()
 
     async def close(self) -> None:
         """Stop cleanly: complete submitted writes, then let another process lead at once."""
@@ -306,6 +281,8 @@ class SchedulerProcess:
         if self.query is not None:
             sees["workloads"] = self.query.workloads.deliver
             sees["namespaces"] = _to_both(self.query.withdrawal.see_namespaces, ends.see_namespaces)
+            if self.query.history is not None:
+                sees["namespaces"] = _to_both(self.query.history.see_namespaces, sees["namespaces"])
         for api_version, resource, of in WATCHED:
             deliver = _to_both(sees.get(resource), self.backend.deliver(resource))
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)

@@ -5,7 +5,7 @@ An API server keeps Events for an hour. What a replica has seen it keeps for lon
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from weir.api.answers import EventRow
@@ -21,6 +21,10 @@ KEPT_S = 6 * 3600.0
 EVENTS_MAX = 20_000
 REASON_MAX, NOTE_MAX, NAME_MAX = 128, 1024, 253
 """Characters of an Event. `v1` lets anyone who may create Events write more than `events.k8s.io/v1` does."""
+
+
+IndexedEvent = tuple[EventView, str | None, str | None]
+"""An event, the workload that it is about, and its project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,10 @@ class EventIndex:
         self._workloads = workloads
         self._events: OrderedDict[str, tuple[float, EventView, str | None, str | None]] = OrderedDict()
         self._clock = clock
-        self.added: Callable[[EventRow], None] = lambda _row: None
-        """Called with each new event."""
+        self.added: Callable[[str], None] = lambda _key: None
+        """Called with the key of each new event."""
+        self.dropped: Callable[[str], None] = lambda _key: None
+        """Called with the key of each event that isn't kept any more."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -60,7 +66,7 @@ class EventIndex:
         stamp = at_s(event.event_time or event.metadata.creation_timestamp) or self._clock()
         self._events[key] = stamp, event, name, project
         self._drop_old()
-        self.added(event_row(event, name, project))
+        self.added(key)
 
     def _drop_old(self) -> None:
         oldest_s = self._clock() - KEPT_S
@@ -68,7 +74,8 @@ class EventIndex:
             stamp = next(iter(self._events.values()))[0]
             if stamp >= oldest_s and len(self._events) <= EVENTS_MAX:
                 return
-            self._events.popitem(last=False)
+            key, _ = self._events.popitem(last=False)
+            self.dropped(key)
 
     def _about(self, event: EventView) -> tuple[str | None, str | None]:
         """Return the workload that an Event is about, and its project."""
@@ -81,11 +88,25 @@ class EventIndex:
             name = None if found is None else found.key
         return name, None if found is None else found.object.spec.project or None
 
-    def all(self) -> list[tuple[EventView, str | None, str | None]]:
+    def all(self) -> list[IndexedEvent]:
         """Return all events at this moment, with their workloads and projects."""
+        return self._with_projects(self._events.values())
+
+    def keys(self) -> list[str]:
+        """Return the keys of all events, the oldest first."""
+        return list(self._events)
+
+    def some(self, keys: Iterable[str]) -> list[IndexedEvent]:
+        """Return the events of these keys that are still kept."""
+        found = (self._events.get(key) for key in keys)
+        return self._with_projects([each for each in found if each is not None])
+
+    def _with_projects(
+        self, kept: Iterable[tuple[float, EventView, str | None, str | None]]
+    ) -> list[IndexedEvent]:
         return [
             (event, name, project) if project is not None else (event, *self._about(event))
-            for _, event, name, project in self._events.values()
+            for _, event, name, project in kept
         ]
 
 
@@ -106,9 +127,7 @@ def _bounded(event: EventView) -> EventView:
     )
 
 
-def matching_events(
-    events: Sequence[tuple[EventView, str | None, str | None]], query: EventQuery
-) -> list[EventRow]:
+def matching_events(events: Sequence[IndexedEvent], query: EventQuery) -> list[EventRow]:
     """Return the wanted events, newest first."""
     rows = [
         event_row(event, name, project)

@@ -4,6 +4,7 @@ Each workload has a few spans of time, in which it waited or held GPUs. The obje
 times, so that a replica that has just begun knows the past of every workload whose object is still there.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -68,6 +69,8 @@ class RecentUsage:
 
     def __init__(self, began_s: float) -> None:
         self.began_s = began_s
+        self.unstored_s: float | None = None
+        """Time from which the past isn't in a database yet; None if that doesn't matter."""
         self._past: dict[str, UsageHistoryEntry] = {}
         self._uids: dict[str, str] = {}  # of the present objects, by key
 
@@ -96,6 +99,11 @@ class RecentUsage:
         else:
             _update(known, workload.object, now_s)
 
+    def first_started_s(self, uid: str) -> float | None:
+        """Return when the workload of an object first started, from any thread; None if that isn't known."""
+        past = self._past.get(uid)
+        return None if past is None else past.first_started_s
+
     def used(self, use: ClusterUse) -> None:
         """Add the measured use of devices since the last reading."""
         at_s = int(use.at_s // USE_S) * USE_S
@@ -109,16 +117,20 @@ class RecentUsage:
             for old_s in [old_s for old_s in past.uses if old_s < oldest_s]:
                 del past.uses[old_s]
 
-    def _forget(self, now_s: float) -> None:
+    def _forget(self, now_s: float, unstored_s: float | None = None) -> None:
         """Forget workloads that have been over for long enough."""
-        oldest_s = now_s - KEPT_S
+        oldest_s = min(now_s - KEPT_S, now_s if unstored_s is None else unstored_s)
         for uid, past in list(self._past.items()):
             if past.ended_s is not None and past.ended_s < oldest_s:
                 del self._past[uid]
 
     def all(self, now_s: float) -> list[UsageHistoryEntry]:
         """Return the past of all workloads at this moment."""
-        self._forget(now_s)
+        self._forget(now_s, self.unstored_s)
+        return self.since(-math.inf)
+
+    def since(self, since_s: float) -> list[UsageHistoryEntry]:
+        """Return the past of the workloads that were not over at a time."""
         return [
             UsageHistoryEntry(
                 past.namespace,
@@ -132,6 +144,7 @@ class RecentUsage:
                 dict(past.uses),
             )
             for past in self._past.values()
+            if past.ended_s is None or past.ended_s > since_s
         ]
 
 

@@ -5,6 +5,7 @@ answers what its path says, and nothing of other namespaces below one of them.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,9 +24,16 @@ from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused
 from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
-from weir.kubernetes.query.recent_usage import RecentUsage
+from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.rows import at_s, max_runtime_s, memory_isolation
-from weir.kubernetes.query.usage_reports import history_report, note_of, report_request, usage_report
+from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredHistory, StoredRow
+from weir.kubernetes.query.usage_reports import (
+    history_report,
+    note_of,
+    recent_part,
+    report_request,
+    usage_report,
+)
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
 
 REQUESTS_MAX = 64
@@ -56,7 +64,9 @@ class QueryRoutes:
         events: EventIndex,
         usage: RecentUsage,
         answers: ClusterAnswers,
+        history: StoredHistory | None = None,
     ) -> None:
+        self._history = history
         self._proxy = proxy
         self._access = access
         self._workloads = workloads
@@ -136,19 +146,32 @@ class QueryRoutes:
             found = await asyncio.to_thread(matching, workloads, query)
         else:
             found = matching(workloads, query)
-        page, following = _page(found, request)
+        start, limit = _bounds(request, PAGE)
+        stored = note = None
+        if query.asks_for_ended:
+            if self._history is None:
+                note = RECENT_ALONE
+            else:
+                stored = await self._history.workloads(workloads, found, query, start, limit)
+                note = self._history.note
+        total, page = (len(found), found[start : start + limit]) if stored is None else stored
         rows = [self._row(each) for each in page]
-        answer = WorkloadPage(total=len(found), items=rows, next=following).model_dump(mode="json")
+        following = _next(start + limit, total)
+        answer = WorkloadPage(total=total, items=rows, next=following, note=note).model_dump(mode="json")
         for item, each in zip(answer["items"], page, strict=True):
             item["metadata"] = _metadata(each)
         return _listed("WorkloadList", answer)
 
-    def _row(self, workload: WorkloadIndexEntry) -> WorkloadRow:
+    def _row(self, workload: Listed) -> WorkloadRow:
+        if isinstance(workload, StoredRow):
+            return workload.row
         row, activity = workload.row(), self._answers.activity(workload.key)
         return row if activity is None else row.model_copy(update={"activity": activity})
 
     async def _workload(self, request: web.Request, _person: Identity) -> Answer:
-        workload = self._found(request)
+        workload = await self._present_or_stored(request)
+        if isinstance(workload, StoredRow):
+            return await self._stored_workload(workload)
         thing, row = workload.object, self._row(workload)
         query = EventQuery(workload.namespace, workload.key)
         detail = WorkloadDetail(
@@ -159,15 +182,18 @@ class QueryRoutes:
             **memory_isolation(thing),
             events=matching_events(self._events.all(), query)[:_EVENTS_SHOWN][::-1],
         )
-        return {
-            "kind": "Workload",
-            "apiVersion": API_VERSION,
-            "metadata": _metadata(workload),
-            **detail.model_dump(mode="json"),
-        }
+        return _detailed(workload, detail)
+
+    async def _stored_workload(self, workload: StoredRow) -> Answer:
+        assert self._history is not None
+        about = EventQuery(str(workload.metadata["namespace"]), workload.row.name)
+        found = await self._history.events(about, 0, _EVENTS_SHOWN)
+        return _detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
 
     async def _why(self, request: web.Request, person: Identity) -> Answer:
-        workload = self._found(request)
+        workload = await self._present_or_stored(request)
+        if isinstance(workload, StoredRow):
+            return workload.why()
         wait_s = min(WAIT_MAX_S, max(0.0, _number(request, "wait", WAIT_S)))
         all_namespaces = await self._access.may_list(person, "workloads")
         return await self._answers.why(workload, all_namespaces=all_namespaces, wait_s=wait_s)
@@ -190,18 +216,47 @@ class QueryRoutes:
             params.get("project", ""),
             params.get("kind", ""),
         )
-        found = await asyncio.to_thread(matching_events, self._events.all(), query)
-        page, following = _page(found, request)
-        answer = EventPage(total=len(found), items=page, next=following).model_dump(mode="json")
+        start, limit = _bounds(request, PAGE)
+        stored = None if self._history is None else await self._history.events(query, start, limit)
+        if stored is None:
+            found = await asyncio.to_thread(matching_events, self._events.all(), query)
+            stored = len(found), found[start : start + limit]
+        note = RECENT_ALONE if self._history is None else self._history.note
+        total, page = stored
+        following = _next(start + limit, total)
+        answer = EventPage(total=total, items=list(page), next=following, note=note).model_dump(mode="json")
         for item in answer["items"]:
             item["metadata"] = {"name": str(item["id"])}
         return _listed("EventList", answer)
 
     async def _report(self, kind: str, request: web.Request, _person: Identity) -> Answer:
         now_s, namespace = time.time(), request.match_info.get("namespace", "")
-        asked = report_request(request.query, partial(_number, request), now_s, namespace)
-        past, queues, note = self._usage.all(now_s), self._answers.queues(), note_of(self._usage, asked)
+        past, queues, history = self._usage.all(now_s), self._answers.queues(), self._history
+        kept_s = KEPT_S if history is None else math.inf
+        asked = report_request(request.query, partial(_number, request), now_s, namespace, kept_s)
+        note: str | None = None
+        if history is not None:
+            stored = await history.report(kind, asked, past, queues, now_s)
+            if stored is not None:
+                return stored
+            note, asked = history.note, recent_part(asked, now_s)
+        note = note or note_of(self._usage, asked)
         return await asyncio.to_thread(_REPORTS[kind], past, queues, asked, note)
+
+    async def _present_or_stored(self, request: web.Request) -> Listed:
+        """Return a workload that the API server has, or else one of the history.
+
+        Raises:
+            QueryRefused: there is none.
+        """
+        try:
+            return self._found(request)
+        except QueryRefused:
+            names = (request.match_info[key] for key in ("namespace", "name"))
+            stored = None if self._history is None else await self._history.workload(*names)
+            if stored is None:
+                raise
+            return stored
 
     def _found(self, request: web.Request) -> WorkloadIndexEntry:
         namespace, name = (request.match_info[key] for key in ("namespace", "name"))
@@ -274,11 +329,9 @@ def _refuse_unknown_ways(request: web.Request) -> None:
         raise QueryRefused(405, f"{GROUP} can't be watched: use kubectl get workloads.weir.dev --watch.")
 
 
-def _page(rows: Sequence[Any], request: web.Request) -> tuple[Sequence[Any], str | None]:
-    """Return the requested part of a list, and where the next one begins."""
-    start, limit = _bounds(request, PAGE)
-    end = start + limit
-    return rows[start:end], str(end) if end < len(rows) else None
+def _next(end: int, total: int) -> str | None:
+    """Return where the next page begins; None after the last one."""
+    return str(end) if end < total else None
 
 
 def _bounds(request: web.Request, default: int) -> tuple[int, int]:
@@ -303,7 +356,18 @@ def _number(request: web.Request, name: str, default: float) -> float:
     return found
 
 
-def _metadata(workload: WorkloadIndexEntry) -> dict[str, Any]:
+def _detailed(workload: Listed, detail: WorkloadDetail) -> dict[str, Any]:
+    return {
+        "kind": "Workload",
+        "apiVersion": API_VERSION,
+        "metadata": _metadata(workload),
+        **detail.model_dump(mode="json"),
+    }
+
+
+def _metadata(workload: Listed) -> dict[str, Any]:
+    if isinstance(workload, StoredRow):
+        return dict(workload.metadata)
     return {
         "name": workload.name,
         "namespace": workload.namespace,

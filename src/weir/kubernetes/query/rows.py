@@ -30,6 +30,8 @@ _PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
 WORKLOAD = "Workload"
 _UID_DIGITS = 13
 """Hexadecimal digits of a uid in a number: a float holds 53 bits."""
+_VERSION = 12
+"""Position of the digit that is the same in all uids."""
 _EVENT_BITS = 11
 """Bits of an event's number that tell events of one millisecond apart."""
 
@@ -101,7 +103,8 @@ def workload_row(
 
 def number_of(uid: str) -> int:
     """Return the uid of an object as a number of a pool's answers, which browsers hold exactly."""
-    digits = uid.replace("-", "")[:_UID_DIGITS]
+    digits = uid.replace("-", "")
+    digits = digits[:_VERSION] + digits[_VERSION + 1 : _UID_DIGITS + 1]
     try:
         return int(digits or "0", 16)
     except ValueError:  # an API server makes no such uid

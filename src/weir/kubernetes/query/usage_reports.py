@@ -3,9 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import quantiles
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from weir.api.answers import QueueRow, UsageReport, UsageRow
 from weir.api.history import By, EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
@@ -19,7 +19,8 @@ from weir.kubernetes.query.recent_usage import (
 )
 
 POINT_S = 300.0
-_KEYS = ("project", "department", "type")
+ClusterBy = Literal["project", "department", "type"]
+_KEYS: tuple[ClusterBy, ...] = get_args(ClusterBy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,18 @@ class ReportRequest:
 
     since_s: float
     until_s: float
-    by: By
+    by: ClusterBy
     namespace: str = ""
 
 
 def report_request(
-    params: Mapping[str, str], number: Callable[[str, float], float], now_s: float, namespace: str
+    params: Mapping[str, str],
+    number: Callable[[str, float], float],
+    now_s: float,
+    namespace: str,
+    kept_s: float = KEPT_S,
 ) -> ReportRequest:
-    """Return the report that a request asks for, within the hours that are known.
+    """Return the report that a request asks for, within the time that is known.
 
     Raises:
         QueryRefused: a parameter can't be used.
@@ -50,9 +55,16 @@ def report_request(
     if by not in _KEYS:
         raise QueryRefused(422, f"by: {by[:100]!r} is none of {', '.join(_KEYS)}.")
     since_s, until_s = number("since", now_s - KEPT_S), number("until", now_s)
-    oldest_s = now_s - KEPT_S
+    oldest_s = now_s - kept_s
     since_s, until_s = min(now_s, max(oldest_s, since_s)), min(now_s, max(oldest_s, until_s))
     return ReportRequest(min(since_s, until_s), until_s, by, namespace)
+
+
+def recent_part(request: ReportRequest, now_s: float) -> ReportRequest:
+    """Return the part of a report that is in memory."""
+    oldest_s = now_s - KEPT_S
+    since_s, until_s = max(oldest_s, request.since_s), max(oldest_s, request.until_s)
+    return replace(request, since_s=since_s, until_s=until_s)
 
 
 def note_of(usage: RecentUsage, request: ReportRequest) -> str:
@@ -108,7 +120,7 @@ def _grouped(
     return [(key, groups[key]) for key in sorted(used)]
 
 
-def _key(past: UsageHistoryEntry, queues: Mapping[str, QueueRow], by: By) -> str:
+def _key(past: UsageHistoryEntry, queues: Mapping[str, QueueRow], by: ClusterBy) -> str:
     if by == "type":
         return past.type
     if by == "project":

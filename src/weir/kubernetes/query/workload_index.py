@@ -50,6 +50,11 @@ class WorkloadQuery:
     named: str = ""
     ended: bool = False
 
+    @property
+    def asks_for_ended(self) -> bool:
+        """Return True if workloads that are over are wanted."""
+        return bool(self.statuses - LIVE) or (self.ended and not self.statuses)
+
     def takes(self, workload: WorkloadIndexEntry) -> bool:
         """Return True if a workload is wanted."""
         spec, status = workload.object.spec, phase_status(workload.object)
@@ -75,6 +80,8 @@ class WorkloadIndex:
         self._clock = clock
         self.changed: Callable[[str, WorkloadIndexEntry | None, float], None] = lambda _key, _now, _at_s: None
         """Called with each change: the key, and the workload unless it is gone."""
+        self.removed: Callable[[WorkloadIndexEntry, float], None] = lambda _last, _at_s: None
+        """Called with each workload that is gone, as it was stated last."""
 
     def __len__(self) -> int:
         return len(self._workloads)
@@ -93,6 +100,9 @@ class WorkloadIndex:
                     tuple(thing.status.nodes),
                     thing,
                 )
+                before = self._workloads.get(change.key)
+                if before is not None and before.uid != found.uid:
+                    self.removed(before, self._clock())
                 self._workloads[change.key] = found
                 self._by_owner[key_of(meta.namespace, thing.spec.owner.name)] = change.key
                 self.changed(change.key, found, self._clock())
@@ -103,6 +113,11 @@ class WorkloadIndex:
                     if self._by_owner.get(owner) == change.key:
                         del self._by_owner[owner]
                     self.changed(change.key, None, self._clock())
+                    self.removed(gone, self._clock())
+
+    def named(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
+        """Return the workload of a name."""
+        return self._workloads.get(key_of(namespace, name))
 
     def get(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
         """Return the workload of a name, else the one whose owner has it."""

@@ -1,0 +1,54 @@
+"""The last minutes of a report: they are in memory, and not in the database yet."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from weir.api.answers import UsageReport, UsageRow
+from weir.api.history import HistoryReport, HistoryRow
+
+Row = TypeVar("Row", bound=UsageRow)
+_ADDED = ("allocated_gpu_s", "over_quota_gpu_s", "waiting_s")
+_MEASURED = ("used_gpu_s", "idle_gpu_s")
+
+
+def usage_with_recent(stored: UsageReport, recent: UsageReport, until_s: float) -> UsageReport:
+    """Return a stored report with the GPU time of the last minutes. Workloads are counted by the database."""
+    rows = _joined(stored.rows, recent.rows, UsageRow)
+    rows.sort(key=lambda row: (-row.allocated_gpu_s, -row.waiting_s, row.key))
+    return stored.model_copy(update={"rows": rows, "until_s": until_s})
+
+
+def history_with_recent(stored: HistoryReport, recent: HistoryReport, until_s: float) -> HistoryReport:
+    """Return a stored report with the GPU time of the last minutes."""
+    rows = _joined(stored.rows, recent.rows, HistoryRow)
+    rows.sort(key=lambda row: (-row.allocated_gpu_s, -row.waiting_s, row.key))
+    changed = {
+        "rows": rows,
+        "total": _sum(stored.total, recent.total),
+        "points": [*stored.points, *recent.points],
+        "until_s": until_s,
+    }
+    return stored.model_copy(update=changed)
+
+
+def _joined(stored: Sequence[Row], recent: Sequence[Row], of: type[Row]) -> list[Row]:
+    rows = {row.key: row for row in stored}
+    for row in recent:
+        known = rows.get(row.key)
+        if known is None:
+            known = of.model_validate(_none(row.key))
+        rows[row.key] = _sum(known, row)
+    return list(rows.values())
+
+
+def _none(key: str) -> dict[str, object]:
+    counts: dict[str, object] = dict.fromkeys((*_ADDED, "workloads", "ended", "preempted"), 0)
+    return {**counts, **dict.fromkeys(_MEASURED), "key": key}
+
+
+def _sum(row: Row, more: UsageRow) -> Row:
+    sums: dict[str, float | None] = {name: getattr(row, name) + getattr(more, name) for name in _ADDED}
+    for name in _MEASURED:
+        values = [value for value in (getattr(row, name), getattr(more, name)) if value is not None]
+        sums[name] = sum(values) if values else None
+    return row.model_copy(update=sums)

@@ -1,0 +1,70 @@
+"""Objects of a cluster as records of its history."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.api.answers import Explanation, QueueRow
+from weir.kubernetes.query.event_index import IndexedEvent
+from weir.kubernetes.query.rows import at_s, event_row, max_runtime_s, memory_isolation
+from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
+from weir.store import ClusterEvent, ClusterHistoryEntry
+
+DELETED = "Its object was deleted."
+
+
+def signature(workload: WorkloadIndexEntry) -> tuple[Any, ...]:
+    """Return the parts of a workload whose change is stored."""
+    status = workload.object.status
+    return (
+        status.phase,
+        status.started_at,
+        status.ended_at,
+        status.reason.why if status.reason is not None else None,
+        status.last_eviction.at if status.last_eviction is not None else None,
+    )
+
+
+def workload_record(
+    workload: WorkloadIndexEntry,
+    queues: Mapping[str, QueueRow],
+    now_s: float,
+    *,
+    first_started_s: float | None = None,
+    removed_s: float | None = None,
+) -> ClusterHistoryEntry:
+    """Return the record of a workload; `removed_s`: when its object was deleted."""
+    row, thing = workload.row().model_copy(update={"first_started_s": first_started_s}), workload.object
+    if removed_s is not None and row.status in LIVE:
+        ran_s = 0.0 if row.started_s is None else max(0.0, removed_s - row.started_s)
+        reason = Explanation(why="stopped", sentence=DELETED)
+        changed = {"status": "stopped", "ended_s": removed_s, "ran_s": ran_s, "reason": reason}
+        row = row.model_copy(update={**changed, "pods_running": 0})
+    queue = queues.get(row.project)
+    detail = {
+        "max_runtime_s": max_runtime_s(thing),
+        "checkpointed_s": at_s(thing.status.checkpointed_at),
+        **memory_isolation(thing),
+    }
+    metadata = {
+        "name": workload.name,
+        "namespace": workload.namespace,
+        "uid": workload.uid,
+        "creationTimestamp": workload.created,
+    }
+    return ClusterHistoryEntry(
+        row=row,
+        namespace=workload.namespace,
+        name=workload.name,
+        owner=thing.spec.owner.name,
+        department=None if queue is None else queue.parent,
+        is_live=row.status in LIVE,
+        seen_s=now_s if removed_s is None else removed_s,
+        stated={"metadata": metadata, "detail": detail},
+    )
+
+
+def event_record(event: IndexedEvent) -> ClusterEvent:
+    """Return the record of an event."""
+    view, name, project = event
+    row = event_row(view, name, project)
+    return ClusterEvent(view.metadata.uid or f"event:{row.id}", view.regarding.namespace, row)

@@ -1,0 +1,108 @@
+"""History of one replica: what it remembers for the database, its writer while it leads, and its reader."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from typing import Any
+
+from weir.api.answers import QueueRow
+from weir.kubernetes.api.changes import Change, ObjectSet
+from weir.kubernetes.history.options import HistoryOptions
+from weir.kubernetes.history.stored_answers import StoredAnswers
+from weir.kubernetes.history.unstored import UnstoredChanges
+from weir.kubernetes.history.writer import HistoryWriter
+from weir.kubernetes.query.event_index import EventIndex
+from weir.kubernetes.query.recent_usage import RecentUsage, UsageHistoryEntry
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+
+FIRST_NAMESPACE = "kube-system"
+"""Namespace whose uid is the identity of a cluster."""
+LOOP_S = 30.0
+"""Time within which the event loop copies the recent past for the writer."""
+
+
+class HistoryService:
+    """The history of one replica. All calls are on the event loop."""
+
+    def __init__(
+        self,
+        options: HistoryOptions,
+        workloads: WorkloadIndex,
+        events: EventIndex,
+        usage: RecentUsage,
+        queues: Callable[[], Mapping[str, QueueRow]],
+    ) -> None:
+        self._options = options
+        self._workloads = workloads
+        self._events = events
+        self._usage = usage
+        self._queues = queues
+        self._unstored = UnstoredChanges(workloads, events)
+        self._loop = asyncio.get_running_loop()
+        self._cluster = ""
+        self._writer: HistoryWriter | None = None
+        self.answers = StoredAnswers(options, lambda: self._cluster)
+
+    @property
+    def writes(self) -> bool:
+        """Return True if this replica is the one that stores the history."""
+        return self._writer is not None
+
+    @property
+    def trouble(self) -> str:
+        """Return why this replica, if it leads, stores nothing now; empty if all is well."""
+        return "" if self._writer is None else self._writer.trouble
+
+    @property
+    def written_s(self) -> float:
+        """Return the time of the last write of this replica; 0 if it has not written."""
+        return 0.0 if self._writer is None else self._writer.written_s
+
+    def changed(self, key: str, workload: WorkloadIndexEntry | None, _at_s: float) -> None:
+        """Take note of a workload that has changed."""
+        if workload is not None:
+            self._unstored.change(key)
+
+    def see_namespaces(self, changes: Sequence[Change[Any]]) -> None:
+        """Find out which cluster this is."""
+        for change in changes:
+            if isinstance(change, ObjectSet) and change.key == FIRST_NAMESPACE:
+                self._cluster = change.object.metadata.uid
+
+    def lead(self) -> None:
+        """Begin to write."""
+        self._writer = HistoryWriter(
+            self._options,
+            self._cluster,
+            self._unstored,
+            self._workloads,
+            self._events,
+            self._usage,
+            self._recent,
+            self._queues,
+        )
+        self._writer.start()
+
+    async def stop(self) -> None:
+        """Write no more: this replica doesn't lead any more, or ends."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await asyncio.to_thread(writer.close)
+
+    def close(self) -> None:
+        """Answer no more."""
+        self.answers.close()
+
+    def _recent(self, since_s: float) -> list[UsageHistoryEntry]:
+        """Return the recent past, for the thread of the writer."""
+        found: Future[list[UsageHistoryEntry]] = Future()
+
+        def copy() -> None:
+            found.set_result(self._usage.since(since_s))
+
+        self._loop.call_soon_threadsafe(copy)
+        try:
+            return found.result(LOOP_S)
+        except TookTooLong:
+            raise ValueError("The event loop has no time for the history.") from None

@@ -1,0 +1,214 @@
+"""Answers from the history's database, in threads of its own: a database that hangs stops nothing else."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from heapq import merge
+from typing import Any, TypeVar
+
+from structlog import get_logger
+
+from weir.api.answers import EventRow, QueueRow, UsageReport
+from weir.api.history import HistoryReport
+from weir.kubernetes.history.options import HistoryOptions
+from weir.kubernetes.history.recent_part import history_with_recent, usage_with_recent
+from weir.kubernetes.history.retention import retention_of
+from weir.kubernetes.query.event_index import EventQuery
+from weir.kubernetes.query.recent_usage import UsageHistoryEntry
+from weir.kubernetes.query.rows import at_s, number_of
+from weir.kubernetes.query.stored_history import Listed, StoredRow
+from weir.kubernetes.query.usage_reports import ReportRequest, history_report, usage_report
+from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry, WorkloadQuery
+from weir.store import (
+    ClusterEventFilter,
+    ClusterHistoryReader,
+    ClusterWorkloadFilter,
+    StoredHistoryEntry,
+    StoreFailed,
+)
+
+THREADS, WAITING_MAX = 4, 32
+"""Questions to the database at a time, and those that may wait for it."""
+ANSWER_S = 20.0
+PAUSE_S = 2.0
+"""Time after a failure in which no other question is asked: each may take long to fail."""
+AWAY = "The history's database doesn't answer now, so this goes back 6 hours at most: {}"
+_LOG = get_logger(__name__)
+T = TypeVar("T")
+
+
+class StoredAnswers:
+    """Questions to the database. All calls are on the event loop. None: there is no answer now."""
+
+    def __init__(self, options: HistoryOptions, cluster: Callable[[], str]) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._reader: ClusterHistoryReader | None = None
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="weir-history-read")
+        self._waiting = 0
+        self._failed_s = -PAUSE_S
+        self._trouble = ""
+
+    @property
+    def note(self) -> str | None:
+        """Return why the last question had no answer; None if it had one."""
+        return AWAY.format(self._trouble) if self._trouble else None
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def workloads(
+        self,
+        present: Sequence[WorkloadIndexEntry],
+        found: Sequence[WorkloadIndexEntry],
+        query: WorkloadQuery,
+        start: int,
+        limit: int,
+    ) -> tuple[int, list[Listed]] | None:
+        """Return the number of wanted workloads, and a page: those found, and those whose object is gone."""
+        wanted = ClusterWorkloadFilter(
+            namespace=query.namespace,
+            project=query.project,
+            statuses=sorted(query.statuses - LIVE),
+            type=query.type,
+            text=query.text,
+            named=query.named,
+            present=[number_of(each.uid) for each in present],
+        )
+        first = 0 if query.named else max(0, start - len(found))
+        stored = await self._ask(lambda reader: reader.workloads(wanted, first, start + limit - first))
+        if stored is None:
+            return None
+        count, rows = stored
+        if query.named:
+            rows = _newest_of_names(rows, {each.key for each in found})
+            count = len(rows)
+        gone: list[Listed] = [_row(each) for each in rows]
+        present_ones: list[Listed] = list(found)
+        merged = list(merge(present_ones, gone, key=_submitted_s, reverse=True))
+        return len(found) + count, merged[start - first : start - first + limit]
+
+    async def workload(self, namespace: str, name: str) -> StoredRow | None:
+        """Return the newest workload of a name whose object is gone."""
+        found = await self._ask(lambda reader: reader.workload(namespace, name))
+        return None if found is None else _row(found)
+
+    async def events(
+        self, query: EventQuery, start: int, limit: int
+    ) -> tuple[int, Sequence[EventRow]] | None:
+        """Return the number of wanted events, and a page of them, newest first."""
+        wanted = ClusterEventFilter(query.namespace, query.workload, query.project, query.kind)
+        page = await self._ask(lambda reader: reader.events(wanted, start, limit))
+        return None if page is None else (page.total, page.items)
+
+    async def report(
+        self,
+        kind: str,
+        asked: ReportRequest,
+        past: Sequence[UsageHistoryEntry],
+        queues: Mapping[str, QueueRow],
+        now_s: float,
+    ) -> "UsageReport | HistoryReport | None":
+        """Return a report of a period of any length."""
+        return await self._ask(
+            partial(_report, kind=kind, asked=asked, past=past, queues=queues, now_s=now_s)
+        )
+
+    async def _ask(self, question: Callable[[ClusterHistoryReader], T]) -> T | None:
+        if self._waiting >= WAITING_MAX or time.monotonic() < self._failed_s + PAUSE_S:
+            return None
+        self._waiting += 1
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
+        work.add_done_callback(self._answered)
+        try:
+            found = await asyncio.wait_for(asyncio.shield(work), ANSWER_S)
+        except TimeoutError:
+            self._fail("It took too long.")
+        except StoreFailed as error:
+            self._fail(str(error))
+        except Exception as error:  # noqa: BLE001 - the recent past can still be answered
+            _LOG.error("history_question_failed", exc_info=error)
+            self._fail(f"{type(error).__name__}.")
+        else:
+            self._trouble = ""
+            return found
+        return None
+
+    def _answered(self, work: "asyncio.Future[Any]") -> None:
+        self._waiting -= 1
+        if not work.cancelled():
+            work.exception()  # of a question that nothing waits for any more
+
+    def _fail(self, why: str) -> None:
+        if why != self._trouble:
+            _LOG.warning("history_not_read", why=why)
+        self._trouble, self._failed_s = why, time.monotonic()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            self._threads.submit(reader.close)
+
+    def _answer(self, question: Callable[[ClusterHistoryReader], T]) -> T:
+        """Answer in a thread. The Secret may have changed since a failure, so it is read again after one."""
+        reader = self._reader
+        if reader is None:
+            url = self._options.read_url()
+            reader = ClusterHistoryReader(url, self._cluster(), retention_of(self._options.keep_s))
+            self._reader = reader
+        return question(reader)
+
+
+def _report(
+    reader: ClusterHistoryReader,
+    kind: str,
+    asked: ReportRequest,
+    past: Sequence[UsageHistoryEntry],
+    queues: Mapping[str, QueueRow],
+    now_s: float,
+) -> UsageReport | HistoryReport:
+    period = asked.since_s, asked.until_s, asked.by, now_s, asked.namespace
+    began_s, stored_s = reader.stored()
+    note = " ".join([*_began(began_s, asked), *reader.gaps(asked.since_s, asked.until_s)]) or None
+    tail = None
+    if stored_s is None or stored_s < asked.until_s:
+        tail = ReportRequest(max(asked.since_s, stored_s or 0.0), asked.until_s, asked.by, asked.namespace)
+    report: UsageReport | HistoryReport
+    if kind == "usage":
+        report = reader.usage(*period)
+        if tail is not None:
+            report = usage_with_recent(report, usage_report(past, queues, tail, ""), asked.until_s)
+    else:
+        report = reader.history(*period)
+        if tail is not None:
+            report = history_with_recent(report, history_report(past, queues, tail, ""), asked.until_s)
+    return report.model_copy(update={"note": note})
+
+
+def _began(began_s: float | None, asked: ReportRequest) -> list[str]:
+    if began_s is not None and asked.since_s >= began_s:
+        return []
+    if began_s is None:
+        return ["The history of this cluster has just begun."]
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began_s))
+    return [f"The history of this cluster begins at {began}."]
+
+
+def _row(stored: StoredHistoryEntry) -> StoredRow:
+    return StoredRow(stored.row, stored.stated["metadata"], stored.stated["detail"])
+
+
+def _newest_of_names(rows: Sequence[StoredHistoryEntry], present: set[str]) -> list[StoredHistoryEntry]:
+    """Return the newest workload of each name that the API server doesn't have."""
+    newest: dict[str, StoredHistoryEntry] = {}
+    for each in rows:
+        if each.row.name not in present:
+            newest.setdefault(each.row.name, each)
+    return list(newest.values())
+
+
+def _submitted_s(workload: Listed) -> float:
+    if isinstance(workload, StoredRow):
+        return workload.row.submitted_s
+    return at_s(workload.object.status.submitted_at) or at_s(workload.created) or 0.0

@@ -1,0 +1,87 @@
+"""Changes that are not in the database yet, bounded in number. Every replica keeps them: any may lead next.
+
+What the API server still shows needs no copy: keys are enough. A workload whose object is gone is kept whole.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from threading import Lock
+
+from weir.kubernetes.query.event_index import EventIndex
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+
+REMOVED_MAX = 10_000
+"""Workloads whose objects are gone; the oldest are dropped."""
+WORKLOADS, EVENTS = "deleted workloads", "events"
+
+
+@dataclass(slots=True)
+class Unstored:
+    """Changes to be stored: keys of workloads and events, and deleted workloads with the time."""
+
+    workloads: list[str] = field(default_factory=list)
+    removed: list[tuple[WorkloadIndexEntry, float]] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+
+class UnstoredChanges:
+    """Changes since the last `take`. Changes come from the event loop; any thread may take them."""
+
+    def __init__(self, workloads: WorkloadIndex, events: EventIndex) -> None:
+        self._workloads: dict[str, None] = {}
+        self._removed: OrderedDict[str, tuple[WorkloadIndexEntry, float]] = OrderedDict()
+        self._events: dict[str, None] = {}
+        self._lost: Counter[str] = Counter()
+        self._lock = Lock()
+        workloads.removed = self._remove
+        events.added, events.dropped = self._add_event, self._drop_event
+
+    def change(self, key: str) -> None:
+        """Take note of a workload that has changed."""
+        with self._lock:
+            self._workloads[key] = None
+
+    def _remove(self, last: WorkloadIndexEntry, at_s: float) -> None:
+        with self._lock:
+            self._removed[last.uid] = last, at_s
+            self._bound()
+
+    def _bound(self) -> None:
+        while len(self._removed) > REMOVED_MAX:
+            self._removed.popitem(last=False)
+            self._lost[WORKLOADS] += 1
+
+    def _add_event(self, key: str) -> None:
+        with self._lock:
+            self._events[key] = None
+
+    def _drop_event(self, key: str) -> None:
+        with self._lock:
+            if key in self._events:
+                del self._events[key]
+                self._lost[EVENTS] += 1
+
+    def take(self) -> Unstored:
+        """Return everything, and keep nothing of it."""
+        with self._lock:
+            taken = Unstored([*self._workloads], [*self._removed.values()], [*self._events])
+            self._workloads.clear()
+            self._removed.clear()
+            self._events.clear()
+        return taken
+
+    def give_back(self, taken: Unstored) -> None:
+        """Keep changes that could not be stored, before those that came meanwhile."""
+        with self._lock:
+            self._workloads = {**dict.fromkeys(taken.workloads), **self._workloads}
+            self._events = {**dict.fromkeys(taken.events), **self._events}
+            later = self._removed
+            self._removed = OrderedDict((each.uid, (each, at_s)) for each, at_s in taken.removed)
+            self._removed.update(later)
+            self._bound()
+
+    def lost(self) -> "Counter[str]":
+        """Return how many were dropped since the last call, by kind."""
+        with self._lock:
+            lost, self._lost = self._lost, Counter()
+        return lost

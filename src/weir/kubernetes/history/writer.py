@@ -1,0 +1,213 @@
+"""Writing the history, in a thread of its own, while this replica leads.
+
+Scheduling never waits for the database. While it is away the changes wait in memory, and the time between
+two tries grows. What can't wait that long is counted, and the history says so.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from threading import Event, Thread
+from typing import Any
+
+from structlog import get_logger
+
+from weir.api.answers import QueueRow
+from weir.kubernetes.history.options import HistoryOptions
+from weir.kubernetes.history.records import event_record, signature, workload_record
+from weir.kubernetes.history.retention import retention_of
+from weir.kubernetes.history.unstored import Unstored, UnstoredChanges
+from weir.kubernetes.history.usage_samples import STEP_S, sample_periods, usage_samples
+from weir.kubernetes.query.event_index import EventIndex
+from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage, UsageHistoryEntry
+from weir.kubernetes.query.rows import number_of
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.store import ClusterHistory, ClusterHistoryEntry
+
+EVERY_S = 2.0
+"""Time between two writes of what has changed."""
+PAUSE_S, PAUSE_S_MAX = 1.0, 60.0
+"""Time after a failure: the first one, and at most."""
+LATE_S = 60.0
+"""Usage is stored so much later: objects state the times of their changes, and are heard of after them."""
+TIDY_EVERY_S = 3600.0
+LAST_WRITE_S = 2.0
+"""Time that the end of a leadership waits for the last write."""
+EVENTS_KEPT_S = 3600.0
+"""Time for which an API server keeps Events."""
+_LOG = get_logger(__name__)
+Recent = Callable[[float], list[UsageHistoryEntry]]
+
+
+class HistoryWriter:
+    """The thread of one leadership. `recent` and `queues` may be called from the thread."""
+
+    def __init__(
+        self,
+        options: HistoryOptions,
+        cluster: str,
+        unstored: UnstoredChanges,
+        workloads: WorkloadIndex,
+        events: EventIndex,
+        usage: RecentUsage,
+        recent: Recent,
+        queues: Callable[[], Mapping[str, QueueRow]],
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._unstored = unstored
+        self._workloads = workloads
+        self._events = events
+        self._usage = usage
+        self._recent = recent
+        self._queues = queues
+        self._history: ClusterHistory | None = None
+        self._signatures: dict[str, tuple[Any, ...]] = {}  # as stored, by the uid of the object
+        self._sampled_s: float | None = None
+        self._tidy_s = 0.0
+        self._failed_s = PAUSE_S
+        self.trouble = ""
+        """Reason for which nothing is stored now; empty if all is well."""
+        self.written_s = 0.0
+        """Time of the last write."""
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="weir-history", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write once more if the database answers at once, and end."""
+        self._closing.set()
+        self._thread.join(LAST_WRITE_S)
+
+    # The thread
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while not self._closing.wait(pause_s):
+            pause_s = self._round()
+        if self._history is not None:
+            self._round()
+            self._let_go()
+
+    def _round(self) -> float:
+        """Write what there is; return the time until the next round."""
+        try:
+            history = self._history = self._history or self._open()
+            self._write(history, self._unstored.take())
+            self._sample(history)
+            self._tell_gap(history)
+            self._tidy(history)
+        except Exception as error:  # noqa: BLE001 - whatever it is, a later round may succeed
+            self._let_go()
+            sentence = str(error) if isinstance(error, OSError | ValueError) else ""
+            if not sentence:
+                _LOG.error("history_failed", exc_info=error)
+            elif sentence != self.trouble:
+                _LOG.warning("history_not_written", why=sentence)
+            self.trouble = sentence or f"{type(error).__name__}: {error}"
+            self._failed_s = min(PAUSE_S_MAX, 2 * self._failed_s)
+            return self._failed_s
+        if self.trouble:
+            _LOG.info("history_written_again")
+        self.trouble, self._failed_s, self.written_s = "", PAUSE_S, time.time()
+        return EVERY_S
+
+    def _let_go(self) -> None:
+        """Close the database: the next opening reads from it what was stored."""
+        history, self._history = self._history, None
+        if history is not None:
+            history.close()
+
+    def _open(self) -> ClusterHistory:
+        """Open the database, and store all that the API server shows: a leader may have ended early."""
+        history = ClusterHistory(self._options.read_url(), self._cluster, retention_of(self._options.keep_s))
+        try:
+            self._sampled_s = self._usage.unstored_s = history.sampled_s()
+            self._signatures.clear()
+            removed = self._unstored.take().removed  # first: what changes from here on is taken later
+            present = self._workloads.all()
+            self._write(history, Unstored([each.key for each in present], removed, self._events.keys()))
+            numbers = {number_of(each.uid) for each in (*present, *self._workloads.all())}
+            vanished = history.close_vanished(numbers, time.time())
+            self._tell_absence(history)
+        except BaseException:
+            history.close()
+            raise
+        _LOG.info("history_opened", workloads=len(present), vanished=vanished)
+        return history
+
+    def _write(self, history: ClusterHistory, taken: Unstored) -> None:
+        try:
+            records = [self._record(each, at_s) for each, at_s in taken.removed]
+            signatures = {}
+            for key in taken.workloads:
+                namespace, _, name = key.partition("/")
+                found = self._workloads.named(namespace, name)
+                if found is None or self._signatures.get(found.uid) == signature(found):
+                    continue
+                signatures[found.uid] = signature(found)
+                records.append(self._record(found))
+            history.write(records, [event_record(each) for each in self._events.some(taken.events)])
+        except BaseException:
+            self._unstored.give_back(taken)
+            raise
+        self._signatures |= signatures
+        for each, _ in taken.removed:
+            self._signatures.pop(each.uid, None)
+
+    def _record(self, workload: WorkloadIndexEntry, removed_s: float | None = None) -> ClusterHistoryEntry:
+        first_s = self._usage.first_started_s(workload.uid)
+        return workload_record(
+            workload, self._queues(), time.time(), first_started_s=first_s, removed_s=removed_s
+        )
+
+    def _sample(self, history: ClusterHistory) -> None:
+        """Store the use of GPUs up to some time ago."""
+        now_s = time.time()
+        until_s = (now_s - LATE_S) // STEP_S * STEP_S
+        since_s = self._sampled_s
+        if since_s is None:
+            since_s = (now_s - KEPT_S) // STEP_S * STEP_S
+        if since_s >= until_s:
+            return
+        past, queues = self._recent(since_s), self._queues()
+        for from_s, to_s in sample_periods(since_s, until_s):
+            history.sample(usage_samples(past, queues, from_s, to_s))
+            self._sampled_s = self._usage.unstored_s = to_s
+
+    def _tell_gap(self, history: ClusterHistory) -> None:
+        """Store what was dropped from memory while the database was away."""
+        lost = self._unstored.lost()
+        if lost:
+            until_s = time.time()
+            since_s = self.written_s or self._usage.began_s
+            what = " and ".join(f"{count:,} {kind}" for kind, count in sorted(lost.items()))
+            sentence = (
+                f"The database of the history was away too long: {what} up to {_utc(until_s)} are missing."
+            )
+            _LOG.warning("history_gap", why=sentence)
+            history.tell_gap(sentence, since_s, until_s)
+
+    def _tell_absence(self, history: ClusterHistory) -> None:
+        """Store that no leader wrote the history for longer than the API server keeps Events."""
+        known_s = max(time.time() - KEPT_S, self._usage.began_s - EVENTS_KEPT_S)
+        stored_s = self._sampled_s
+        if stored_s is not None and stored_s + LATE_S + 2 * STEP_S < known_s:
+            sentence = (
+                f"No leader wrote the history from {_utc(stored_s)} to {_utc(known_s)}: events of that "
+                "time, and workloads that were deleted in it, are missing."
+            )
+            _LOG.warning("history_gap", why=sentence)
+            history.tell_gap(sentence, stored_s, known_s)
+
+    def _tidy(self, history: ClusterHistory) -> None:
+        if time.monotonic() >= self._tidy_s:
+            self._tidy_s = time.monotonic() + TIDY_EVERY_S
+            history.tidy(time.time())
+
+
+def _utc(at_s: float) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"

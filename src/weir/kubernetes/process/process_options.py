@@ -1,0 +1,47 @@
+"""Options of a scheduler of a cluster."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weir.engine.overcommit import GRACE_S
+from weir.kubernetes.crd.scheduler_config import SchedulerSettings
+from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
+from weir.kubernetes.translate.requests import DeviceResources
+from weir.model.policy import Policy
+
+if TYPE_CHECKING:  # what isn't used isn't imported
+    from weir.kubernetes.history.options import HistoryOptions
+    from weir.kubernetes.process.webhook_server import ServingOptions
+
+
+@dataclass(slots=True)
+class ProcessOptions:
+    """Options of a scheduler."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = ""  # of the lease; where this one runs if none is named
+    scheduler: str = "weir"  # the name in `schedulerName` of the pods that are ours
+    elects: bool = True
+    policy: Policy = field(default_factory=Policy)
+    kinds: str | None = None  # an administrator's entries of the table of kinds
+    devices: DeviceResources = field(default_factory=DeviceResources)
+    opening: "ServingOptions | None" = None  # where webhooks, health and metrics are answered
+    overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
+    shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # set aside automatically by Weir
+    without_project: WithoutProject = IGNORE
+    history: "HistoryOptions | None" = None  # the database of what the API server forgets
+
+    @property
+    def settings(self) -> SchedulerSettings:
+        """Return the settings that apply without a `SchedulerConfig`."""
+        return SchedulerSettings(
+            self.policy,
+            self.kinds,
+            self.devices,
+            self.overcommit_grace_s,
+            self.shared_nodes,
+            self.without_project,
+        )

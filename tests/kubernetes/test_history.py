@@ -1,0 +1,172 @@
+"""The history of a cluster in a real PostgreSQL: deleted work is found, by its own namespace alone, once."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kubernetes.test_query_api import ROOT, viewer
+from tests.postgres_server import Postgres, private_postgres, programs
+from tools.controlplane.api import ApiError
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_rights
+from tools.controlplane.installed import Installed
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.queries import wait_for_queries, withdraw
+from tools.controlplane.weir import project
+from tools.controlplane.work import job
+
+WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/{}/workloads"
+PASSWORD = "s3cret-of-the-database"
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    if programs() is None:
+        pytest.skip("there is no PostgreSQL on this machine: apt-get install postgresql")
+    with private_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane, postgres: Postgres, tmp_path: Path) -> Iterator[Installed]:
+    file = tmp_path / "url"
+    file.write_text(postgres.url.replace("weir@", f"weir:{PASSWORD}@").replace("+psycopg", "") + "\n")
+    with Installed(
+        plane,
+        namespace=cluster.namespace(),
+        name="history",
+        webhooks=False,
+        extra=["--database-file", str(file), "--keep-history", "30d"],
+    ) as running:
+        wait_for_queries(cluster.api)
+        try:
+            yield running
+        finally:
+            withdraw(cluster.api)
+        log = running.log_text()
+        assert "forbidden" not in log.lower()
+        assert PASSWORD not in log
+
+
+def listed(cluster: Cluster, namespace: str = "", **params: str) -> dict[str, Any]:
+    """Return a list of workloads, those that are over too."""
+    words = "&".join(f"{key}={value}" for key, value in {"all": "true", **params}.items())
+    within = f"/namespaces/{namespace}" if namespace else ""
+    found: dict[str, Any] = cluster.api.get(f"{ROOT}{within}/workloads?{words}")
+    return found
+
+
+def ended(cluster: Cluster, namespace: str) -> set[str]:
+    return {row["name"] for row in listed(cluster, namespace)["items"] if row["ended_s"]}
+
+
+def kinds(cluster: Cluster, namespace: str, name: str) -> set[str]:
+    """Return the kinds of a workload's events."""
+    detail = cluster.api.get(f"{ROOT}/namespaces/{namespace}/workloads/{name}")
+    return {event["kind"] for event in detail["events"]}
+
+
+def delete(cluster: Cluster, namespace: str, name: str) -> None:
+    """Delete a Job, and wait until its workload is gone."""
+    cluster.api.delete(f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}?propagationPolicy=Background")
+    path = f"{WORKLOADS.format(namespace)}/job-{name}"
+    cluster.until(lambda: cluster.api.maybe(path) is None, 120, f"the workload of {name} to be gone")
+
+
+def run(cluster: Cluster, namespace: str, name: str) -> None:
+    cluster.api.create(job(namespace, name, 1))
+    path = f"{ROOT}/namespaces/{namespace}/workloads/job-{name}"
+
+    def runs() -> bool:
+        try:
+            found = cluster.api.maybe(path) or {}
+        except ApiError:
+            return False
+        return found.get("status") == "running"
+
+    cluster.until(runs, 120, f"{name} to run")
+
+
+def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent_database(
+    weir: Installed, cluster: Cluster, plane: ControlPlane, postgres: Postgres
+) -> None:
+    cluster.add_nodes(1, gpus=8)
+    a, b = cluster.namespace(), cluster.namespace()
+    cluster.api.create(project("team-a", 4, [a]), project("team-b", 4, [b]))
+    cluster.api.apply(viewer(a, "ann"))
+    for within in (a, b):
+        run(cluster, within, "first")
+    delete(cluster, a, "first")
+    cluster.until(
+        lambda: ended(cluster, a) == {f"{a}/job-first"},
+        120,
+        lambda: f"{listed(cluster, a)} {weir.log_text()[-3000:]}",
+    )
+    detail = cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/first")
+    assert detail["ended_s"] >= detail["started_s"] >= detail["submitted_s"], detail
+    cluster.until(
+        lambda: "scheduled" in kinds(cluster, a, "first"), 120, "the events of the deleted workload"
+    )
+    assert cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/job-first/why")["status"] == detail["status"]
+
+    # kill -9, and what ends while nothing of Weir runs
+    weir.kill()
+    delete_without_weir = f"/apis/batch/v1/namespaces/{b}/jobs/first?propagationPolicy=Background"
+    cluster.api.delete(delete_without_weir)
+    path = f"{WORKLOADS.format(b)}/job-first"
+    cluster.until(lambda: cluster.api.maybe(path) is None, 120, "the workload to be gone")
+    weir.start()
+    wait_for_queries(cluster.api)
+    cluster.until(lambda: ended(cluster, b) == {f"{b}/job-first"}, 120, "what vanished")
+    assert ended(cluster, a) == {f"{a}/job-first"}
+
+    # the database is away: scheduling goes on, and what ended meanwhile is stored later
+    postgres.stop()
+    run(cluster, a, "second")
+    cluster.until(lambda: "history_not_written" in weir.log_text(), 120, "the log to say so")
+    delete(cluster, a, "second")
+    cluster.until(
+        lambda: "doesn't answer now" in (listed(cluster)["note"] or ""),
+        120,
+        "the answer to say what is missing",
+    )
+    report = cluster.api.get(f"{ROOT}/reports/usage?since=1&by=project")
+    assert "6 hours" in report["note"]
+    run(cluster, a, "third")
+    postgres.start()
+    cluster.until(
+        lambda: ended(cluster, a) == {f"{a}/job-first", f"{a}/job-second"},
+        240,
+        "the history to have what ended meanwhile",
+    )
+    assert listed(cluster)["note"] is None
+
+    # rights hold for the past too
+    wait_for_rights(cluster.api)
+    ann = plane.kubeconfig_for("ann")
+
+    def raw(path: str) -> str:
+        try:
+            return plane.kubectl("get", "--raw", f"{ROOT}/{path}", kubeconfig=ann)
+        except RuntimeError as error:
+            return str(error)
+
+    mine = raw(f"namespaces/{a}/workloads?all=true")
+    assert {row["name"] for row in json.loads(mine)["items"]} == {
+        f"{a}/job-{n}" for n in ("first", "second", "third")
+    }
+    assert b not in mine + raw(f"namespaces/{a}/events")
+    for path in ("workloads?all=true", "events", "reports/history", f"namespaces/{b}/workloads/first"):
+        assert "forbidden" in raw(path), path
+    events = json.loads(raw(f"namespaces/{a}/events?limit=1000"))
+    assert events["note"] is None
+    numbers = [event["id"] for event in events["items"]]
+    assert len(numbers) == len(set(numbers)) == events["total"]
+    report = json.loads(raw(f"namespaces/{a}/reports/history?since={time.time() - 30 * 86400}"))
+    assert [row["key"] for row in report["rows"]] == ["team-a"]
+    assert (report["total"]["ended"], report["total"]["waits"]["count"]) == (2, 3)
+    assert report["total"]["allocated_gpu_s"] > 0
+    assert "begins" in report["note"] or "begun" in report["note"]

@@ -1,0 +1,211 @@
+"""The writer of the history: what the API server shows is stored once, whatever happens to the database."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
+from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.history import unstored as unstored_module
+from weir.kubernetes.history import writer as module
+from weir.kubernetes.history.options import HistoryOptions
+from weir.kubernetes.history.retention import retention_of
+from weir.kubernetes.history.unstored import UnstoredChanges
+from weir.kubernetes.history.writer import HistoryWriter
+from weir.kubernetes.query.event_index import EventIndex
+from weir.kubernetes.query.objects import EventView, RegardingView
+from weir.kubernetes.query.recent_usage import RecentUsage
+from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.store import ClusterEventFilter, ClusterHistoryReader, ClusterWorkloadFilter
+
+CLUSTER = "c1"
+Make = Callable[[Callable[[], str]], "Replica"]
+
+
+class Replica:
+    """A replica with indexes, and a writer for each leadership."""
+
+    def __init__(self, url: Callable[[], str]) -> None:
+        self.workloads = WorkloadIndex()
+        self.events = EventIndex(self.workloads)
+        self.usage = RecentUsage(time.time())
+        self.unstored = UnstoredChanges(self.workloads, self.events)
+        self.url = url
+        self.writers: list[HistoryWriter] = []
+
+        def changed(key: str, workload: Any, at_s: float) -> None:
+            self.usage.changed(key, workload, at_s)
+            if workload is not None:
+                self.unstored.change(key)
+
+        self.workloads.changed = changed
+
+    def lead(self) -> HistoryWriter:
+        options = HistoryOptions(self.url, 30 * 86400.0)
+        found = HistoryWriter(
+            options,
+            CLUSTER,
+            self.unstored,
+            self.workloads,
+            self.events,
+            self.usage,
+            self.usage.since,
+            dict,
+        )
+        found.start()
+        self.writers.append(found)
+        return found
+
+    def end(self) -> None:
+        for each in self.writers:
+            each.close()
+
+    def set(self, name: str, phase: str, uid: str = "", **status: Any) -> None:
+        uid = uid or name.encode().hex().ljust(32, "0")
+        body = {
+            "metadata": {"name": name, "namespace": "ns", "uid": uid, "creationTimestamp": stamp()},
+            "spec": {"project": "vision"},
+            "status": {"phase": phase, "gpus": "1", "submittedAt": stamp(), **status},
+        }
+        self.workloads.deliver([ObjectSet(f"ns/{name}", msgspec.convert(body, WorkloadObject))])
+
+    def remove(self, name: str) -> None:
+        self.workloads.deliver([ObjectRemoved(f"ns/{name}", "")])
+
+    def tell(self, uid: str, workload: str) -> None:
+        meta = Metadata(name=uid, namespace="ns", uid=uid, creation_timestamp=stamp())
+        view = EventView(meta, None, "Scheduled", uid, RegardingView("Workload", "ns", workload), "weir")
+        self.events.deliver([ObjectSet(f"ns/{uid}", view)])
+
+
+def stamp() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/history.db"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("EVERY_S", 0.01), ("PAUSE_S", 0.01), ("PAUSE_S_MAX", 0.02), ("LAST_WRITE_S", 60.0)):
+        monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[Replica] = []
+
+    def replica(url: Callable[[], str]) -> Replica:
+        made.append(Replica(url))
+        return made[-1]
+
+    yield replica
+    for each in made:
+        each.end()
+
+
+@pytest.fixture
+def reader(url: str) -> Iterator[ClusterHistoryReader]:
+    found = ClusterHistoryReader(url, CLUSTER, retention_of(86400.0))
+    yield found
+    found.close()
+
+
+def until(see: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not see():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def stored(reader: ClusterHistoryReader) -> dict[str, str]:
+    return {each.row.name: each.row.status for each in reader.workloads(ClusterWorkloadFilter(), 0, 100)[1]}
+
+
+def kinds(reader: ClusterHistoryReader) -> list[str]:
+    return sorted(each.sentence for each in reader.events(ClusterEventFilter(), 0, 100).items)
+
+
+def test_next_leader_stores_what_the_one_before_did_not_and_nothing_twice(
+    make: Make, url: str, reader: ClusterHistoryReader
+) -> None:
+    first, second = make(lambda: url), make(lambda: url)
+    reason = {"why": "insufficient_capacity", "sentence": "it waits"}
+    for each in (first, second):
+        each.set("done", "Running")
+        each.set("waits", "Pending", reason=reason)
+        each.set("gone", "Running")
+        each.tell("e1", "done")
+    writer = first.lead()
+    until(lambda: bool(writer.written_s))
+    for each in (first, second):
+        each.set("done", "Succeeded", endedAt=stamp())
+        each.tell("e2", "done")
+    writer.close()  # before or after it has stored the last change
+    second.remove("gone")  # of which the first one knows nothing
+    second.set("waits", "Pending", reason=reason)
+    writer = second.lead()
+    until(lambda: stored(reader) == {"ns/done": "succeeded", "ns/gone": "stopped"})
+    until(lambda: kinds(reader) == ["e1", "e2", "it waits"])
+    writer.close()
+    third = make(lambda: url)  # it has never heard of what is gone, and `waits` was deleted meanwhile
+    third.set("done", "Succeeded", endedAt=stamp())
+    third.tell("e2", "done")
+    writer = third.lead()
+    until(lambda: len(stored(reader)) == 3)
+    writer.close()
+    assert stored(reader)["ns/waits"] == "stopped"
+    assert kinds(reader) == ["e1", "e2", "it waits"]
+    until_s = time.time() + 60
+    (row,) = reader.usage(until_s - 3600, until_s, "project", until_s, "").rows
+    assert row.ended == 3
+
+
+def test_changes_wait_for_a_database_that_is_away_and_a_gap_is_told(
+    make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unstored_module, "REMOVED_MAX", 3)
+    addresses = ["sqlite:////no/such/directory/history.db"]
+    replica = make(lambda: addresses[-1])
+    writer = replica.lead()
+    until(lambda: "No such file" in writer.trouble)
+    for at in range(5):
+        replica.set(f"w{at}", "Running")
+        replica.remove(f"w{at}")
+    replica.set("live", "Running")
+    replica.tell("e1", "w4")
+    addresses.append(url)  # the Secret names another database from now on
+    until(lambda: not writer.trouble and bool(writer.written_s))
+    until(lambda: stored(reader) == dict.fromkeys(("ns/w2", "ns/w3", "ns/w4"), "stopped"))
+    writer.close()
+    (gap,) = reader.gaps(time.time() - 3600, time.time() + 3600)
+    assert "2 deleted workloads" in gap
+    assert "e1" in kinds(reader)
+
+
+def test_a_failure_of_any_kind_leaves_the_thread_running(
+    make: Make, url: str, reader: ClusterHistoryReader
+) -> None:
+    failures = ["postgresql://h:port/x", "", "mysql://h/x", url]
+    replica = make(lambda: failures.pop(0) if len(failures) > 1 else url)
+    replica.set("a", "Failed", endedAt=stamp())
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s))
+    writer.close()
+    assert stored(reader) == {"ns/a": "failed"}
+
+
+def test_a_secret_that_cannot_be_read_is_trouble_and_no_end(make: Make, url: str) -> None:
+    def read() -> str:
+        raise ValueError("--database-file: /x can't be read: No such file or directory")
+
+    writer = make(read).lead()
+    until(lambda: "--database-file" in writer.trouble)
+    writer.close()
