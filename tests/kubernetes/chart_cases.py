@@ -7,6 +7,7 @@ from typing import Any
 from weir.kubernetes.crd.without_project import read_rule
 from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.deployment import PodOptions
+from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.manifests import Installation
 from weir.kubernetes.install.node_agent import NodeAgents
 from weir.kubernetes.translate.device_list import read_devices
@@ -41,6 +42,10 @@ def random_values(seed: int) -> Values:
     kept: Values = {key: make(rng) for key, make in _KEYS.items() if rng.random() < 0.5}
     for key, makers in (("admission", _ADMISSION), ("pods", _PODS), ("node", _NODE)):
         kept[key] = {name: make(rng) for name, make in makers.items() if rng.random() < 0.5}
+    if rng.random() < 0.5:
+        kept["history"] = rng.choice(({"secret": "db.a"}, {"secret": "1", "keep": "30d"}, {"claim": "true"}))
+        if "claim" in kept["history"]:
+            kept["replicas"] = 1
     least, most = sorted(rng.sample(range(len(_AMOUNTS)), 2))
     if rng.random() < 0.5:
         kept["pods"]["requests"] = _amounts(least)
@@ -84,6 +89,7 @@ def installation(values: Values, namespace: str) -> Installation:
             values.get("sharedNodes", 0),
             values.get("overcommitGrace", plain.overcommit_grace),
             values.get("mayCall", ()),
+            HistoryStorage(**values.get("history", {})),
         ),
         values.get("monitoring", False),
         values.get("queryApi", True),

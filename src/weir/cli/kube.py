@@ -62,7 +62,7 @@ def manifests(
             check.each("--reachable-from", source, weir.reachable_from),
             admission.policies,
             priority_classes,
-            pods.checked(shared_nodes, overcommit_grace),
+            pods.checked(shared_nodes, overcommit_grace, weir.replicas),
             monitoring,
             query_api,
             agents.agents,

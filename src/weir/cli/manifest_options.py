@@ -13,6 +13,7 @@ from weir.cli import kube_options as check
 if TYPE_CHECKING:
     from weir.kubernetes.install.admission_policies import OptionalPolicies
     from weir.kubernetes.install.deployment import PodOptions
+    from weir.kubernetes.install.history import HistoryStorage
     from weir.kubernetes.install.node_agent import NodeAgents
     from weir.kubernetes.translate.requests import DeviceResources
 
@@ -135,10 +136,17 @@ class WeirPodOptions:
     """Secrets with the credentials of the image's registry."""
     may_call: Annotated[Sequence[str], _NAMES] = ()
     """Destinations that Weir may call besides the API server, such as monitoring:9090 for Prometheus."""
+    history_secret: str | None = None
+    """Secret whose key url is the URL of a PostgreSQL database for the history."""
+    history_claim: str | None = None
+    """PersistentVolumeClaim for the history in a file of SQLite, which serves one replica."""
+    keep_history: str = "366d"
+    """Time to keep the history, such as 366d."""
 
-    def checked(self, shared_nodes: int, overcommit_grace: str) -> "PodOptions":
+    def checked(self, shared_nodes: int, overcommit_grace: str, replicas: int) -> "PodOptions":
         """Return the options of the Deployment."""
         from weir.kubernetes.install.deployment import PodOptions
+        from weir.kubernetes.install.history import checked_storage
         from weir.kubernetes.install.network import destination
 
         priority, labels = self.pod_priority_class, self.node_selector
@@ -152,4 +160,15 @@ class WeirPodOptions:
             shared_nodes,
             check.one("--overcommit-grace", check.span, overcommit_grace),
             check.each("--may-call", destination, self.may_call),
+            checked_storage(self._history(), replicas),
+        )
+
+    def _history(self) -> "HistoryStorage":
+        from weir.kubernetes.install.history import HistoryStorage
+
+        secret, claim = self.history_secret, self.history_claim
+        return HistoryStorage(
+            "" if secret is None else check.one("--history-secret", check.name, secret),
+            "" if claim is None else check.one("--history-claim", check.name, claim),
+            check.one("--keep-history", check.span, self.keep_history),
         )

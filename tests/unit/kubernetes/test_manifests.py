@@ -86,6 +86,36 @@ def test_agents_have_no_rights_no_port_and_one_directory_of_the_node(
     assert "runtimeClassName" not in bare["spec"]["template"]["spec"]
 
 
+def test_history_is_named_by_a_secret_or_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    def pod(*words: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        (found,) = by_kind(printed(capsys, *words), "Deployment").values()
+        return found["spec"], found["spec"]["template"]["spec"]
+
+    deployment, spec = pod("--history-secret", "db", "--keep-history", "90d")
+    (container,) = spec["containers"]
+    words = container["args"]
+    assert words[words.index("--database-file") + 1] == "/etc/weir/history/url"
+    assert words[words.index("--keep-history") + 1] == "90d"
+    assert "postgresql" not in str(deployment)
+    assert {"secretName": "db", "defaultMode": 0o444} in [each.get("secret") for each in spec["volumes"]]
+    assert "strategy" not in deployment
+    deployment, spec = pod("--history-claim", "disk", "--replicas", "1")
+    (container,) = spec["containers"]
+    assert "sqlite:////var/lib/weir/history.db" in container["args"]
+    assert {"claimName": "disk"} in [each.get("persistentVolumeClaim") for each in spec["volumes"]]
+    assert {"name": "history", "mountPath": "/var/lib/weir"} in container["volumeMounts"]
+    assert (deployment["strategy"], spec["securityContext"]["fsGroup"]) == ({"type": "Recreate"}, 65532)
+    _, spec = pod()
+    assert "history" not in str(spec)
+    for refused, sentence in (
+        (["--history-claim", "a"], "a volume serves one replica, not 2; add --replicas 1"),
+        (["--history-claim", "a", "--history-secret", "b", "--replicas", "1"], "write one of them"),
+        (["--history-secret", "A B"], "--history-secret: 'A B' is no name"),
+    ):
+        assert main(["kube", "manifests", *refused]) == 2
+        assert sentence in capsys.readouterr().err
+
+
 def test_policies_name_the_account_of_the_namespace_and_the_devices_of_the_installation() -> None:
     things = manifests(
         Installation("gpus", scheduler="night", devices=("a.io/card-*", "b.io/x"), optional=all_options())

@@ -31,6 +31,8 @@ class Markers:
     """Values of fields, each with the expression of an object, or of a list, that is left out when empty."""
     conditions: Mapping[str, str]
     """Texts that are there under a condition, as an item or as the value of a field."""
+    parts: tuple[tuple[Any, str], ...] = ()
+    """Values, other than texts, that are there under a condition."""
 
 
 def template(things: Iterable[tuple[Thing, str]], markers: Markers) -> str:
@@ -69,11 +71,18 @@ class _Writer:
     def _with_head(self, head: str, value: Any, depth: int) -> Iterator[str]:
         optional = next((expression for marker, expression in self._markers.fields if marker == value), None)
         condition = self._markers.conditions.get(value) if isinstance(value, str) else None
-        if optional is not None:
+        part = next((each for marker, each in self._markers.parts if marker == value), None)
+        if part is not None:
+            yield from _under(part, [*self._value(head, value, depth)])
+        elif optional is not None:
             yield from _under(optional, [f"{head} {{{{ {optional} | toJson }}}}"])
         elif condition is not None:
             yield from _under(condition, [f"{head} {self._text(value)}"])
-        elif isinstance(value, Mapping) and value:
+        else:
+            yield from self._value(head, value, depth)
+
+    def _value(self, head: str, value: Any, depth: int) -> Iterator[str]:
+        if isinstance(value, Mapping) and value:
             yield head
             yield from self.mapping(value, depth)
         elif isinstance(value, list) and value:

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from weir import __version__
 from weir.kubernetes.install.deployment import CRITICAL
+from weir.kubernetes.install.history import DEFAULT_KEEP
 from weir.kubernetes.install.priority_classes import ClassNames
 from weir.kubernetes.translate.device_list import NAMES_MAX
 from weir.kubernetes.translate.requests import DeviceResources
@@ -136,6 +137,17 @@ class NodeAgentValues(_Values):
     """Labels of the nodes with GPUs."""
 
 
+class History(_Values):
+    """History of workloads, events and usage; without secret and claim, the last six hours in memory."""
+
+    secret: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = ""
+    """Secret whose key `url` is the URL of a PostgreSQL database; empty for none."""
+    claim: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = ""
+    """PersistentVolumeClaim for a file of SQLite, which serves one replica; empty for none."""
+    keep: Annotated[str, Field(pattern="^[1-9][0-9]{0,3}d$")] = DEFAULT_KEEP
+    """Time to keep the history, in days."""
+
+
 class ChartValues(_Values):
     """Values of Weir."""
 
@@ -179,6 +191,8 @@ class ChartValues(_Values):
     """Time before preemptible pods are stopped on a node whose GPUs are overcommitted."""
     node: NodeAgentValues = NodeAgentValues()
     """Agents on the GPU nodes, which report the use of GPUs to Weir."""
+    history: History = History()
+    """History of workloads, events and usage."""
     monitoring: bool = False
     """Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator."""
     query_api: bool = True

@@ -21,6 +21,7 @@ from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.chart_templates import Markers, template
 from weir.kubernetes.install.chart_values import ChartValues
 from weir.kubernetes.install.deployment import PodOptions
+from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, HistoryStorage
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.network import calls_policy
 from weir.kubernetes.install.node_agent import NodeAgents
@@ -49,6 +50,7 @@ _DESTINATION = "value-destination:1"
 _EXEMPT, _DAEMONSETS = "value-exempt", "value-daemonsets"
 _PROJECT, _LABEL, _PROJECT_EXEMPT = "value-project", "value-label", "value-project-exempt"
 _CLASS = "system-value-class"
+_HISTORY = HistoryStorage("value-history-secret", "value-history-claim", "value-keep")
 _NUMBER, _NODES = 424242, 434343
 _QUOTA = 2 * _NUMBER + 2
 
@@ -76,6 +78,7 @@ _MARKED = Installation(
         _NODES,
         _GRACE,
         [_DESTINATION],
+        _HISTORY,
     ),
     monitoring=True,
     node=NodeAgents("value-runtime-class", {"value": "gpu-nodes"}),
@@ -83,6 +86,9 @@ _MARKED = Installation(
 """An installation with a marker for each option, and with all that options add."""
 
 _WITHOUT_PROJECT = 'ne .Values.admission.withoutProject "ignore"'
+_BY_SECRET, _BY_CLAIM = replace(_HISTORY, claim=""), replace(_HISTORY, secret="")
+_SECRET, _CLAIM = ".Values.history.secret", ".Values.history.claim"
+_KEEPS = f"or {_SECRET} {_CLAIM}"
 _MARKERS = Markers(
     texts={
         f"queue:{_PROJECT}": ".Values.admission.withoutProject",
@@ -98,6 +104,9 @@ _MARKERS = Markers(
         _GRACE: ".Values.overcommitGrace",
         _CLASS: ".Values.pods.priorityClass",
         "value-runtime-class": ".Values.node.runtimeClass",
+        _HISTORY.secret: ".Values.history.secret",
+        _HISTORY.claim: ".Values.history.claim",
+        _HISTORY.keep: ".Values.history.keep",
         str(_QUOTA): "add (mul 2 .Values.replicas) 2",
         str(_NODES): "int .Values.sharedNodes",
         "weir-train": 'include "weir.className" (list . "train")',
@@ -133,6 +142,12 @@ _MARKERS = Markers(
     conditions={
         _CLASS: ".Values.pods.priorityClass",
         "value-runtime-class": ".Values.node.runtimeClass",
+        "--database-file": _SECRET,
+        URL_FILE: _SECRET,
+        "--database": _CLAIM,
+        VOLUME_URL: _CLAIM,
+        "--keep-history": _KEEPS,
+        _HISTORY.keep: _KEEPS,
         "--without-project": _WITHOUT_PROJECT,
         f"queue:{_PROJECT}": _WITHOUT_PROJECT,
         "--without-project-in": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectIn",
@@ -140,6 +155,12 @@ _MARKERS = Markers(
         "--without-project-exempt": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectExempt",
         _PROJECT_EXEMPT: f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectExempt",
     },
+    parts=(
+        *((each, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for each in made),
+        *((each, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for each in made),
+        (_BY_CLAIM.strategy()["strategy"], _CLAIM),
+        (GROUP, _CLAIM),
+    ),
 )
 
 _OPTIONAL = _MARKED.optional

@@ -10,6 +10,7 @@ from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.usage_settings import SECRET, SECRETS
+from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.network import calls_policy, network_policy
 from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, within
 
@@ -31,6 +32,7 @@ class PodOptions:
     shared_nodes: int = 0  # that Weir may set aside for shares of GPUs by itself
     overcommit_grace: str = "5m"  # before pods are stopped on a node with too many GPUs in use
     may_call: Sequence[str] = ()  # destinations besides the API server
+    history: HistoryStorage = field(default_factory=HistoryStorage)
 
 
 def deployment(
@@ -48,7 +50,7 @@ def deployment(
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
     words = ["up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", devices]
     words += ["--shared-nodes", str(options.shared_nodes), "--overcommit-grace", options.overcommit_grace]
-    container = _container(image, (*words, *more_words), options)
+    container = _container(image, (*words, *options.history.words(), *more_words), options)
     return [
         *_critical_pods(namespace, replicas, options),
         within(
@@ -93,12 +95,14 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": 30,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        | options.history.security(),
         "topologySpreadConstraints": [spread],
         "containers": [container],
         "volumes": [
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
             {"name": "prometheus", "secret": {"secretName": SECRET, "optional": True, "defaultMode": 0o444}},
+            *options.history.volumes(),
         ],
     }
     chosen: Thing = {
@@ -110,6 +114,7 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
     pod.update((key, value) for key, value in chosen.items() if value)
     spec = {
         "replicas": replicas,
+        **options.history.strategy(),
         "selector": {"matchLabels": CHOSEN},
         "template": {"metadata": {"labels": LABELS}, "spec": pod},
     }
@@ -138,6 +143,7 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
             {"name": "prometheus", "mountPath": str(SECRETS), "readOnly": True},
+            *options.history.mounts(),
         ],
     }
 
