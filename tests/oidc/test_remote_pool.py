@@ -38,6 +38,11 @@ def tokens(pool: RemotePool, account: str) -> dict[str, str]:
     return pool.provider.tokens(account, redirect=redirect)
 
 
+def test_the_status_says_when_the_certificate_ends(pool: RemotePool) -> None:
+    ends_s = pool.get("/api/v1/status", pool.token).json()["certificate_ends_s"]
+    assert 0 < ends_s - time.time() < 3600
+
+
 def test_a_member_of_a_group_has_its_roles(pool: RemotePool) -> None:
     answer = pool.get("/api/v1/whoami", tokens(pool, "mia")["id_token"])
     assert answer.json() == {

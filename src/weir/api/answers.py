@@ -260,6 +260,7 @@ class PoolStatus(Answer):
     virtual: bool = False
     others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
     trouble: str | None = None  # its impairment now, in a sentence
+    certificate_ends_s: float | None = None  # of the listener for other machines; None without one
 
 
 class EventPage(Page):

@@ -93,7 +93,8 @@ def extend(name: str, duration: str, /) -> int:
         row = pool.extend(name, duration)
     until_s = None if row.activity is None else row.activity.extended_until_s
     until = "" if until_s is None else f" until {moment(until_s)}"
-    print(f"The idle rules leave {row.name} alone{until}.")
+    what = row.name if row.array is None else f"the queued indices of {row.name}"
+    print(f"The idle rules leave {what} alone{until or f' for {duration}'}.")
     return 0
 
 

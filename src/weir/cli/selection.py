@@ -1,19 +1,21 @@
 """Workloads that an action is for: names, patterns, and options that choose among the workloads of a pool."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.formatting import counted
 from weir.cli.list_filter import ListFilter
 from weir.cli.outputs import ProjectOption
 from weir.cli.terminal import plain
 from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
+    from weir.api.workload_list import WorkloadRow
     from weir.client.api import Pool
 
 _PATTERN = frozenset("*?[")
@@ -26,12 +28,14 @@ _FAILED = ("failed", "stopped")
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Choice among the workloads of a pool."""
+    """Choice among the workloads of a pool. A pattern is for one's own, unless an option says otherwise."""
 
     project: ProjectOption = None
-    """Only workloads of this project; without a name all of them."""
+    """Only workloads of this project, of all people; without a name all of them."""
     me: Annotated[bool, Parameter(negative=())] = False
     """Only your own workloads; without a name all of them."""
+    all_users: Annotated[bool, Parameter(negative=())] = False
+    """Patterns are for workloads of all people, too; by default for your own."""
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False
     """Don't ask before several workloads are changed."""
 
@@ -43,35 +47,35 @@ class Selection:
         Raises:
             ValueError: nothing is chosen, or a pattern matches nothing.
         """
+        if self.me and self.all_users:
+            raise ValueError("--me and --all-users contradict each other: leave one out")
         chooses = self.project is not None or self.me
         patterns = [name for name in written if _PATTERN & set(name) and split_name(name) is None]
         if not chooses and not patterns:
             if not written:
                 raise ValueError("no workload is named; `weir list` shows which there are")
             return list(dict.fromkeys(written))
-        user = pool.whoami().user if self.me else None
-        rows, _ = ListFilter(project=self.project, user=user).all(pool, 0)
-        existing = [row.name for row in rows]
-        if over:
-            live = frozenset(existing)
-            ended = ListFilter(project=self.project, status=_FAILED, user=user, ended=True)
-            rows, _ = ended.all(pool, _ENDED_MAX)
-            existing = list(dict.fromkeys(row.name for row in rows if row.name not in live))
+        is_own = self.me or not (self.all_users or self.project is not None or pool.address.is_cluster)
+        user = pool.whoami().user if is_own else None
+        rows = self._rows(pool, user if self.me else None, over=over)
+        own = {row.name for row in rows if user in (None, row.user)}
         if not written:
-            return existing
-        found: dict[str, None] = {}
-        for name in written:
-            matching = [each for each in existing if fnmatchcase(each, name)] if name in patterns else [name]
-            if not matching:
-                raise ValueError(
-                    f"no workload that you chose is named {name!r}; `weir list` shows which there are"
-                )
-            if name not in patterns and name not in existing:
-                raise ValueError(
-                    f"{name} isn't among the workloads that you chose: leave out --me and --project"
-                )
-            found.update(dict.fromkeys(matching))
-        return list(found)
+            return [name for name in dict.fromkeys(row.name for row in rows) if name in own]
+        found, left = _matching(written, patterns, [row.name for row in rows], own, chooses=chooses)
+        if left:
+            also = f"{counted(len(left), 'workload')} of other people"
+            print(f"{also} not chosen: --all-users includes such workloads.", file=sys.stderr)
+        return found
+
+    def _rows(self, pool: "Pool", user: str | None, *, over: bool) -> "list[WorkloadRow]":
+        """Return the workloads to choose from, of one user or of all."""
+        rows, _ = ListFilter(project=self.project, user=user).all(pool, 0)
+        if not over:
+            return rows
+        live = frozenset(row.name for row in rows)
+        ended = ListFilter(project=self.project, status=_FAILED, user=user, ended=True)
+        rows, _ = ended.all(pool, _ENDED_MAX)
+        return [row for row in rows if row.name not in live]
 
     def is_confirmed(self, written: Sequence[str], chosen: Sequence[str], verb: str) -> bool:
         """Return True if workloads may be changed: they were named, or a person says so."""
@@ -87,3 +91,42 @@ class Selection:
                 return True
         print(f"Nothing has changed. --yes {verb}s {len(chosen):,} workloads.", file=sys.stderr)
         return False
+
+
+def _matching(
+    written: Sequence[str],
+    patterns: Sequence[str],
+    existing: Sequence[str],
+    own: Collection[str],
+    *,
+    chooses: bool,
+) -> tuple[list[str], list[str]]:
+    """Return the names that are chosen, and those of other people that match a pattern.
+
+    Raises:
+        ValueError: a pattern matches nothing, or a name isn't among those that options choose.
+    """
+    found: dict[str, None] = {}
+    left: dict[str, None] = {}
+    for name in written:
+        if name not in patterns:
+            if chooses and name not in existing:
+                raise ValueError(
+                    f"{name} isn't among the workloads that you chose: leave out --me and --project"
+                )
+            found[name] = None
+            continue
+        matching = [each for each in existing if fnmatchcase(each, name)]
+        chosen = [each for each in matching if each in own]
+        if not chosen and matching:
+            others = counted(len(matching), "workload")
+            raise ValueError(
+                f"no workload of yours is named {name!r}; --all-users includes {others} of others"
+            )
+        if not chosen:
+            raise ValueError(
+                f"no workload that you chose is named {name!r}; `weir list` shows which there are"
+            )
+        found.update(dict.fromkeys(chosen))
+        left.update(dict.fromkeys(each for each in matching if each not in own))
+    return list(found), [name for name in left if name not in found]

@@ -7,7 +7,7 @@ from weir.slurm.errors import SlurmError
 
 HOSTS_MOST = 65_536
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
-_RANGES = re.compile(r"([^\[\]]*)\[([^\[\]]*)\](.*)", re.DOTALL)
+_GROUP = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
 
@@ -29,11 +29,18 @@ def expand_hosts(text: str) -> list[str]:
 
 
 def _expanded(part: str, whole: str) -> list[str]:
-    match = _RANGES.fullmatch(part)
-    if match is None:
-        return [part]
-    before, ranges, after = match.groups()
-    tails = _expanded(after, whole)
+    literal, *rest = _GROUP.split(part)
+    names = [literal]
+    for ranges, text in zip(rest[::2], rest[1::2], strict=True):
+        numbers = _numbers(ranges, whole)
+        if len(numbers) * len(names) > HOSTS_MOST:
+            raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
+        names = [f"{name}{number}{text}" for name in names for number in numbers]
+    return names
+
+
+def _numbers(ranges: str, whole: str) -> list[str]:
+    """Return the numbers of a group such as 1-3,08-10."""
     numbers: list[str] = []
     for each in ranges.split(","):
         bounds = _RANGE.fullmatch(each)
@@ -43,9 +50,9 @@ def _expanded(part: str, whole: str) -> list[str]:
         if int(last) < int(first) or int(last) - int(first) > HOSTS_MOST:
             raise _wrong(whole)
         numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    if len(numbers) * len(tails) > HOSTS_MOST:
-        raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
-    return [f"{before}{number}{tail}" for number in numbers for tail in tails]
+        if len(numbers) > HOSTS_MOST:
+            raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
+    return numbers
 
 
 def fold_hosts(names: Sequence[str]) -> str:

@@ -122,6 +122,10 @@ CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
     (lambda: container_gpus(replace(PODMAN, specified_gpus=0), GPUS), "warning", "nvidia-ctk cdi generate"),
     (lambda: container_gpus(PODMAN, GpuFacts()), "ok", "none"),
     (lambda: checks.homes((replace(MIA, options="rw,sec=krb5p"),)), "warning", "ticket"),
+    (lambda: checks.certificate(SERVICE), "ok", "none is served"),
+    (lambda: checks.certificate(replace(SERVICE, certificate_left_s=90 * 86400.0)), "ok", "holds for 90d"),
+    (lambda: checks.certificate(replace(SERVICE, certificate_left_s=5 * 86400.0)), "warning", "ends in 5d"),
+    (lambda: checks.certificate(replace(SERVICE, certificate_left_s=-3600.0)), "failure", "ended 1h ago"),
     (
         lambda: checks.homes((replace(MIA, file_system="nfs4", problem="Permission denied"),) * 5),
         "warning",
@@ -133,7 +137,7 @@ CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
 def test_machine_as_it_should_be_has_no_complaint() -> None:
     found = checks.findings(GOOD)
     assert {each.severity for each in found} == {"ok"}
-    assert len({each.check for each in found}) == len(found) == 18
+    assert len({each.check for each in found}) == len(found) == 19
 
 
 @pytest.mark.parametrize(("check", "severity", "said"), CASES)
@@ -166,7 +170,7 @@ def test_exit_code_is_1_if_a_check_fails(
         assert [each["severity"] for each in found].count("failure") == code
         assert set(found[0]) == {"check", "severity", "text"}
     else:
-        assert f"18 checks: {code} failed" in said
+        assert f"19 checks: {code} failed" in said
 
 
 @pytest.mark.parametrize("as_user", [None, 65534])
@@ -191,7 +195,7 @@ def test_this_machine_is_checked_by_root_and_by_others(tmp_path: Path, as_user: 
         timeout=120,
     )
     found = json.loads(done.stdout)
-    assert len(found) == 18
+    assert len(found) == 19
     assert {each["severity"] for each in found} <= {"ok", "warning", "failure"}
     assert not list(tmp_path.iterdir()), "it changes nothing"
 

@@ -54,6 +54,55 @@ def test_names_patterns_and_options_choose(fake: Fake, words: list[str], expecte
     assert stopped == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "expected", "left"),
+    [
+        (["a-*"], ["a-mine"], "2 workloads of other people not chosen: --all-users"),
+        (["a-*", "a-ben"], ["a-mine", "a-ben"], "1 workload of other people not chosen"),
+        (["a-*", "--all-users"], ["a-mine", "a-ben", "a-cy"], ""),
+        (["a-*", "--project", "vision"], ["a-mine", "a-ben", "a-cy"], ""),
+        (["a-*", "--me"], ["a-mine"], ""),
+    ],
+)
+def test_a_pattern_is_for_ones_own_workloads(
+    fake: Fake, words: list[str], expected: list[str], left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = shared_pool(fake)
+    assert main(["stop", "--yes", *words]) == 0
+    assert stopped == expected
+    printed = capsys.readouterr().err
+    assert left in printed
+    assert bool(left) == ("other people" in printed)
+
+
+def test_a_pattern_that_only_others_match_is_refused(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    stopped = shared_pool(fake)
+    assert main(["stop", "-y", "a-[bc]*"]) == 2
+    assert "no workload of yours is named 'a-[bc]*'; --all-users includes 2" in capsys.readouterr().err
+    assert main(["stop", "-y", "--me", "--all-users"]) == 2
+    assert stopped == []
+
+
+def shared_pool(fake: Fake) -> list[str]:
+    """Have a pool in which ada leads vision; return the names of the workloads that are stopped."""
+    stopped: list[str] = []
+    owners = {"a-mine": "ada", "a-ben": "ben", "a-cy": "cy"}
+
+    def listed(asked: Asked) -> Said:
+        rows = [row(name, project="vision", user=user) for name, user in owners.items()]
+        return Said(page(*(each for each in rows if asked.query.get("user", each["user"]) == each["user"])))
+
+    def stop(name: str) -> Said:
+        stopped.append(name)
+        return Said(row(name, status="stopping"))
+
+    fake.on("GET", "/workloads", listed)
+    fake.on("GET", "/whoami", {"user": "ada", "signed_in_by": "token", "is_admin": False})
+    for name in owners:
+        fake.on("POST", f"/workloads/{name}/stop", lambda _, name=name: stop(name))
+    return stopped
+
+
 @pytest.mark.parametrize("words", [["a-*"], ["--me"], ["--project", "vision"], ["a-1", "oth*"]])
 def test_several_that_are_not_named_need_a_yes(
     fake: Fake, words: list[str], capsys: pytest.CaptureFixture[str]
@@ -92,6 +141,7 @@ def test_rerun_chooses_among_those_that_failed(fake: Fake) -> None:
         return Said(row(name), 201)
 
     fake.on("GET", "/workloads", listed)
+    fake.on("GET", "/whoami", {"user": row()["user"], "signed_in_by": "token", "is_admin": False})
     for name in ("b-1", "b-2"):
         fake.on("POST", f"/workloads/{name}/rerun", lambda _, name=name: rerun(name))
     assert main(["rerun", "b-*", "-y"]) == 0

@@ -20,6 +20,12 @@ def test_a_list_expands(written: str, names: list[str]) -> None:
     assert expand_hosts(written) == names
 
 
+def test_thousands_of_groups_expand() -> None:
+    assert expand_hosts("n[7]" * 3000 + "[1-2]") == ["n7" * 3000 + "1", "n7" * 3000 + "2"]
+    with pytest.raises(SlurmError, match="65536"):
+        expand_hosts("n[1-2]" * 3000)
+
+
 @pytest.mark.parametrize("written", ["n[1-", "n[3-1]", "n[a]", "n[1-999999999]", "r[1-300]n[1-300]"])
 def test_a_wrong_list_is_refused(written: str) -> None:
     with pytest.raises(SlurmError):

@@ -14,6 +14,7 @@ from weir.cli.doctor.facts import (
 )
 from weir.cli.doctor.findings import Finding
 from weir.cli.formatting import counted, size
+from weir.model.resources import span
 
 EVERYONE = 0o666
 DEVICE_RULE_KERNEL = (4, 15)
@@ -25,6 +26,7 @@ FREE_FILES_WARN = 100_000
 FILES_MIN = 4096
 PROCESSES_MIN = 4096
 CLOCK_BACK_S = 60.0
+_CERTIFICATE_LEFT_S = 14 * 86400.0
 NETWORKED = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs")
 VOLATILE = ("tmpfs", "ramfs", "overlay")
 _NAMED = 3
@@ -280,6 +282,19 @@ def server(facts: ServiceFacts) -> Finding:
     return Finding(name, "ok", f"it answers, version {facts.version}.")
 
 
+def certificate(facts: ServiceFacts) -> Finding:
+    """Check that the certificate of the listener for other machines doesn't end soon."""
+    name, left_s = "certificate", facts.certificate_left_s
+    if left_s is None:
+        return Finding(name, "ok", "none is served: other machines don't reach the pool over HTTPS.")
+    replaced = "replace the file of --tls-certificate, which the server reads again by itself"
+    if left_s <= 0:
+        return Finding(name, "failure", f"it ended {span(-left_s)} ago: {replaced}.")
+    if left_s < _CERTIFICATE_LEFT_S:
+        return Finding(name, "warning", f"it ends in {span(left_s)}: {replaced}.")
+    return Finding(name, "ok", f"it holds for {span(left_s)}.")
+
+
 def port(facts: ServiceFacts) -> Finding:
     """Check that the server's port isn't another program's."""
     name = "port"
@@ -344,6 +359,7 @@ def findings(facts: MachineFacts) -> list[Finding]:
         lambda: socket(facts.service),
         lambda: server(facts.service),
         lambda: port(facts.service),
+        lambda: certificate(facts.service),
         lambda: homes(facts.people),
         lambda: container_runtime(facts.containers, facts.groups),
         lambda: container_gpus(facts.containers, facts.gpus),

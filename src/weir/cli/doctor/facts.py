@@ -68,7 +68,8 @@ class ServiceFacts:
     """The pool that serves this machine, or that is installed on it.
 
     `problem` is why the server doesn't answer, `version` the one that answers. `owner` has the socket, and
-    `expected_owner` should have it. `unsafe` is why root shouldn't run the program.
+    `expected_owner` should have it. `unsafe` is why root shouldn't run the program. `certificate_left_s` is
+    for how long the certificate of the listener for other machines holds; None without one.
     """
 
     installed: bool = False
@@ -83,6 +84,7 @@ class ServiceFacts:
     port: int = 0
     port_owner: str = ""
     unsafe: str = ""
+    certificate_left_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,10 +32,12 @@ def service_facts(host: Host, settings: InstallSettings | None, systemd: int | N
         closed = stat.S_IMODE(mode) & _EVERYONE != _EVERYONE
     with suppress(OSError, ValueError, TypeError, KeyError):
         port = int(str(_described()["url"]).rpartition(":")[2])
-    version, problem, trouble = "", "", ""
+    version, problem, trouble, certificate_left_s = "", "", "", None
     try:
         status = pool_status(SOCKET_DIRECTORY)
         version, trouble = status.version, status.trouble or ""
+        if status.certificate_ends_s is not None:
+            certificate_left_s = status.certificate_ends_s - time.time()
     except (PoolError, ValueError) as error:
         problem = str(error)
     enabled = None if systemd is None else host.succeeds("systemctl", "is-enabled", "--quiet", UNIT)
@@ -51,6 +54,7 @@ def service_facts(host: Host, settings: InstallSettings | None, systemd: int | N
         port=port,
         port_owner=port_owner(port),
         unsafe=why_unsafe() or "",
+        certificate_left_s=certificate_left_s,
     )
 
 

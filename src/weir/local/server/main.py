@@ -273,6 +273,7 @@ class PoolServer(uvicorn.Server):
         self._remote = remote
         if remote is not None:
             pool.checks["certificate"] = lambda: remote.certificate.trouble
+            pool.certificate_ends_s = lambda: remote.certificate.ends_s
         self._stream = stream
         self._connections = Connections(pool.limits)
         config = BoundedConfig(

@@ -69,6 +69,7 @@ class PoolState:
         self.what_if = WhatIfRuns(home)
         self.interactions = Interactions()
         self.backend: PoolBackend
+        self.certificate_ends_s: Callable[[], float | None] = lambda: None
         self.wake_array: Callable[[int], None] = lambda _: None
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes
         self.inventory = pool_inventory([node], {}, store.queues())

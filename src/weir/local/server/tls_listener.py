@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -111,6 +112,7 @@ class ReloadedCertificate:
     def __init__(self, settings: ListenSettings) -> None:
         self._settings = settings
         self._seen = self._signature()
+        self.ends_s: float | None = None  # the time at which the served certificate ends; None: unknown
         self._names: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
         self.context = self._new_context()
         self.trouble: str | None = None
@@ -149,6 +151,8 @@ class ReloadedCertificate:
         """
         context = tls_context(self._settings)
         check_names(self._settings, context)
+        with suppress(OSError):  # it is replaced at this moment
+            self.ends_s = facts_of(context, self._settings.certificate).ends_s
 
         def note(connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
             self._names[connection] = (name or "").lower()

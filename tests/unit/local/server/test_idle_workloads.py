@@ -238,3 +238,21 @@ async def test_position_on_the_ladder_survives_another_control(scene: Scene) -> 
     scene.readings.uses = {"job": [0.9]}
     await scene.goes_on(60)
     assert (await scene.kinds("job"))[-1] == "protection_restored"
+
+
+async def test_an_array_is_extended_by_its_queued_indices(scene: Scene) -> None:
+    stands = scene.stands
+    await stands.submit(name="parts", array="0-9%2", gpus=1)
+    await stands.until_true(lambda row: row["array"]["running"] == 2, "workloads/parts")
+    path = "/api/v1/workloads/parts/extend"
+    answer = await stands.admin.post(path, json={"duration": 3600})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["array"]["running"] == 2
+    for index in (0, 1):
+        row = await stands.get(f"workloads/parts[{index}]")
+        assert row["activity"]["extended_until_s"] is not None
+    other = await stands.member("default", user="eve")
+    assert (await other.post(path, json={"duration": 60})).status_code == 403
+    held = await stands.submit(name="later", array="0-3", gpus=1, begin="2099-01-01T00:00")
+    refused = await stands.admin.post(f"/api/v1/workloads/{held['name']}/extend", json={"duration": 60})
+    assert (refused.status_code, "No index" in refused.json()["detail"]) == (409, True)

@@ -34,6 +34,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
         started_s=pool.started_s,
         virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
         trouble=pool.trouble,
+        certificate_ends_s=pool.certificate_ends_s(),
     )
     return json_response(pool.on_wall_clock(found))
 
