@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kubernetes.claim_objects import GPU, claimed, claiming, template
 from tests.kubernetes.test_installed import installed
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
@@ -23,10 +24,11 @@ from tools.controlplane.work import job, pod
 
 from weir.kubernetes.admission import certificates
 from weir.kubernetes.admission.certificate_rotation import CertificateRotation
+from weir.kubernetes.admission.claiming_pods import ClaimedClasses
 from weir.kubernetes.admission.job_defaults import POLICY
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.admission.token_review import TokenReviewer
-from weir.kubernetes.admission.webhook_configuration import registrations
+from weir.kubernetes.admission.webhook_configuration import OWN_PATHS, registrations
 from weir.kubernetes.admission.webhook_server import WebhookServices, application, serve, tls_context
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import Kubeconfig
@@ -82,6 +84,7 @@ class Replica:
                 TokenReviewer(api),
                 lambda: self.certifying.caller_key,
                 metrics=lambda: b"weir_up 1\n",
+                claims=ClaimedClasses(api, [GPU]),
             )
             app = application(served)
             runner = await serve(app, tls, "127.0.0.1", 0)
@@ -185,6 +188,22 @@ def test_pods_that_ask_for_gpus_come_to_weir(hooked: tuple[Cluster, Replica]) ->
         left = made(cluster, one)
         assert left["spec"]["schedulerName"] != "weir", name
         assert "weir.dev/project" not in (left["metadata"].get("labels") or {}), name
+
+
+def test_pods_that_claim_gpus_come_to_weir(hooked: tuple[Cluster, Replica]) -> None:
+    cluster, _ = hooked
+    within = bound(cluster, "claims")
+    plain: dict[str, Any] = {"scheduler": "default-scheduler"}
+    cluster.api.create(template(within, "one"), template(within, "nic", deviceClassName="nic.example.com"))
+    ours = made(cluster, claiming(within, "a", "one", **plain))
+    assert ours["spec"]["schedulerName"] == "weir"
+    assert ours["metadata"]["labels"]["weir.dev/project"] == "claims"
+    whole = claimed(job(within, "b", 0, **plain)["spec"]["template"], resourceClaimTemplateName="one")
+    submitted = made(cluster, {**job(within, "b", 0), "spec": {"template": whole}})
+    assert submitted["spec"]["podFailurePolicy"] == POLICY
+    for name, named in {"c": "nic", "d": "missing"}.items():
+        left = made(cluster, claiming(within, name, named, **plain))
+        assert left["spec"]["schedulerName"] == "default-scheduler", named
 
 
 def test_preemption_is_no_failure_of_a_job(hooked: tuple[Cluster, Replica]) -> None:
@@ -316,7 +335,7 @@ def test_a_deleted_secret_comes_back_and_callers_need_its_key(cluster: Cluster, 
         for kind, step in (("validating", "validate"), ("mutating", "mutate")):
             path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/weir"
             for hook in cluster.api.get(path)["webhooks"]:
-                own = "members" if hook["name"].startswith("member") else step
+                own = OWN_PATHS.get(hook["name"], step)
                 assert hook["clientConfig"]["url"] == f"{client['url']}/{own}/{key}"
         in_force(cluster)
 

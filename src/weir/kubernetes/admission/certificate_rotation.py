@@ -18,7 +18,7 @@ from msgspec import Struct
 from structlog import get_logger
 
 from weir.kubernetes.admission.certificates import Certificates, first, read, renewed, trusting, written
-from weir.kubernetes.admission.webhook_configuration import MEMBER_JOBS, MEMBERS
+from weir.kubernetes.admission.webhook_configuration import OWN_PATHS
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import ApiError, ApiRefused, Conflict, NotFound
 from weir.kubernetes.api.objects import Metadata
@@ -34,8 +34,6 @@ _CONFIGURATIONS = {
     "validatingwebhookconfigurations": "validate",
 }
 """The configurations, and the first step of their webhooks' paths."""
-_OWN_STEPS = {MEMBERS: "members", MEMBER_JOBS: "members"}
-"""Webhooks with another one."""
 _TRIES = 3
 _LOG = get_logger(__name__)
 
@@ -211,7 +209,7 @@ class CertificateRotation:
                 continue
             changes = {
                 each.name: each.client_config.change(
-                    bundle, f"/{_OWN_STEPS.get(each.name, step)}/{certificates.caller_key}"
+                    bundle, f"/{OWN_PATHS.get(each.name, step)}/{certificates.caller_key}"
                 )
                 for each in found.webhooks
             }

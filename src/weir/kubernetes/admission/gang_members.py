@@ -42,7 +42,7 @@ def candidate(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -
     written = next((each for each in references if each.get("controller")), None)
     if written is None or written.get("kind") in NEVER_MEMBERS:
         return None
-    patch = _of_pod(reading) if kind == "Pod" else _of_job(request, known, reading)
+    patch = _of_pod(reading) if kind == "Pod" else with_scheduler(request, known, reading)
     return MemberCandidate(namespace, msgspec.convert(written, OwnerReference), patch) if patch else None
 
 
@@ -50,9 +50,12 @@ def _of_pod(reading: PodRules) -> list[dict[str, Any]]:
     return [{"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler}]
 
 
-def _of_job(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
-    """Return what a Job gets whose template names Weir's scheduler."""
+def with_scheduler(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
+    """Return what a pod gets that becomes Weir's, or a Job whose pods do."""
     made = request["object"]
+    if request["kind"]["kind"] == "Pod":
+        named = {**made, "spec": {**made["spec"], "schedulerName": reading.scheduler}}
+        return [*_of_pod(reading), *defaulting_patch({**request, "object": named}, known, reading)]
     template = made["spec"]["template"]
     template = {**template, "spec": {**template["spec"], "schedulerName": reading.scheduler}}
     return defaulting_patch(

@@ -8,7 +8,6 @@ Everything here runs on one event loop. What it does for one object is bounded.
 """
 
 import asyncio
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from dataclasses import dataclass
 import msgspec
 from structlog import get_logger
 
+from weir.kubernetes.admission.gang_members import MemberCandidate
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
-from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.paths import is_name, path_of
 from weir.kubernetes.crd.objects import OwnerObject
 from weir.kubernetes.translate.gpu_templates import asks_for_gpus
 from weir.kubernetes.translate.kinds import WorkloadKinds
@@ -32,8 +32,6 @@ WAITING_MAX, WAITING_IN_ONE_MAX = 128, 16
 LEVELS_MAX = 16
 PODS_KEPT_MAX = 1_000
 """Pods that own pods which are remembered."""
-_POD_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.ASCII)
-"""A reference may name anything; only what can be a pod is asked for."""
 _LOG = get_logger(__name__)
 
 
@@ -95,6 +93,10 @@ class OwnerIndex:
             if not awaited.done():
                 awaited.set_result(None)
 
+    async def has_gpus_above(self, member: MemberCandidate) -> bool:
+        """Return True if any known owner above a pod or Job has GPUs."""
+        return await self.has_gpus(member.namespace, member.controller)
+
     async def has_gpus(self, namespace: str, reference: OwnerReference | None) -> bool:
         """Return True if any known owner above a pod has GPUs; False also if that isn't known in time."""
         try:
@@ -141,7 +143,7 @@ class OwnerIndex:
         if owner is not None:
             self._pods.move_to_end(reference.uid)
             return owner
-        if self._api is None or not _POD_NAME.fullmatch(reference.name):
+        if self._api is None or not is_name(reference.name):  # a reference may name anything
             return None
         try:
             pod = await self._api.get(path_of("v1", "pods", namespace, reference.name), KubePod)

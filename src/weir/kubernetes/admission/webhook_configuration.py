@@ -3,7 +3,8 @@
 `failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
 nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
 objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs, and pods
-whose owner may have GPUs. The latter have a webhook of their own, so that many of them delay no others.
+whose owner or claims may ask for GPUs. The latter have webhooks of their own, so that many of them delay no
+others.
 
 The paths of the webhooks aren't in here: they end with a key, and Weir writes them once it has the key.
 """
@@ -18,9 +19,13 @@ from weir.kubernetes.crd.schemas import GROUP, VERSION
 from weir.kubernetes.translate.annotations import PREFIX
 
 NAME = "weir"
-MEMBERS = f"members.{GROUP}"
-MEMBER_JOBS = f"member-jobs.{GROUP}"
-"""The webhooks of pods, and of Jobs with pods, that may be Weir's by their owner."""
+OWN_PATHS = {
+    f"members.{GROUP}": "members",
+    f"member-jobs.{GROUP}": "members",
+    f"claims.{GROUP}": "claims",
+    f"claim-jobs.{GROUP}": "claims",
+}
+"""First steps of the paths of webhooks for pods and Jobs that are Weir's by their owner or their claims."""
 _TIMEOUT_S = 5
 _WORDS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
 _WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
@@ -44,6 +49,7 @@ def registrations(
         {"name": "has-an-owner", "expression": _has_owner("object")},
         {"name": "has-no-place", "expression": _has_no_place("object.spec")},
     ]
+    may_claim_gpus = [may_be_members[0], _has_claims("object.spec"), may_be_members[2]]
     template = "object.spec.template"
     of_ours = [
         _condition(f"{_says('object')} || {_pod_is_ours(f'{template}.spec', template, scheduler, devices)}")
@@ -53,6 +59,7 @@ def registrations(
         {"name": "has-an-owner", "expression": _has_owner("object")},
         {"name": "is-retried-by-pod", "expression": f"{template}.spec.restartPolicy == 'Never'"},
     ]
+    may_have_claims = [may_have_members[0], _has_claims(f"{template}.spec")]
 
     hook = partial(_webhook, client)
     queues = [
@@ -68,6 +75,8 @@ def registrations(
                 hook("jobs", jobs, namespaceSelector=where, matchConditions=of_ours),
                 hook("members", pods, namespaceSelector=where, matchConditions=may_be_members),
                 hook("member-jobs", jobs, namespaceSelector=where, matchConditions=may_have_members),
+                hook("claims", pods, namespaceSelector=where, matchConditions=may_claim_gpus),
+                hook("claim-jobs", jobs, namespaceSelector=where, matchConditions=may_have_claims),
             ],
         ),
         _configuration(
@@ -148,6 +157,12 @@ def _has_owner(thing: str) -> str:
     never = ", ".join(f"'{kind}'" for kind in NEVER_MEMBERS)
     owner = f"has(o.controller) && o.controller && !(o.kind in [{never}])"
     return f"has({thing}.metadata.ownerReferences) && {thing}.metadata.ownerReferences.exists(o, {owner})"
+
+
+def _has_claims(spec: str) -> dict[str, Any]:
+    """Return the match condition that a pod names resource claims, which may be of GPUs."""
+    expression = f"has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0"
+    return {"name": "has-claims", "expression": expression}
 
 
 def _has_no_place(spec: str) -> str:

@@ -14,17 +14,18 @@ import base64
 import hmac
 import inspect
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
 from structlog import get_logger
 
+from weir.kubernetes.admission.claiming_pods import Claimant, ClaimedClasses, claimant
 from weir.kubernetes.admission.connection_limit import HANDSHAKE_S, ConnectionLimit
 from weir.kubernetes.admission.gang_members import MemberCandidate, candidate
 from weir.kubernetes.admission.owner_index import OwnerIndex
@@ -69,26 +70,30 @@ class WebhookServices:
     trouble: Callable[[], str] = lambda: ""  # what makes no progress, in a sentence
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None  # None: pods don't become Weir's by their owners
+    claims: ClaimedClasses | None = None  # None: pods don't become Weir's by their claims
     second_look: SecondLook | None = None  # None: what the watches reported is all there is
     is_front_proxy: Callable[[bytes], bool] = lambda _: False  # of a certificate: it is no webhook's caller
 
 
 def application(served: WebhookServices, *, client_authorities: bool = False) -> web.Application:
     """Everything the port answers."""
-    worker, member_worker = ReviewWorker(), ReviewWorker()  # a flood of one kind mustn't delay the other
+    worker, later_worker = ReviewWorker(), ReviewWorker()  # a flood of one kind mustn't delay the other
 
-    async def mutate(request: web.Request) -> web.Response:
-        return await _review(request, served, worker, _patched, client_authorities=client_authorities)
-
-    async def validate(request: web.Request) -> web.Response:
-        return await _review(request, served, worker, _judged, client_authorities=client_authorities)
-
-    async def members(request: web.Request) -> web.Response:
-        return await _review_member(request, served, member_worker, client_authorities=client_authorities)
+    owners, claims = served.owners, served.claims
+    later = partial(
+        _review_candidate, served=served, worker=later_worker, client_authorities=client_authorities
+    )
+    reviewed = partial(_review, served=served, worker=worker, client_authorities=client_authorities)
+    reviews = {
+        "mutate": partial(reviewed, answer=_patched),
+        "validate": partial(reviewed, answer=_judged),
+        "members": partial(later, find=candidate, confirm=owners and owners.has_gpus_above),
+        "claims": partial(later, find=claimant, confirm=claims and claims.are_claimed),
+    }
 
     async def close(_app: web.Application) -> None:
         worker.close()
-        member_worker.close()
+        later_worker.close()
 
     async def alive(_request: web.Request) -> web.Response:
         return _health_response(well=served.is_alive())
@@ -112,10 +117,9 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
     app = web.Application(client_max_size=BYTES_MOST, middlewares=[limit.middleware])
     app[CONNECTIONS] = limit
     app.on_cleanup.append(close)
-    for end in ("", "/{key}"):
-        app.router.add_post(f"/mutate{end}", mutate)
-        app.router.add_post(f"/validate{end}", validate)
-        app.router.add_post(f"/members{end}", members)
+    for first, review in reviews.items():
+        app.router.add_post(f"/{first}", review)
+        app.router.add_post(f"/{first}/{{key}}", review)
     app.router.add_get("/healthz", alive)
     app.router.add_get("/readyz", ready)
     app.router.add_get("/metrics", metrics)
@@ -205,15 +209,16 @@ class ReviewAnswer(NamedTuple):
     denial: Mapping[str, str] | None = None  # for the log
 
 
+Candidate = TypeVar("Candidate", MemberCandidate, Claimant)
 Answer = Callable[[Mapping[str, Any], QuotaTree, PodRules], ReviewAnswer]
 
 
 async def _review(
     request: web.Request,
+    *,
     served: WebhookServices,
     worker: ReviewWorker,
     answer: Answer,
-    *,
     client_authorities: bool,
 ) -> web.Response:
     known = served.known()
@@ -241,33 +246,44 @@ async def _review(
     return web.Response(body=_as_review(uid, answered.response), content_type="application/json")
 
 
-async def _review_member(
-    request: web.Request, served: WebhookServices, worker: ReviewWorker, *, client_authorities: bool
+async def _review_candidate(
+    request: web.Request,
+    *,
+    served: WebhookServices,
+    worker: ReviewWorker,
+    find: Callable[[Mapping[str, Any], QuotaTree, PodRules], Candidate | None],
+    confirm: Callable[[Candidate], Awaitable[bool]] | None,
+    client_authorities: bool,
 ) -> web.Response:
-    """Answer the review of what may become Weir's by its owner, which may have to be waited for."""
-    known, owners, reading = served.known(), served.owners, served.reading
-    if known is None or owners is None or not served.caller_key():
+    """Answer the review of what is Weir's if another object says so, which may have to be waited for."""
+    known, reading = served.known(), served.reading
+    if known is None or confirm is None or not served.caller_key():
         return _refused(503, "not yet")
     refused = _not_taken(request, served, client_authorities=client_authorities)
     if refused is not None:
         return refused
     try:
-        found = await worker.answer(request.read, lambda read: _candidate(read, known, reading))
+        found = await worker.answer(request.read, lambda read: _candidate(read, find, known, reading))
     except ReviewsBusy as error:
         return _refused(503, f"Not now: {error}.")
     if found is None:
         return _refused(400, "This is no AdmissionReview that can be read.")
     uid, may_be = found
-    is_member = may_be is not None and await owners.has_gpus(may_be.namespace, may_be.controller)
-    answer = _with_patch(may_be.patch if may_be is not None and is_member else [])
+    is_ours = may_be is not None and bool(may_be.patch) and await confirm(may_be)
+    answer = _with_patch(may_be.patch if may_be is not None and is_ours else [])
     return web.Response(body=_as_review(uid, answer), content_type="application/json")
 
 
-def _candidate(body: bytes, known: QuotaTree, reading: PodRules) -> tuple[Any, MemberCandidate | None] | None:
+def _candidate(
+    body: bytes,
+    find: Callable[[Mapping[str, Any], QuotaTree, PodRules], Candidate | None],
+    known: QuotaTree,
+    reading: PodRules,
+) -> tuple[Any, Candidate | None] | None:
     """Return the uid of a review and its pod, in the worker's thread; None if the review can't be read."""
     try:
         request = msgspec.json.decode(body)["request"]
-        return request["uid"], candidate(request, known, reading)
+        return request["uid"], find(request, known, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None

@@ -1,6 +1,9 @@
 """Paths of resources on an API server."""
 
+import re
 from urllib.parse import quote
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def path_of(
@@ -21,6 +24,11 @@ def path_of(
     if subresource:
         parts.append(subresource)
     return "/".join(parts)
+
+
+def is_name(text: str) -> bool:
+    """Return True if an object can have this name."""
+    return _NAME.fullmatch(text) is not None
 
 
 def key_of(namespace: str, name: str) -> str:

@@ -204,6 +204,19 @@ class ResourceClaimSpec(ApiStruct):
     devices: ClaimDevices = field(default_factory=ClaimDevices)
 
 
+class ClaimTemplateSpec(ApiStruct):
+    """Spec of the claims that are made from a template."""
+
+    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
+
+
+class ResourceClaimTemplate(ApiStruct):
+    """A template from which pods get claims of their own."""
+
+    metadata: Metadata
+    spec: ClaimTemplateSpec = field(default_factory=ClaimTemplateSpec)
+
+
 class AllocatedDevice(ApiStruct):
     """A device that a claim has."""
 

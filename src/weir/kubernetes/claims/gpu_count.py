@@ -49,16 +49,21 @@ class NodeGpus:
     model: str | None = None
 
 
+def gpu_classes(devices: DeviceResources) -> dict[str, int]:
+    """Return the device classes that count as GPUs, and the thousandths that a device of each counts."""
+    names = [name for name in devices.resources if name.startswith(CLASS_PREFIX)]
+    if not names:
+        return dict.fromkeys(GPU_CLASSES, WHOLE_MILLI)
+    return {name.removeprefix(CLASS_PREFIX): devices.gpu_weight_milli(name) for name in names}
+
+
 class GpuCounter:
     """Counts GPUs by the classes that an administrator names, or the usual ones."""
 
     def __init__(self, devices: DeviceResources, results: SelectorResults) -> None:
         self._results = results
-        names = [name for name in devices.resources if name.startswith(CLASS_PREFIX)]
-        self._weights = {name.removeprefix(CLASS_PREFIX): devices.gpu_weight_milli(name) for name in names}
+        self._weights = gpu_classes(devices)
         self._selecting: list[ExactDevices] = []
-        if not names:
-            self._weights = dict.fromkeys(GPU_CLASSES, WHOLE_MILLI)
 
     def claimed(self, claims: Iterable[ClaimRequests], pools: Sequence[Sequence[DevicePool]]) -> ClaimedGpus:
         """Return the GPUs that claims count as; `pools` are those of one node of each kind."""

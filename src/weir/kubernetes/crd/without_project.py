@@ -1,12 +1,12 @@
 """A rule for pods that ask for GPUs in namespaces that no project lists: leave them, refuse or queue them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from weir.kubernetes.api.paths import is_name
+
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 Action = Literal["ignore", "refuse", "queue"]
 
@@ -53,7 +53,7 @@ def read_rule(action: str, labels: Mapping[str, str], exempt: tuple[str, ...]) -
     """
     word, colon, project = action.partition(":")
     if word == "queue":
-        if not _NAME.fullmatch(project):
+        if not is_name(project):
             raise ValueError(f"{action!r} names no project: write queue:PROJECT")
     elif word not in ("ignore", "refuse") or colon:
         raise ValueError(f"{action!r} isn't known: write ignore, refuse or queue:PROJECT")

@@ -188,6 +188,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may(look, "storage.k8s.io", "storageclasses", "csinodes"),
         _may(look, "resource.k8s.io", "deviceclasses", "resourceslices"),
         _may(f"get {look}", "resource.k8s.io", "resourceclaims"),
+        _may("get", "resource.k8s.io", "resourceclaimtemplates"),  # of a pod that may claim GPUs
         *_owners(kinds),
         # what it does
         _may("create", "", "pods/binding", "pods/eviction"),

@@ -16,6 +16,7 @@ from typing import Any
 from structlog import get_logger
 
 from weir.kubernetes.admission.certificate_rotation import CertificateRotation
+from weir.kubernetes.admission.claiming_pods import ClaimedClasses
 from weir.kubernetes.admission.node_tokens import NodeTokens
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
@@ -27,6 +28,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import KubePod, Namespace
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
+from weir.kubernetes.claims.gpu_count import gpu_classes
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.schemas import API_VERSION
@@ -128,6 +130,7 @@ class WebhookServer:
             trouble=self.trouble,
             metrics=self.metrics,
             owners=self.owners,
+            claims=ClaimedClasses(self.api, gpu_classes(self.devices)),
             second_look=SecondLook(self._read_now),
             is_front_proxy=self._is_front_proxy,
         )

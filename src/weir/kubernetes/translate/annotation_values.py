@@ -1,11 +1,11 @@
 """Values of annotations, each read on its own: a ValueError says what to write."""
 
 import math
-import re
 import reprlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from weir.kubernetes.api.paths import is_name
 from weir.kubernetes.translate.quantities import exact
 from weir.model.resources import seconds
 from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
@@ -25,7 +25,6 @@ _MEMORY_MOST = 1 << 50
 _DIGITS_MOST = 18
 NAMES_MOST = 64
 """Workloads that one may depend on."""
-_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def parse_name(text: str) -> str:
@@ -38,7 +37,7 @@ def parse_name(text: str) -> str:
 def parse_names(text: str) -> tuple[str, ...]:
     """Return names with commas between them, each once."""
     names = tuple(dict.fromkeys(each.strip() for each in text.split(",")))
-    wrong = next((each for each in names if not _OBJECT_NAME.fullmatch(each)), None)
+    wrong = next((each for each in names if not is_name(each)), None)
     if wrong is not None:
         raise ValueError(f"{wrong[:100]!r} is no name of an object: write names such as prepare,index")
     if len(names) > NAMES_MOST:

@@ -1,0 +1,118 @@
+"""Pods that ask for GPUs by resource claims, which are Weir's like those that ask for GPUs by number.
+
+A pod names its claims or their templates, and these name classes of devices. Two schedulers that allocate
+the devices of one node may choose the same device, so such a pod isn't left to the default scheduler. A claim
+that doesn't exist yet isn't waited for: a pod that is created before it has to name the scheduler.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from weir.kubernetes.admission.gang_members import with_scheduler
+from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER, PodRules, QuotaTree
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.paths import is_name, path_of
+from weir.kubernetes.api.resource_objects import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+
+RESOURCE_API = "resource.k8s.io/v1"
+CLAIMS, TEMPLATES = "resourceclaims", "resourceclaimtemplates"
+WAIT_S = 2.0
+"""For all the claims of one pod; the API server waits for 5 s."""
+SOURCES_MAX = 32
+"""Claims of a pod that are looked up; the API server takes no more."""
+READ_MAX = 16
+"""Claims that are read from the API server at a time."""
+KEPT_MAX, KEPT_S = 1_000, 5.0
+"""Templates that are remembered, and how long: the many pods of a Job name the same one."""
+
+Source = tuple[str, str]
+"""Resource and name of a claim, or of a template of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A pod or Job that is Weir's if its claims ask for GPUs, and the JSON patch it then gets."""
+
+    namespace: str
+    sources: tuple[Source, ...]
+    patch: list[dict[str, Any]]
+
+
+def claimant(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> Claimant | None:
+    """Return what is to be looked up for an object; None if its claims don't matter."""
+    made, namespace = request.get("object") or {}, str(request.get("namespace", ""))
+    kind, spec = (request.get("kind") or {}).get("kind"), made.get("spec") or {}
+    pod = spec if kind == "Pod" else (spec.get("template") or {}).get("spec") or {}
+    scheduler = pod.get("schedulerName") or DEFAULT_SCHEDULER
+    if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not known.of(namespace):
+        return None
+    owners = (made.get("metadata") or {}).get("ownerReferences") or ()
+    if any(each.get("controller") and each.get("kind") == "DaemonSet" for each in owners):
+        return None
+    sources = tuple(dict.fromkeys(map(_source, (pod.get("resourceClaims") or ())[:SOURCES_MAX])))
+    if not sources:
+        return None
+    return Claimant(namespace, sources, with_scheduler(request, known, reading))
+
+
+def _source(written: Mapping[str, Any]) -> Source:
+    if name := written.get("resourceClaimName"):
+        return CLAIMS, str(name)
+    return TEMPLATES, str(written.get("resourceClaimTemplateName", ""))
+
+
+class ClaimedClasses:
+    """Look up whether claims ask for devices of some classes. Belongs to the event loop.
+
+    Args:
+        api: of the cluster.
+        classes: those that count as GPUs.
+    """
+
+    def __init__(self, api: ApiClient, classes: Collection[str], *, wait_s: float = WAIT_S) -> None:
+        self._api = api
+        self._classes = frozenset(classes)
+        self._wait_s = wait_s
+        self._reading = asyncio.Semaphore(READ_MAX)
+        self._templates: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
+
+    async def are_claimed(self, pod: Claimant) -> bool:
+        """Return True if a claim of a pod asks for such devices; False also if that isn't known in time."""
+        try:
+            async with asyncio.timeout(self._wait_s):
+                for resource, name in pod.sources:
+                    if await self._claims(pod.namespace, resource, name):
+                        return True
+        except (TimeoutError, ApiError):
+            pass
+        return False
+
+    async def _claims(self, namespace: str, resource: str, name: str) -> bool:
+        key, now_s = (namespace, name), monotonic()
+        found, until_s = self._templates.get(key, (False, 0.0))
+        if resource == TEMPLATES and now_s < until_s:
+            return found
+        if not is_name(name):  # the API server checks names later
+            return False
+        path = path_of(RESOURCE_API, resource, namespace, name)
+        async with self._reading:
+            if resource == CLAIMS:
+                return self._names_class((await self._api.get(path, ResourceClaim)).spec)
+            found = self._names_class((await self._api.get(path, ResourceClaimTemplate)).spec.spec)
+        self._templates[key] = found, now_s + KEPT_S
+        if len(self._templates) > KEPT_MAX:
+            self._templates.popitem(last=False)
+        return found
+
+    def _names_class(self, spec: ResourceClaimSpec) -> bool:
+        """Return True if a request names one of the classes. Access for administration counts as no use."""
+        return any(
+            each.device_class_name in self._classes and not each.admin_access
+            for request in spec.devices.requests
+            for each in (*((request.exactly,) if request.exactly else ()), *request.first_available)
+        )
