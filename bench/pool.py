@@ -149,7 +149,8 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         "deep": f"/api/v1/workloads?limit=100&after={queued // 2}",
         "all": "/api/v1/workloads?all=true&limit=100",
         "all_filtered": "/api/v1/workloads?all=true&project=queue&status=pending&q=train&limit=100",
-        "why": None,
+        "reason": "/api/v1/workloads/{name}/why?suggestions=false",
+        "why": "/api/v1/workloads/{name}/why",
         "status": "/api/v1/status",
         "projects": "/api/v1/projects",
     }
@@ -159,7 +160,7 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         before_s = server.cpu_s()
         for _ in range(ASKED):
             begun = time.perf_counter()
-            client.ask("GET", path or f"/api/v1/workloads/{name}/why")
+            client.ask("GET", path.format(name=name))
             times.append(time.perf_counter() - begun)
         found[f"{what}_ms"] = median(times) * 1000
         found[f"{what}_cpu_ms"] = (server.cpu_s() - before_s) / ASKED * 1000

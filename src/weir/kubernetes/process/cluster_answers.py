@@ -22,7 +22,6 @@ from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.cluster_numbers import (
     DeviceUses,
     nodes_at,
-    place_in_project,
     pool_status,
     rows_of_nodes,
 )
@@ -42,6 +41,7 @@ from weir.service.cluster_snapshot import snapshot
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader, reader_of
+from weir.service.place_in_project import place_in_project
 from weir.service.queue_rows import ancestor_rows
 from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
 from weir.state.cluster import Cluster

@@ -72,17 +72,3 @@ def pool_status(
 def holds_capacity(job: Job) -> bool:
     """Return True if pods of a workload run, or stop and hold their devices until they are gone."""
     return bool(job.running_pods()) or job.stopping > 0
-
-
-def place_in_project(cluster: Cluster, name: str) -> tuple[int | None, int]:
-    """Return the place of a workload among the pending ones of its project, and their number."""
-    job = cluster.jobs.get(name)
-    if job is None:
-        return None, 0
-    ahead = [
-        (of.line_key(at), member[2])
-        for of in cluster.waiting_of.get(job.project, ())
-        for at, member in enumerate(of.members)
-    ]
-    mine = next((key for key, other in ahead if other is job), None)
-    return (None if mine is None else 1 + sum(key < mine for key, _ in ahead)), len(ahead)

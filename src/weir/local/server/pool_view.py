@@ -29,6 +29,7 @@ from weir.control.port import (
 from weir.engine.plan import Plan
 from weir.local.running_pods import RunningPod
 from weir.local.server.array_view import ArrayViews
+from weir.local.server.live_rows import LiveRows
 from weir.local.server.reported_progress import NOTHING_REPORTED, Reported, with_progress
 from weir.local.server.workload_view import (
     PodView,
@@ -63,7 +64,7 @@ class PoolView:
         self._clock = clock
         self._reported = reported
         self.workloads: dict[str, WorkloadView] = {}
-        self.rows: dict[int, WorkloadRow] = {}  # by number: live workloads
+        self.rows = LiveRows()  # by number: live workloads
         self.ended: dict[int, WorkloadRow] = {}  # recently ended workloads
         self.arrays = ArrayViews()
         self.reasons: dict[str, Explanation] = {}  # reasons of pending workloads that aren't suspended
@@ -135,10 +136,7 @@ class PoolView:
 
     def counts(self) -> tuple[Counter[str], Counter[str]]:
         """Return the numbers of running and pending workloads by project."""
-        running: Counter[str] = Counter()
-        pending: Counter[str] = Counter()
-        for row in list(self.rows.values()):
-            (pending if row.status == "pending" else running)[row.project] += 1
+        running, pending = self.rows.counts()
         pending.update(self.arrays.not_queued())
         return running, pending
 
@@ -183,7 +181,7 @@ class PoolView:
                     lines[name] = old  # written down after the others were read
             self.workloads = lines
             self.reasons.clear()
-            self.rows = {line.uid: workload_row(line) for line in lines.values()}
+            self.rows = LiveRows(workload_row(line) for line in lines.values())
             self._dirty.clear()
             self.starting.clear()
         self.arrays.begin(self.rows.values())

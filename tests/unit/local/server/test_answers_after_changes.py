@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from weir.local.server import pool_state
+from weir.local.server.live_rows import LiveRows
 from weir.service.queue_rows import DeviceUtilization
 
 from .in_process_server import Standing
@@ -50,10 +51,10 @@ async def test_end_is_visible_when_the_name_is_free(stands: Standing) -> None:
     view = stands.pool.view
     seen: list[tuple[bool, bool]] = []
 
-    class Rows(dict[int, Any]):
-        def pop(self, uid: int, *default: Any) -> Any:
+    class Rows(LiveRows):
+        def pop(self, uid: int, default: Any = None) -> Any:
             seen.append(("job" in view.workloads, uid in view.ended))
-            return super().pop(uid, *default)
+            return super().pop(uid, default)
 
     view.rows = Rows()
     await stands.submit("true", name="job")

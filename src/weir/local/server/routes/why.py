@@ -16,6 +16,7 @@ from weir.local.server.workload_lookup import live_name, unknown_workload
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader
 from weir.service.pending_reasons import explanation
+from weir.service.place_in_project import place_in_project
 from weir.service.queue_rows import ancestor_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
 from weir.state.cluster import Cluster
@@ -53,7 +54,7 @@ async def why(
         if job is None:
             return WhyAnswer(name=asked, status=status, reason=row.reason, queues=queues, array=row.array)
         found = _reason(pool, cluster, job, now_s) if status == "pending" else row.reason
-        place, waiting = _place(cluster, name)
+        place, waiting = place_in_project(cluster, name)
         return WhyAnswer(
             name=asked,
             status=status,
@@ -98,18 +99,6 @@ def _queues(pool: PoolService, cluster: Cluster, project: str, now_s: float) -> 
         return []
     rows = queue_rows(cluster, pool.policy, now_s, *pool.view.counts(), only=project)
     return ancestor_rows(rows, project)
-
-
-def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
-    """Return its place among the pending workloads of its project, and their number."""
-    job = cluster.jobs[name]
-    keys = [
-        of.line_key(at) for of in cluster.waiting_of.get(job.project, ()) for at in range(len(of.members))
-    ]
-    if job.waiting is None:
-        return None, len(keys)
-    mine = next(job.waiting.line_key(at) for at, member in enumerate(job.waiting.members) if member[2] is job)
-    return 1 + sum(key < mine for key in keys), len(keys)
 
 
 @routes.get("/{name}/decision", response_model=DecisionAnswer, responses=problems(403, 404, 409))

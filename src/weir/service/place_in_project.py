@@ -1,0 +1,24 @@
+"""Place of a pending workload among those of its project."""
+
+from bisect import bisect_left
+
+from weir.state.cluster import Cluster
+
+
+def place_in_project(cluster: Cluster, name: str) -> tuple[int | None, int]:
+    """Return the place of a workload among the pending ones of its project, and their number."""
+    job = cluster.jobs.get(name)
+    if job is None:
+        return None, 0
+    classes = cluster.waiting_of.get(job.project, {})
+    pending = sum(len(of.members) for of in classes)
+    if job.waiting is None:
+        return None, pending
+    mine, age, ahead = (-job.priority, job.waiting.step.standing), (job.submitted_s, job.name), 0
+    for of in classes:
+        rank = (-of.first.priority, of.step.standing)
+        if rank < mine:
+            ahead += len(of.members)
+        elif rank == mine:
+            ahead += bisect_left(of.members, age)  # they stand by age and name
+    return 1 + ahead, pending
