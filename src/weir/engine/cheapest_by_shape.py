@@ -45,7 +45,7 @@ class CheapestByShape:
         """Return True if each group would fit without all candidates."""
         shapes = self._candidate.job.shapes
         for group, pods in enumerate(self._candidate.lacks):
-            if pods and not self.of(shapes[group]).could_hold(pods):
+            if pods and not self.of(shapes[group]).bounds.could_hold(pods):
                 return False
         return True
 
@@ -55,7 +55,7 @@ class CheapestByShape:
             return float("inf")
         shapes = self._candidate.job.shapes
         return sum(
-            self.of(shapes[group]).least_price(pods)
+            self.of(shapes[group]).bounds.least_price(pods)
             for group, pods in enumerate(self._candidate.lacks)
             if pods
         )

@@ -12,7 +12,7 @@ from weir.engine.budget_protection import (
 )
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.feasibility import Bools
-from weir.engine.preemption_rules import PreemptionRules, divergence_level, is_past_min_runtime
+from weir.engine.preemption_rules import PreemptionRules, is_past_min_runtime
 from weir.engine.refusals import IneligibleVictims
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
@@ -147,14 +147,11 @@ class ProtectedHolders:
         if not self._rules.any_reclaim or not self._job.can_preempt:
             return False
         return any(
-            running and project != self._job.project and self._may_reclaim_from(project)
+            running
+            and project != self._job.project
+            and self._rules.may_ask(self._cluster.ledger.path[project])
             for project, running in self._cluster.running.items()
         )
-
-    def _may_reclaim_from(self, project: int) -> bool:
-        rules, path = self._rules, self._cluster.ledger.path[project]
-        level = divergence_level(rules.path, path)
-        return level < len(rules.path) and rules.rule_from(level, path[level]) is not None
 
     def of_preemption_cycle(self) -> dict[str, float]:
         """Return victims excluded because they stopped the requester, with the time the exclusion ends."""
@@ -187,7 +184,7 @@ class ProtectedHolders:
                 continue
             causes[f"non-preemptible work of {name}"] += holdings.fixed
             protected.add(holdings.protected_fixed)
-            if not self._may_reclaim_from(project):
+            if not self._rules.may_ask(self._cluster.ledger.path[project]):
                 causes[f"{name}, which is not over what it may hold"] += holdings.young + holdings.others
             else:
                 causes[f"work of {name} within its minimum run time"] += holdings.young

@@ -132,7 +132,7 @@ class Preemptor:
         if not job.can_preempt:
             return None
         under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
-        plan = self._first_success(self._eligibility.rules_of(candidate), under_limits)
+        plan = self._first_success(self._checks.rules_of(candidate, self._allocator.now_s), under_limits)
         if plan is not None:
             self._freed()
         return plan
@@ -215,7 +215,7 @@ class Preemptor:
                 transaction.cancel(placements)
                 self._domains.forget()
                 domains, _ = self._domains.find(self._context, candidate, kind)
-                rules = self._eligibility.rules_of(candidate)
+                rules = self._checks.rules_of(candidate, self._allocator.now_s)
                 plan = self._domains.clear_one(self._context, domains, rules, kind, QuotaProtection.NONE)
                 if plan is not None:
                     trial.commit()

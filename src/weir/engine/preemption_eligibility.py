@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from weir.engine.allocate import Allocator
 from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, Member
-from weir.engine.preemption_rules import PreemptionRules, lowest_priority
+from weir.engine.preemption_rules import lowest_priority
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
@@ -173,14 +173,3 @@ class PreemptionEligibility:
             return ConsolidationKey(of.wants, None, True, False, protects)
         scattered = self._allocator.placement.may_scatter(job, of.step.lacks)
         return ConsolidationKey(of.wants, topology, scattered, job.is_running, protects)
-
-    def rules_of(self, candidate: Candidate) -> PreemptionRules:
-        """Return the rights of a candidate."""
-        return PreemptionRules(
-            self._allocator.overlay,
-            self._policy,
-            candidate,
-            entitled=self._checks.is_owner(candidate.of, candidate.at),
-            behind_owners=self._checks.has_owners(candidate.of.project),
-            now_s=self._now_s,
-        )

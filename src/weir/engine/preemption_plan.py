@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from weir.engine.cheapest_node import RunnerUp
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_rules import PreemptionKind
+from weir.engine.runner_up import RunnerUp
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Job, Pod
 

@@ -2,6 +2,7 @@
 
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility_cache import FeasibilityCache
+from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.refusals import QuotaRefusal, RefusalKind
@@ -20,6 +21,7 @@ class QuotaChecks:
     """
 
     def __init__(self, policy: Policy, overlay: QuotaOverlay, feasibility: FeasibilityCache) -> None:
+        self._policy = policy
         self._oldest_first = policy.oldest_first_in_quota
         self._overlay = overlay
         self._feasibility = feasibility
@@ -74,6 +76,17 @@ class QuotaChecks:
             return not owners and self._overlay.covers(path, request)
         return candidate.at < owners.get(candidate.of, 0) and self._overlay.covers(path[:-1], request)
 
+    def rules_of(self, candidate: Candidate, now_s: float) -> PreemptionRules:
+        """Return the rights of a candidate to evict others."""
+        entitled = self.is_owner(candidate.of, candidate.at)
+        behind_owners = self._oldest_first and bool(self._feasibility.owners(candidate.of.project))
+        return PreemptionRules(
+            *(self._overlay, self._policy, candidate),
+            entitled=entitled,
+            behind_owners=behind_owners,
+            now_s=now_s,
+        )
+
     def is_owner(self, of: EquivalenceClass, at: int) -> bool:
         """Return True if its project's quota covers a workload, after older ones' claims.
 
@@ -82,7 +95,3 @@ class QuotaChecks:
         if self._oldest_first:
             return at < self._feasibility.owners(of.project).get(of, 0)
         return self._overlay.in_quota(of.project, of.step.request)
-
-    def has_owners(self, project: int) -> bool:
-        """Return True if pending workloads claim what is left of the project's quota before all others."""
-        return self._oldest_first and bool(self._feasibility.owners(project))

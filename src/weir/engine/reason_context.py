@@ -61,14 +61,7 @@ class ReasonContext:
 
     def rules(self, candidate: Candidate) -> PreemptionRules:
         """Return the rights of a candidate."""
-        return PreemptionRules(
-            self.overlay,
-            self.policy,
-            candidate,
-            entitled=self.checks.is_owner(candidate.of, candidate.at),
-            behind_owners=self.checks.has_owners(candidate.of.project),
-            now_s=self.now_s,
-        )
+        return self.checks.rules_of(candidate, self.now_s)
 
     def holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
         """Return what running work holds of a resource on the nodes that a candidate may use."""

@@ -19,7 +19,7 @@ from weir.model.reasons import EvictionRule
 from weir.model.workloads import WorkloadType
 from weir.state.jobs import Job, Phase, Pod
 
-_LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
+LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
 """The tier of what may only be moved: after everything that may be stopped."""
 
 
@@ -110,54 +110,20 @@ class VictimCandidates:
 
     def running(self, job: Job) -> list[Pod]:
         """Return the pods of a job that the plan leaves running so far."""
-        leaving, pods = self._leaving, job.running_pods()
-        return [pod for pod in pods if pod not in leaving] if leaving else pods
+        return self._context.running(job)
 
     def takeable(self) -> VictimEntries:
         """Return every possible victim by node; kept for searches that start alike."""
         if len(self._leaving) != self._kept.leaving:
-            return self._takeable_now()
+            return _entries(self, self._context)
         key = 0 if self.kind is PreemptionKind.CONSOLIDATE else self.nodes_needed
         found = self._kept.takeable.get(key)
         if found is None:
-            found = self._kept.takeable[key] = self._takeable_now()
+            found = self._kept.takeable[key] = _entries(self, self._context)
         return found
 
-    def _takeable_now(self) -> VictimEntries:
-        found = VictimEntries()
-        tiers: list[Tier] = []
-        for job, only_moves in self.jobs.items():
-            pods = self.running(job)
-            if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
-                pod = pods[0]
-                if self._disruptions.any and not self.order.may_stop(pods, moves=only_moves):
-                    continue
-                if not pod.shape.devices:
-                    found.bare.add(pod.node)
-                else:
-                    price_ = self._price_of(job, pods, only_moves)
-                    found.add(pod.node, len(pod.devices), price_, only_moves and pod.shape.whole)
-                    tiers.append(_LAST if only_moves else self.tiers.tier(job, pods, 1))
-                    if not pod.shape.whole:
-                        found.parts.add(pod.node)
-                continue
-            nodes = dict.fromkeys(pod.node for pod in pods)
-            found.spans = found.spans or (len(nodes) > 1 and not only_moves)
-            for node in nodes:
-                for victim in self.victims_of(job, [pod for pod in pods if pod.node == node]):
-                    devices = sum(len(pod.devices) for pod in victim.here)
-                    if devices:
-                        in_parts = any(pod.devices and not pod.shape.whole for pod in victim.here)
-                        found.add(node, devices, victim.price, victim.moves and not in_parts)
-                        tiers.append(victim.tier)
-                        if in_parts:
-                            found.parts.add(node)
-                    else:
-                        found.bare.add(node)
-        found.rank(tiers)
-        return found
-
-    def _price_of(self, job: Job, pods: list[Pod], moves: bool) -> float:
+    def price_of(self, job: Job, pods: list[Pod], moves: bool) -> float:
+        """Return the price of stopping or moving a workload."""
         if moves:
             return price_of_move(job, pods, self._policy.price, self._now_s)
         return self.tiers.price(job, pods, self.nodes_needed)
@@ -178,13 +144,13 @@ class VictimCandidates:
         Of services, the one with the most replicas above its minimum gives first, one replica at a time.
         """
         if self.jobs[job]:
-            pods = self.running(job) if _is_bound_together(job) else here
+            pods = self._context.running(job) if _is_bound_together(job) else here
             if self._disruptions.any and not self.order.may_stop(pods, moves=True):
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
-            return [Victim(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
+            return [Victim(LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
         victims = []
-        running = self.running(job)
+        running = self._context.running(job)
         spare = [-need for need in job.needed]
         for pod in running:
             spare[pod.group] += 1
@@ -214,3 +180,46 @@ class VictimCandidates:
 def _is_bound_together(job: Job) -> bool:
     """Return True if its pods share or prefer one domain and so move together."""
     return job.topology is not None and sum(job.placed) > 1
+
+
+def _entries(candidates: VictimCandidates, context: PreemptionContext) -> VictimEntries:
+    """Return every possible victim by node."""
+    found = VictimEntries()
+    tiers: list[Tier] = []
+    for job, only_moves in candidates.jobs.items():
+        pods = context.running(job)
+        if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
+            tiers += _only_pod(candidates, context, job, pods, found)
+            continue
+        nodes = dict.fromkeys(pod.node for pod in pods)
+        found.spans = found.spans or (len(nodes) > 1 and not only_moves)
+        for node in nodes:
+            for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
+                devices = sum(len(pod.devices) for pod in victim.here)
+                if devices:
+                    in_parts = any(pod.devices and not pod.shape.whole for pod in victim.here)
+                    found.add(node, devices, victim.price, victim.moves and not in_parts)
+                    tiers.append(victim.tier)
+                    if in_parts:
+                        found.parts.add(node)
+                else:
+                    found.bare.add(node)
+    found.rank(tiers)
+    return found
+
+
+def _only_pod(
+    candidates: VictimCandidates, context: PreemptionContext, job: Job, pods: list[Pod], found: VictimEntries
+) -> tuple[Tier, ...]:
+    """Add the only pod of a workload, and return its tier if it holds devices."""
+    pod, only_moves = pods[0], candidates.jobs[job]
+    if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
+        return ()
+    if not pod.shape.devices:
+        found.bare.add(pod.node)
+        return ()
+    price = candidates.price_of(job, pods, only_moves)
+    found.add(pod.node, len(pod.devices), price, only_moves and pod.shape.whole)
+    if not pod.shape.whole:
+        found.parts.add(pod.node)
+    return (LAST if only_moves else candidates.tiers.tier(job, pods, 1),)

@@ -7,13 +7,14 @@ spared, and a victim that fits elsewhere is moved instead of stopped.
 from collections.abc import Sequence
 
 from weir.engine.cheapest_by_shape import CheapestByShape
-from weir.engine.cheapest_node import RunnerUp, nodes_of
+from weir.engine.cheapest_node import nodes_of
 from weir.engine.eviction_price import devices_of
 from weir.engine.feasibility import Bools
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind, divergence_level
+from weir.engine.runner_up import RunnerUp, runner_up
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Tier, Victim
 from weir.engine.victim_settlement import ChosenVictims, VictimSettlement
@@ -187,7 +188,8 @@ class VictimSearch:
                 return None
             node, going = found
             if sum(self._candidate.lacks) == 1 and not self._victims:
-                self._runner_up = self.nodes.of(pod.shape).runner_up()
+                nodes = self.nodes.of(pod.shape)
+                self._runner_up = runner_up(nodes, self._candidates, self._capacity, pod.shape)
             self._remove(going)
             if not self._pod_rules.allows(self._capacity.columns, pod.shape, node):
                 return None

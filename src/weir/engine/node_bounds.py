@@ -1,0 +1,93 @@
+"""Lower bounds of what it costs to free capacity for pods of one shape, node by node, before any search."""
+
+import numpy as np
+
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.knapsack import VictimEntries, cheapest_by_node, min_devices_to_move
+from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_sets import Tier
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Ints
+from weir.state.shapes import RequestShape
+
+
+class NodeBounds:
+    """Bounds over the open nodes.
+
+    Attributes:
+        entries: highest tier that has to be touched, least price and node, of nodes with such a bound.
+        unknown: nodes with a possible victim and without a bound.
+    """
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        candidates: VictimCandidates,
+        shape: RequestShape,
+        open_: Bools,
+        price_most: float,
+    ) -> None:
+        self._capacity = capacity
+        self._shape = shape
+        self._open = open_
+        self.entries: list[tuple[Tier, float, int]] = []
+        self.unknown: list[int] = []
+        self._pods_most = 0  # pods that fit without all candidates
+        self._to_move: Ints | None = None  # least devices to move for one pod, by usable node
+        if shape.whole:
+            self._bound_whole(candidates.takeable(), price_most)
+        self._least = sorted([price for _, price, _ in self.entries])
+        if not shape.whole or not candidates.bounds:
+            self._bound_any(candidates)
+
+    def could_hold(self, pods: int) -> bool:
+        """Return True if this many pods would fit without all candidates."""
+        if self._pods_most < pods:
+            return False
+        if self._to_move is None:
+            return True
+        idle_devices = self._capacity.totals.idle_devices
+        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= idle_devices
+
+    def least_price(self, pods: int) -> float:
+        """Return a lower bound of the price of capacity for this many pods; free nodes cost nothing."""
+        free = 0
+        if self._shape.whole:
+            free = int((self._capacity.whole // self._shape.devices)[self._open].sum())
+        missing = max(0, pods - free)
+        return float(sum(self._least[:missing])) if len(self._least) >= missing else 0.0
+
+    def _bound_whole(self, takeable: VictimEntries, price_most: float) -> None:
+        whole, devices = self._capacity.whole, self._shape.devices
+        taken = np.bincount(takeable.node, takeable.devices, len(whole))
+        together = whole + taken.astype(np.int64)
+        self._pods_most = int((together // devices)[self._open].sum())
+        # One pod a node, and what it takes leaves no holes
+        if not takeable.spans and 2 * devices > together.max(initial=0):
+            moved = min_devices_to_move(whole, devices, takeable)[self._open]
+            self._to_move = np.sort(moved[moved >= 0])
+        bounds = takeable.bounds.get(devices)  # valid while these are the possible victims
+        if bounds is None:
+            bounds = takeable.bounds[devices] = cheapest_by_node(whole, devices, takeable)
+        for rank, price, node in bounds:
+            if self._open[node] and price <= price_most:
+                self.entries.append((takeable.tiers[rank], price, node))
+        bare = takeable.bare.difference(takeable.node.tolist()) if takeable.bare else ()
+        # Devices there are, and something else that is short
+        self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
+
+    def _bound_any(self, candidates: VictimCandidates) -> None:
+        """Collect every node with a possible victim, without price bounds."""
+        self.entries.clear()
+        self._to_move = None
+        columns, memory = self._capacity.columns.copy(), self._capacity.device_memory
+        held = set()
+        for job in candidates.jobs:
+            for pod in candidates.running(job):
+                held.add(pod.node)
+                columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
+        whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
+        count = np.where(self._open, pods_that_fit(columns, whole, memory, self._shape), 0)
+        self._pods_most = int(count.sum())
+        self.unknown = [node for node in sorted(held) if count[node]]
