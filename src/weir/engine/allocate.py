@@ -17,6 +17,9 @@ from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass
 
+FEW_CLASSES = 64
+"""Pending classes up to which they are put in order when that is needed: keeping the order costs more."""
+
 
 class Allocator:
     """Places the classes that fit; counts the placed members of each."""
@@ -56,8 +59,7 @@ class Allocator:
         cluster, headroom_milli = self.cluster, self.checks.headroom_milli
         by_runtime = self.policy.over_quota_order == "predicted_runtime" and cluster.runtimes.version > 0
         classes = FittingClasses(cluster, self.feasibility, self.placer, self.capacity, headroom_milli)
-        pending = self._pending_order() if by_runtime and self.policy.oldest_first_in_quota else None
-        claiming: Iterable[int] = cluster.waiting_of if pending is None else sorted(pending.claiming)
+        claiming, borrowing, pending = self._projects(by_runtime)
         candidates = [self.candidate(of, 0) for of in classes.of_projects(claiming)]
         over_quota: list[Candidate] = []
         order = QueueOrder(self.overlay, candidates) if candidates else None
@@ -78,20 +80,29 @@ class Allocator:
                 if self._keeps(candidate, placements):
                     yield placements
                 order.settle(self._followers(candidate))
+        over_quota += [
+            self.candidate(of, 0) for of in classes.of_projects(borrowing) if classes.leaves_headroom(of)
+        ]
         peers: list[Peers] = []
         if pending is not None:
-            ranked = classes.of_projects(sorted(pending.ranked - pending.claiming))
-            over_quota += [self.candidate(of, 0) for of in ranked if classes.leaves_headroom(of)]
-            groups = pending.groups()
-            peers = [each for each in groups if classes.leaves_headroom(each.of) and classes.fits(each.of)]
+            for line in pending.all_lines():
+                if classes.leaves_headroom(line.of) and classes.fits(line.of):
+                    peers += pending.peers_of(line, self.runtime_order, self.served_of)
         if over_quota or peers:
             yield from self._allocate_by_runtime(over_quota, peers)
 
-    def _pending_order(self) -> PendingOrder:
-        """Return the order of pending workloads, for the usage at the beginning of the cycle."""
-        found = self.cache.pending_order
-        found.sync(self.runtime_order)
-        return found
+    def _projects(self, by_runtime: bool) -> tuple[Iterable[int], Iterable[int], PendingOrder | None]:
+        """Return projects that may be in quota, those known to borrow, and the kept order of the others."""
+        waiting_of = self.cluster.waiting_of
+        if not by_runtime or not self.policy.oldest_first_in_quota:
+            return waiting_of, (), None
+        if len(self.cluster.waiting) > FEW_CLASSES:
+            pending = self.cache.pending_order
+            pending.sync()
+            return sorted(pending.claiming), sorted(pending.ranked - pending.claiming), pending
+        claiming = {project: bool(self.feasibility.owners(project)) for project in waiting_of}
+        owners = [project for project, claims in claiming.items() if claims]
+        return owners, [project for project, claims in claiming.items() if not claims], None
 
     def _allocate_by_runtime(
         self, candidates: list[Candidate], peers: list[Peers]

@@ -70,9 +70,7 @@ class EngineCache:
         if same_quotas:
             copy._share_tree = self.share_tree.branch(branched.ledger)
             if self._pending_order is not None:
-                copy._pending_order = self._pending_order.branch(
-                    branched, copy._feasibility, copy._share_tree
-                )
+                copy._pending_order = self._pending_order.branch(branched, copy._feasibility)
             copy.preemption = self.preemption.branch(start)
         copy._mix = branched.mix.version, branched.static_version
         copy._fragmentation = None if self._fragmentation is None else self._fragmentation.branch()
@@ -96,7 +94,7 @@ class EngineCache:
         if self._pending_order is None:
             assert self._cluster is not None
             assert self._policy is not None, "sync comes first"
-            self._pending_order = PendingOrder(self._cluster, self._policy, self.feasibility, self.share_tree)
+            self._pending_order = PendingOrder(self._cluster, self._policy, self.feasibility)
         return self._pending_order
 
     def sync(self, cluster: Cluster, policy: Policy) -> Capacity:

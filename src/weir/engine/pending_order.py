@@ -1,24 +1,27 @@
 """Pending order: pending workloads by predicted run time, size and dominant share, kept between cycles.
 
-A class of workloads enters where its project's share puts it among its peers: classes of equal requests
-whose run times are predicted from the same samples. From one cycle to the next only projects whose usage,
-share or requests changed are entered again, and learned run times give each group a new prediction.
+Classes with equal requests stand in one line, and a line is put in order only when a cycle reads it. There a
+class enters where its project's share puts it among its peers: classes whose run times are predicted from the
+same samples. After that only projects whose usage, share or requests changed are entered again, and learned
+run times give each group of peers a new prediction.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 
-from weir.engine.fair_share_tree import FairShareTree
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.queue_order import RuntimeKeyOrder
 from weir.engine.runtime_order import RuntimeOrder
-from weir.model.policy import Policy
+from weir.model.policy import AffinityPolicy, Policy
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Job, Size
+from weir.state.jobs import EquivalenceClass, Job, Size, Wants
 from weir.state.runtime_history import RuntimeKey
 
 Entry = tuple[float, float, str, EquivalenceClass, int]
 """A pending workload: weighted share of its project with its request, age, name, class and position in it."""
+ServedOf = Callable[[EquivalenceClass], int]
+"""Number of members of a class that the cycle has served."""
+LineKey = tuple[Wants, tuple[AffinityPolicy, ...]]
 PeerKey = tuple[object, ...]
 _UNKNOWN = -1
 
@@ -64,123 +67,189 @@ class Peers:
         return share + self.runtime + self.size, share, submitted_s, name
 
 
-class PendingOrder:
-    """Entries of all pending classes, by size and peers.
+class RequestLine:
+    """Classes with equal requests, and their entries as far as the line was read.
 
     Attributes:
-        peers: groups of peers by the number of pods of each shape.
-        claiming: projects whose quota covers some of their pending workloads.
-        ranked: projects whose pending workloads have different priorities.
+        classes: the classes by project; at least one.
+        stale: projects to be entered again.
     """
 
-    def __init__(
-        self, cluster: Cluster, policy: Policy, feasibility: FeasibilityCache, tree: FairShareTree
-    ) -> None:
-        self._cluster = cluster
-        self._policy = policy
-        self._feasibility = feasibility
-        self._tree = tree
-        self._forget()
+    __slots__ = ("_believed", "_entered", "_learned", "_peers", "classes", "stale")
 
-    def _forget(self) -> None:
-        queues = len(self._tree.versions)
-        self.peers: dict[Size, dict[PeerKey, Peers]] = {}
-        self.claiming: set[int] = set()
-        self.ranked: set[int] = set()
+    def __init__(self) -> None:
+        self.classes: dict[int, list[EquivalenceClass]] = {}
+        self.stale: set[int] = set()
+        self._peers: dict[PeerKey, Peers] = {}
         self._entered: dict[int, list[tuple[Peers, Entry]]] = {}  # by project
-        self._touched, self._shared = [_UNKNOWN] * queues, [_UNKNOWN] * queues  # versions of usage and share
         self._believed = self._learned = _UNKNOWN  # versions of the learned run times
 
-    def branch(self, cluster: Cluster, feasibility: FeasibilityCache, tree: FairShareTree) -> "PendingOrder":
-        """Return a copy for a branch of the cluster with the same queues."""
-        copy = PendingOrder(cluster, self._policy, feasibility, tree)
-        own = {peers: peers.branch() for peers in self.groups()}
-        copy.peers = {
-            size: {key: own[peers] for key, peers in of_size.items()} for size, of_size in self.peers.items()
-        }
-        copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
-        copy._entered = {
-            project: [(own[peers], entry) for peers, entry in entered]
-            for project, entered in self._entered.items()
-        }
-        copy._touched, copy._shared = self._touched.copy(), self._shared.copy()
+    def branch(self) -> "RequestLine":
+        """Return a copy that may change."""
+        copy, own = RequestLine(), {peers: peers.branch() for peers in self._peers.values()}
+        copy.classes, copy.stale = self.classes.copy(), self.stale.copy()
+        copy._peers = {key: own[peers] for key, peers in self._peers.items()}
+        for project, entered in self._entered.items():
+            copy._entered[project] = [(own[peers], entry) for peers, entry in entered]
         copy._believed, copy._learned = self._believed, self._learned
         return copy
 
-    def groups(self) -> Iterator[Peers]:
-        """Yield all groups of peers."""
-        for of_size in self.peers.values():
-            yield from of_size.values()
+    @property
+    def of(self) -> EquivalenceClass:
+        """Return one of them, for all that they have in common."""
+        return next(iter(self.classes.values()))[0]
 
-    def sync(self, order: RuntimeOrder) -> None:
-        """Update the entries of projects that changed, and the predictions if run times were learned."""
-        runtimes = self._cluster.runtimes
-        learned, believed = runtimes.version, runtimes.believed
-        predicted = learned == self._learned or all(peers.predict(order) for peers in self.groups())
-        if believed != self._believed or not predicted:
-            self._forget()
+    def peers(self, cluster: Cluster, order: RuntimeOrder, served_of: ServedOf) -> Iterable[Peers]:
+        """Return the groups of peers, in order."""
+        self._predict(cluster, order)
+        for project in sorted(self.stale):
+            for peers, entry in self._entered.pop(project, ()):
+                del peers.entries[bisect_left(peers.entries, entry)]
+                if not peers.entries:
+                    del self._peers[peers.key]
+            if project in self.classes:
+                self._entered[project] = self._enter(project, order, served_of)
+        self.stale.clear()
+        return self._peers.values()
+
+    def _predict(self, cluster: Cluster, order: RuntimeOrder) -> None:
+        """Update the predictions, or forget all entries if peers may no longer have one in common."""
+        learned, believed = cluster.runtimes.version, cluster.runtimes.believed
+        known = learned == self._learned or all(peers.predict(order) for peers in self._peers.values())
+        if believed != self._believed or not known:
+            self._peers.clear()
+            self._entered.clear()
+            self.stale = set(self.classes)
         self._learned, self._believed = learned, believed
-        touched, shared = self._cluster.ledger.touched, order.share_versions()
-        if touched == self._touched and shared == self._shared:
-            return
-        changed = [
-            queue
-            for queue, (used, share) in enumerate(zip(touched, shared, strict=True))
-            if used != self._touched[queue] or share != self._shared[queue]
-        ]
-        self._touched, self._shared = touched.copy(), shared.copy()
-        for project in changed:
-            self._enter(project, order, _first)
 
-    def update(
-        self, projects: Iterable[int], order: RuntimeOrder, served_of: Callable[[EquivalenceClass], int]
-    ) -> None:
-        """Enter projects as this cycle leaves them; the next one enters them again."""
-        for project in projects:
-            self._enter(project, order, served_of)
-            self._touched[project] = _UNKNOWN
-
-    def _enter(self, project: int, order: RuntimeOrder, served_of: Callable[[EquivalenceClass], int]) -> None:
-        for peers, entry in self._entered.pop(project, ()):
-            del peers.entries[bisect_left(peers.entries, entry)]
-            if not peers.entries:
-                self._remove(peers, entry[3].wants[1])
-        self.claiming.discard(project)
-        self.ranked.discard(project)
-        classes = self._cluster.waiting_of.get(project)
-        if classes is None:
-            return
-        if self._feasibility.owners(project):
-            self.claiming.add(project)
-        if self._policy.aging or len({of.first.priority for of in classes}) > 1:
-            self.ranked.add(project)
-        entered = self._entered[project] = []
-        for of in classes:
+    def _enter(self, project: int, order: RuntimeOrder, served_of: ServedOf) -> list[tuple[Peers, Entry]]:
+        entered = []
+        for of in self.classes[project]:
             at = served_of(of)
             if at < len(of.members):
                 submitted_s, name, job = of.members[at]
                 entry = order.share_term(project, of.step.request), submitted_s, name, of, at
-                peers = self._peers_of(of, job, order)
+                peers = self._peers_of(job, order)
                 insort(peers.entries, entry)
                 entered.append((peers, entry))
+        return entered
 
-    def _peers_of(self, of: EquivalenceClass, job: Job, order: RuntimeOrder) -> Peers:
+    def _peers_of(self, job: Job, order: RuntimeOrder) -> Peers:
         runtime = order.runtime_term(job.like, job.ran_s)  # finds the samples
         like = job.like.names[0] if job.like.ended is None else job.like.ended
-        devices = job.devices_milli, job.is_elastic
-        key = of.wants, self._feasibility.affinity(job), devices, like, job.ran_s
-        of_size = self.peers.setdefault(of.wants[1], {})
-        found = of_size.get(key)
+        key = job.devices_milli, job.is_elastic, like, job.ran_s
+        found = self._peers.get(key)
         if found is None:
-            found = of_size[key] = Peers(key, job.like, job.ran_s, runtime, order.size_term(job))
+            found = self._peers[key] = Peers(key, job.like, job.ran_s, runtime, order.size_term(job))
         return found
 
-    def _remove(self, peers: Peers, size: Size) -> None:
-        del self.peers[size][peers.key]
-        if not self.peers[size]:
-            del self.peers[size]
+
+class PendingOrder:
+    """Lines of all pending classes.
+
+    Attributes:
+        lines: the lines by the number of pods of each shape.
+        claiming: projects whose quota covers some of their pending workloads.
+        ranked: projects whose pending workloads have different priorities.
+    """
+
+    def __init__(self, cluster: Cluster, policy: Policy, feasibility: FeasibilityCache) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._feasibility = feasibility
+        self.lines: dict[Size, dict[LineKey, RequestLine]] = {}
+        self.claiming: set[int] = set()
+        self.ranked: set[int] = set()
+        self._lines_of: dict[int, set[LineKey]] = {}  # by project
+        self._touched: list[int] = []  # versions of usage and requests
+        self._shared: list[int] = []  # versions of fair shares
+        self._order: RuntimeOrder | None = None  # by which shares were last compared
+
+    def branch(self, cluster: Cluster, feasibility: FeasibilityCache) -> "PendingOrder":
+        """Return a copy for a branch of the cluster with the same queues."""
+        copy = PendingOrder(cluster, self._policy, feasibility)
+        for size, of_size in self.lines.items():
+            copy.lines[size] = {key: line.branch() for key, line in of_size.items()}
+        copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
+        copy._lines_of = self._lines_of.copy()
+        copy._touched, copy._shared = self._touched.copy(), self._shared.copy()
+        return copy
+
+    def sync(self) -> None:
+        """Update the classes of projects that changed."""
+        touched = self._cluster.ledger.touched
+        for project in _changed(touched, self._touched):
+            self._update(project)
+        self._touched = touched.copy()
+
+    def all_lines(self) -> Iterator[RequestLine]:
+        """Yield every line."""
+        for of_size in self.lines.values():
+            yield from of_size.values()
+
+    def peers_of(self, line: RequestLine, order: RuntimeOrder, served_of: ServedOf) -> Iterable[Peers]:
+        """Return the groups of peers of a line, by the usage and fair shares of a cycle."""
+        if order is not self._order:
+            shared = order.share_versions()
+            self._note_stale(_changed(shared, self._shared))
+            self._order, self._shared = order, shared.copy()
+        return line.peers(self._cluster, order, served_of)
+
+    def note_charged(self, projects: Iterable[int]) -> None:
+        """Enter projects as this cycle leaves them; the next one enters them again."""
+        projects = list(projects)
+        self._note_stale(projects)
+        for project in projects:
+            self._touched[project] = _UNKNOWN
+
+    def _note_stale(self, projects: Iterable[int]) -> None:
+        for project in projects:
+            for key in self._lines_of.get(project, ()):
+                self.lines[key[0][1]][key].stale.add(project)
+
+    def _update(self, project: int) -> None:
+        classes = self._cluster.waiting_of.get(project, ())
+        before, now = self._lines_of.pop(project, set()), self._by_line(classes)
+        for key in sorted(before.difference(now), key=_wants_of):
+            of_size = self.lines[key[0][1]]
+            del of_size[key].classes[project]
+            of_size[key].stale.add(project)
+            if not of_size[key].classes:
+                del of_size[key]
+                if not of_size:
+                    del self.lines[key[0][1]]
+        for key, some in now.items():
+            line = self.lines.setdefault(key[0][1], {}).setdefault(key, RequestLine())
+            line.classes[project] = some
+            line.stale.add(project)
+        if now:
+            self._lines_of[project] = set(now)
+        _set(self.claiming, project, bool(now and self._feasibility.owners(project)))
+        priorities = {of.first.priority for of in classes}
+        _set(self.ranked, project, len(priorities) > 1 or bool(now and self._policy.aging))
+
+    def _by_line(self, classes: Iterable[EquivalenceClass]) -> dict[LineKey, list[EquivalenceClass]]:
+        found: dict[LineKey, list[EquivalenceClass]] = {}
+        for of in classes:
+            found.setdefault((of.wants, self._feasibility.affinity(of.first)), []).append(of)
+        return found
 
 
-def _first(_of: EquivalenceClass) -> int:
-    """Return the position of the member of a class that is served first in a cycle."""
-    return 0
+def _changed(now: list[int], before: list[int]) -> list[int]:
+    """Return the positions of the versions that differ; all without versions of before."""
+    if not before:
+        return list(range(len(now)))
+    if now == before:
+        return []
+    return [at for at, (new, old) in enumerate(zip(now, before, strict=True)) if new != old]
+
+
+def _wants_of(key: LineKey) -> Wants:
+    return key[0]
+
+
+def _set(projects: set[int], project: int, is_in: bool) -> None:
+    if is_in:
+        projects.add(project)
+    else:
+        projects.discard(project)

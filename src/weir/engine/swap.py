@@ -13,7 +13,7 @@ from weir.engine.pending_order import Peers, PendingOrder
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate, RuntimeKeyOrder
-from weir.state.jobs import EquivalenceClass, Job, Phase
+from weir.state.jobs import EquivalenceClass, Job, Phase, Size
 
 
 class SwapPlanner:
@@ -43,9 +43,7 @@ class SwapPlanner:
                     placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
                     self._accounting.stop(running)
                     self._served.add(found.of)
-                    self._pending_order().update(
-                        (job.project,), self._allocator.runtime_order, self._allocator.served_of
-                    )
+                    self._pending_order().note_charged((job.project,))
                     yield found, job, placements
 
     def _may_go(self, job: Job) -> bool:
@@ -65,11 +63,11 @@ class SwapPlanner:
     def _better(self, job: Job) -> Candidate | None:
         """Return the first pending workload of its size, if it precedes the job by the minimum gain."""
         size = tuple([(shape.id, pods) for shape, pods in zip(job.shapes, job.placed, strict=True)])
-        of_size = self._pending_order().peers.get(size)
-        if of_size is None:
+        groups = self._peers_of(size)
+        if not groups:
             return None
         most = self._own_key(job) - self._policy.swap_min_gain
-        for key, of, at in merge(*[_line(peers) for peers in of_size.values()]):
+        for key, of, at in merge(*[_keyed(peers) for peers in groups]):
             if key[0] > most:
                 return None
             if not self._counts(of, at):
@@ -89,10 +87,17 @@ class SwapPlanner:
         if self._order is None:
             allocator = self._allocator
             self._order = allocator.cache.pending_order
-            self._order.sync(allocator.runtime_order)
-            changed = {*self._overlay.charged, *allocator.projects_served()}
-            self._order.update(changed, allocator.runtime_order, allocator.served_of)
+            self._order.sync()
+            self._order.note_charged({*self._overlay.charged, *allocator.projects_served()})
         return self._order
+
+    def _peers_of(self, size: Size) -> list[Peers]:
+        """Return the pending workloads of a size, in groups."""
+        pending, allocator = self._pending_order(), self._allocator
+        found: list[Peers] = []
+        for line in pending.lines.get(size, {}).values():
+            found += pending.peers_of(line, allocator.runtime_order, allocator.served_of)
+        return found
 
     def _counts(self, of: EquivalenceClass, at: int) -> bool:
         """Return True if no workload of its project and size with a higher priority could come instead."""
@@ -151,7 +156,7 @@ class SwapPlanner:
             return any(overlay.fills_quota(queue, request) for queue in goes.path)
 
 
-def _line(peers: Peers) -> Iterator[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
+def _keyed(peers: Peers) -> Iterator[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
     """Yield peers in their order, with their keys."""
     for entry in peers.entries:
         yield peers.key_of(entry), entry[3], entry[4]

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from weir.engine import allocate
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
@@ -93,14 +94,17 @@ class Stream:
     "settings", [{}, {"preset": "throughput"}, {"aging": 5.0}, {"oldest_first_in_quota": False}]
 )
 def test_plans_are_those_of_an_empty_cache_while_run_times_are_learned(
-    settings: dict[str, object], seed: int
+    settings: dict[str, object], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(allocate, "FEW_CLASSES", 0)
     policy = Policy.model_validate({"swap_min_gain": 0.2, **settings})
     stream, cache = Stream(seed), EngineCache()
     for _ in range(STEPS):
         stream.events()
         plan = decide(stream.cluster, policy, stream.now_s, cache)
-        fresh = decide(stream.cluster, policy, stream.now_s, EngineCache())
+        with monkeypatch.context() as each_time:  # put in order for this cycle alone
+            each_time.setattr(allocate, "FEW_CLASSES", 1000)
+            fresh = decide(stream.cluster, policy, stream.now_s, EngineCache())
         assert plan.binds == fresh.binds
         assert plan.evictions == fresh.evictions
         assert plan.nominations == fresh.nominations
