@@ -36,6 +36,7 @@ _OTHERS = (
     "/apis/storage.k8s.io/v1/csistoragecapacities",
     *(f"/apis/resource.k8s.io/v1/{kind}" for kind in ("resourceclaims", "resourceslices", "deviceclasses")),
     f"{_WEIR}/workloads",
+    f"{_WEIR}/sweeps",
     "/api/v1/nodes",
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",

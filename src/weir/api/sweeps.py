@@ -31,6 +31,8 @@ class TrialRow(Answer):
     target: int  # step of the rung that it runs to
     results: list[RungValue] = []
     gpu_hours: float = 0.0
+    command: list[str] | None = None  # on a cluster, of the best trial
+    checkpoints: str | None = None  # the same
 
 
 class RungRow(Answer):

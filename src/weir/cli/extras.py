@@ -21,6 +21,7 @@ DOMAINS = {
     ),
     "kubernetes": (
         "aiohttp",
+        "cronsim",
         "cryptography",
         "httptools",
         "kubernetes",

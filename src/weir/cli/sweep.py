@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -70,14 +70,11 @@ def begin(
         body = {} if file is None else _read(file)
         body |= read_sweep_options(search) | ({} if name is None else {"name": name})
         words = read_options(request, rules, StartOptions(), environment, placement)
-        workload = {**body.get("workload", {}), **words}
-        if project is not None or "project" not in workload:
-            workload["project"] = project or os.environ.get("WEIR_PROJECT")
-        if command:
-            workload["command"] = list(command)
+        workload = _workload(body, words, project, command)
         _check(body, workload)
-        with connect() as pool:
+        with connect(namespace=placement.namespace) as pool:
             made = _begin(pool, body, workload, environment)
+            on_cluster = pool.address.is_cluster
     except ValueError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)
         return 2
@@ -92,7 +89,22 @@ def begin(
     trials = counted(made.trials_max, "trial")
     print(here.paint(f"begun in {made.project}: {trials}, rungs {_steps(made)}", "quiet"), file=sys.stderr)
     print(here.paint(f"  weir sweep show {made.name}  shows its trials", "quiet"), file=sys.stderr)
+    if on_cluster and "checkpoint_claim" not in body:
+        note = "Without --checkpoint-claim, a promoted trial starts from the beginning."
+        print(here.paint(note, "quiet"), file=sys.stderr)
     return 0
+
+
+def _workload(
+    body: Mapping[str, Any], words: Mapping[str, Any], project: str | None, command: Sequence[str]
+) -> dict[str, Any]:
+    """Return the workload of the trials: that of the file with the options."""
+    workload = {**body.get("workload", {}), **words}
+    if project is not None or "project" not in workload:
+        workload["project"] = project or os.environ.get("WEIR_PROJECT")
+    if command:
+        workload["command"] = list(command)
+    return workload
 
 
 def _begin(
@@ -102,7 +114,7 @@ def _begin(
     env = environment_of(environment, workload.get("env", {}), inherits=inherits)
     if env:
         workload["env"] = env
-    if workload.get("directory"):
+    if workload.get("directory") and not pool.address.is_cluster:
         workload["directory"] = str(Path(workload["directory"]).absolute())
     return pool.begin_sweep({**body, "workload": workload})
 
@@ -212,7 +224,7 @@ def show_(name: str, /, *, output: OutputOption = "table") -> int:
     here = screen()
     state = sweep.state if not sweep.sentence else f"{sweep.state}. {sentence(sweep.sentence)}"
     facts = [
-        ("Sweep", f"{sweep.name} of {sweep.user} in {sweep.project}"),
+        ("Sweep", f"{sweep.name}{f' of {sweep.user}' if sweep.user else ''} in {sweep.project}"),
         ("State", state),
         ("Begun", f"{moment(sweep.created_s)}, {since(sweep.created_s)} ago"),
         ("Search", f"{sweep.sampler}, seed {sweep.seed}, {sweep.mode} {sweep.metric}, eta {sweep.eta}"),
@@ -248,17 +260,20 @@ def best(name: str, /, *, output: OutputOption = "table") -> int:
             print(f"No trial of sweep {plain(name)} has reached a rung yet.", file=sys.stderr)
             return 1
         trial = sweep.trial_rows[sweep.best_trial]
-        workload = pool.get(f"{trial.uid}")
+        command, checkpoints = trial.command, trial.checkpoints
+        if command is None:
+            workload = pool.get(f"{trial.uid}")
+            command, checkpoints = workload.command, workload.checkpoints
     if output in ("json", "yaml"):
-        print_plain(trial.model_dump(mode="json") | {"checkpoints": workload.checkpoints}, output)
+        print_plain(trial.model_dump(mode="json") | {"checkpoints": checkpoints}, output)
         return 0
     values = [f"{_value(each.value)} at rung {each.rung}" for each in trial.results]
     facts = [
         ("Trial", f"{trial.name}, {trial.state}"),
         *((name, str(value)) for name, value in trial.params.items()),
         (sweep.metric, ", ".join(values)),
-        ("Command", NOTHING if workload.command is None else shlex.join(workload.command)),
-        ("Checkpoints", workload.checkpoints or NOTHING),
+        ("Command", NOTHING if command is None else shlex.join(command)),
+        ("Checkpoints", checkpoints or NOTHING),
     ]
     print("\n".join(pairs(facts, screen())))
     return 0
@@ -291,6 +306,8 @@ def delete(
 ) -> int:
     """Delete a sweep that is over: its parameters and its results. Its trials stay in `weir list --all`.
 
+    On a cluster their Jobs are deleted too.
+
     Parameters
     ----------
     name
@@ -306,13 +323,15 @@ def delete(
         if checkpoints and not yes and not _is_confirmed(pool.sweep(name)):
             return 1
         deleted = pool.delete_sweep(name, checkpoints=checkpoints)
+        on_cluster = pool.address.is_cluster
     trials = counted(deleted.trials, "trial")
     print(f"Sweep {plain(deleted.name)} is deleted, with parameters and results of {trials}.")
     if deleted.checkpoints_deleted:
         print(f"The checkpoints of {counted(deleted.checkpoints_deleted, 'trial')} are deleted.")
     if deleted.checkpoints_kept:
         kept = counted(deleted.checkpoints_kept, "trial")
-        print(f"The checkpoints of {kept} stay: `weir checkpoints` lists them.")
+        where = " in their PersistentVolumeClaim." if on_cluster else ": `weir checkpoints` lists them."
+        print(f"The checkpoints of {kept} stay{where}")
     return 0
 
 

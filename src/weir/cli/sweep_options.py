@@ -31,6 +31,8 @@ class SweepOptions:
     """Seed of the sampler; 0 by default."""
     parallel: int | None = None
     """Maximum number of trials that run at a time; without it, as many as the pool has GPUs for."""
+    checkpoint_claim: str | None = None
+    """On a cluster: PersistentVolumeClaim for the checkpoints of the trials, with a directory for each."""
     arguments: bool | None = None
     """Append --NAME=VALUE for each parameter if the command has no {NAME}; on by default."""
 

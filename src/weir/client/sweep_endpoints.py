@@ -28,6 +28,7 @@ class SweepFields(TypedDict, total=False):
     seed: int
     parallel: int | None
     arguments: bool
+    checkpoint_claim: str
     workload: Mapping[str, Any]
 
 

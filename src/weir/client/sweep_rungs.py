@@ -4,13 +4,20 @@ A trial has reached a rung with its first report of the metric at the rung's ste
 save its state and leave. A script that asks `weir.stopping()` leaves by itself. Any other one waits, once its
 state is saved, for the notice to stop: it would train steps that nothing keeps.
 
+On a cluster the results go into the termination message of the container, and no notice comes: a trial that
+is saved at a rung and doesn't ask ends by itself.
+
 This module uses only the standard library: a job must never fail because of its pool.
 """
 
+import math
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from weir.sweeps.trial_message import Reached, message_of
 
 NOTICE_S_MAX = 30.0
 """Time for which a trial waits for the notice to stop: its pool may be starting again."""
@@ -25,6 +32,8 @@ class SweepRungs:
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.metric = variables.get("WEIR_SWEEP_METRIC", "")
+        self._message_path = variables.get("WEIR_SWEEP_MESSAGE", "")
+        self._reached: list[Reached] = []
         self._left: list[int] = []
         try:
             target = int(variables.get("WEIR_SWEEP_RUNG", "0"))
@@ -43,8 +52,21 @@ class SweepRungs:
             return False
         self._left = [rung for rung in self._left if rung > step]
         self.reached_step = step
+        if self._message_path:
+            self._write_message(step, values[self.metric])
         self._is_saved = self._saved_step is not None and self._saved_step >= step
         return True
+
+    def _write_message(self, step: int, value: object) -> None:
+        """Write all results of this process into the termination message."""
+        number = math.nan
+        with suppress(TypeError, ValueError, RuntimeError):
+            number = float(value)  # type: ignore[arg-type]  # a tensor of one element, too
+        self._reached.append((step, number if math.isfinite(number) else None))
+        with suppress(OSError):
+            fd = os.open(self._message_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(message_of(self._reached))
 
     def saved(self, step: int | None) -> None:
         """Take in that the state is saved."""
@@ -60,12 +82,16 @@ class SweepRungs:
     def await_notice(self, has_notice: Callable[[], bool]) -> None:
         """Wait for the notice to stop if the trial is saved at a rung, and doesn't leave by itself.
 
+        On a cluster it ends here.
+
         At the last rung the script ends by itself, so nothing waits there. The signal follows the notice: a
         script that doesn't handle it would begin a step before it is ended.
         """
         if not self._is_saved or self._asks or not self._left:
             return
         self._is_saved = False  # wait once, and go on if the pool doesn't answer
+        if self._message_path:
+            raise SystemExit(0)
         until_s = time.monotonic() + NOTICE_S_MAX
         while time.monotonic() < until_s:
             if has_notice() and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:

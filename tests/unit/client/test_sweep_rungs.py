@@ -3,11 +3,13 @@
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from weir.client import sweep_rungs
 from weir.client.sweep_rungs import SweepRungs
+from weir.sweeps.trial_message import results_in
 
 VARIABLES = {"WEIR_SWEEP_METRIC": "loss", "WEIR_SWEEP_RUNG": "3", "WEIR_SWEEP_RUNGS": "1,3,9"}
 
@@ -92,3 +94,28 @@ def test_nothing_waits_at_the_last_rung() -> None:
     assert rungs.report(9, {"loss": 1.0})
     rungs.saved(9)
     rungs.await_notice(lambda: pytest.fail("it waits"))
+
+
+def test_results_go_into_the_termination_message(tmp_path: Path) -> None:
+    message = tmp_path / "message"
+    rungs = SweepRungs({**VARIABLES, "WEIR_SWEEP_MESSAGE": str(message)})
+    assert rungs.report(3, {"loss": 0.5})
+    assert results_in(message.read_text()) == [(3, 0.5)]
+    assert not rungs.report(4, {"loss": 0.4})
+    assert rungs.report(9, {"loss": float("nan")})
+    assert results_in(message.read_text()) == [(3, 0.5), (9, None)]
+
+
+def test_script_that_never_asks_ends_by_itself_on_a_cluster(tmp_path: Path) -> None:
+    rungs = SweepRungs({**VARIABLES, "WEIR_SWEEP_MESSAGE": str(tmp_path / "message")})
+    rungs.report(3, {"loss": 0.5})
+    rungs.await_notice(lambda: False)
+    rungs.saved(3)
+    with pytest.raises(SystemExit) as ended:
+        rungs.await_notice(lambda: False)
+    assert ended.value.code == 0
+
+
+def test_a_message_that_can_not_be_written_fails_no_trial(tmp_path: Path) -> None:
+    rungs = SweepRungs({**VARIABLES, "WEIR_SWEEP_MESSAGE": str(tmp_path / "none" / "message")})
+    assert rungs.report(3, {"loss": 0.5})

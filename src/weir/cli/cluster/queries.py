@@ -13,7 +13,7 @@ from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.query_api import QueryApi
-from weir.cli.cluster.submission_job import SubmissionJobs
+from weir.cli.cluster.submission_job import SubmissionJobs, gpus_of
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
@@ -197,7 +197,6 @@ def _pods_of(queued: object) -> tuple[str, int, int]:
 def _queued(submission: Submission, namespace: str, job: ApiObject) -> WorkloadDetail:
     """Return the workload that a new Job will become."""
     pods = submission.pods[0]
-    gpus_each = (pods.devices or 1) * pods.gpus / 1000 if pods.gpus < 1000 else pods.gpus / 1000
     priority = (
         DEFAULT_PRIORITY[WorkloadType(submission.type)]
         if submission.priority is None
@@ -214,7 +213,7 @@ def _queued(submission: Submission, namespace: str, job: ApiObject) -> WorkloadD
         preemptible=priority < PREEMPTIBLE_BELOW
         if submission.preemptible is None
         else submission.preemptible,
-        devices=gpus_each * pods.count,
+        devices=gpus_of(pods),
         pods=pods.count,
         pods_running=0,
         submitted_s=at_s(job.metadata.creation_timestamp) or time.time(),

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel
 
+from weir.cli.cluster.cluster_sweeps import ClusterSweeps
 from weir.cli.cluster.cron_jobs import CronJobs
 from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.queries import ClusterQueries
@@ -46,6 +47,7 @@ class ClusterRequests:
         lookup, jobs = self.queries.lookup, self.queries.jobs
         within = namespace or api.namespace
         self._schedules = CronJobs(api, lookup, jobs, within=within, only=namespace)
+        self._sweeps = ClusterSweeps(api, lookup, jobs, within=within, only=namespace)
         self._templates = TemplateMaps(api, lookup, jobs)
 
     async def answer(self, method: str, parts: Sequence[str], params: dict[str, str], body: bytes) -> Answer:
@@ -73,6 +75,8 @@ class ClusterRequests:
                 return await self._answer_workloads(method, rest, params, body)
             case _, ["schedules", *rest]:
                 return await self._schedules.answer(method, rest, body)
+            case _, ["sweeps", *rest]:
+                return await self._sweeps.answer(method, rest, params, body)
             case _, ["projects", project, "templates", *rest]:
                 return await self._templates.answer(method, project, rest, body)
             case "GET", [("projects" | "departments") as kind]:
@@ -138,8 +142,6 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
             return "changes are followed with kubectl get workloads.weir.dev -A --watch"
         case ["projects", _, "secrets", *_]:
             return "a cluster has Secrets of its own: kubectl create secret generic"
-        case ["sweeps", *_]:
-            return "sweeps need the server of a pool, which parks their trials: name one with WEIR_URL"
         case ["audit"]:
             return "a cluster has an audit log of its own: see its API server's settings"
         case ["tokens", *_]:

@@ -9,8 +9,16 @@ from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.job import job_of
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import PriorityClass
+from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.specs import PodsEntry
 
 Body = dict[str, Any]
+
+
+def gpus_of(pods: PodsEntry) -> float:
+    """Return the GPUs of all pods together."""
+    each = pods.gpus / WHOLE_MILLI
+    return ((pods.devices or 1) * each if pods.gpus < WHOLE_MILLI else each) * pods.count
 
 
 class SubmissionJobs:

@@ -1,5 +1,6 @@
 """Changes of objects, as a reflector passes them to its receivers."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -44,3 +45,17 @@ class ObjectUnreadable:
 
 
 Change = ObjectSet[T] | ObjectRemoved | ObjectUnreadable
+Deliver = Callable[[Sequence[Change[Any]]], None]
+
+
+def to_both(first: Deliver | None, second: Deliver) -> Deliver:
+    """Return what hands changes to one and then to another; to one alone if there is no other."""
+    if first is None:
+        return second
+    see = first
+
+    def deliver(changes: Sequence[Change[Any]]) -> None:
+        see(changes)
+        second(changes)
+
+    return deliver

@@ -28,6 +28,8 @@ from weir.kubernetes.crd.schemas import (
 from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES_KIND
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.crd.shared_nodes_spec import SharedNodesSpec
+from weir.kubernetes.crd.sweep_objects import KIND as SWEEP
+from weir.kubernetes.crd.sweep_objects import TRIALS_MAX, SweepSpec, SweepStatus
 from weir.scenario_io.specs import (
     DepartmentEntry,
     PodsEntry,
@@ -41,7 +43,16 @@ Schema = dict[str, Any]
 
 _OF_POOLS = ("maxPriorityOf", "personLimits", "personLimitsOf", "defaults")
 """Fields of scenario files that clusters can't have: pods don't say who submitted them."""
-_ENTRIES_MOST = {"quota": 64, "limit": 64, "weight": 64, "levels": 16, "namespaces": 1024}
+_ENTRIES_MOST = {
+    "trials": TRIALS_MAX,
+    "quota": 64,
+    "limit": 64,
+    "weight": 64,
+    "levels": 16,
+    "namespaces": 1024,
+    "rungs": 32,
+    "params": 64,
+}
 """What is charged for where a rule goes over all of them."""
 _NAME_MOST, _AMOUNT_MOST, _PROSE_MOST = 253, 64, 4096
 _PROSE = ("message", "sentence")
@@ -99,6 +110,11 @@ _OF_GROUPS = (
 
 def definitions() -> list[dict[str, Any]]:
     """Return the CustomResourceDefinitions of all kinds."""
+    return [*_cluster_kinds(), *_namespaced_kinds()]
+
+
+def _cluster_kinds() -> list[dict[str, Any]]:
+    """Return the definitions of the kinds of the whole cluster."""
     return [
         _definition(
             "Department",
@@ -145,6 +161,12 @@ def definitions() -> list[dict[str, Any]]:
             None,
             [_column("NODES", ".spec.nodes")],
         ),
+    ]
+
+
+def _namespaced_kinds() -> list[dict[str, Any]]:
+    """Return the definitions of the kinds of namespaces."""
+    return [
         _definition(
             "Workload",
             "Pods that start, recover and end together. Weir makes these; to end one, delete its owner.",
@@ -154,6 +176,14 @@ def definitions() -> list[dict[str, Any]]:
             scope="Namespaced",
             short=["wl"],
             status_apart=False,  # one write makes the whole object; a policy lets Weir alone write it
+        ),
+        _definition(
+            SWEEP,
+            "A hyper-parameter sweep. Weir makes a Job for each trial and rung, and writes the results here.",
+            _object(SweepSpec),
+            SweepStatus,
+            _sweep_columns(),
+            scope="Namespaced",
         ),
     ]
 
@@ -241,6 +271,16 @@ def _workload_columns() -> list[Schema]:
         _column("WHY", ".status.reason.sentence"),
         _column("NODES", ".status.nodes", 1),
         _column("EXPECTED", ".status.estimatedStart", 1),
+    ]
+
+
+def _sweep_columns() -> list[Schema]:
+    return [
+        _column("PROJECT", ".spec.project"),
+        _column("PHASE", ".status.phase"),
+        _column("TRIALS", ".status.progress"),
+        _column("BEST", ".status.best"),
+        _column("MESSAGE", ".status.message", 1),
     ]
 
 

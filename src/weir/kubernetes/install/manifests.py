@@ -18,6 +18,7 @@ from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
+from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
 from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
 from weir.kubernetes.install.deployment import PORT, PodOptions, deployment
 from weir.kubernetes.install.flow_control import lease_flow
@@ -155,7 +156,20 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
                 **LABELS,
                 **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
             },
-            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES), *read_rules()],
+            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES, SWEEPS), *read_rules()],
+        ),
+        thing(  # whoever may make Jobs may make sweeps
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            f"{NAME}-edit",
+            labels={**LABELS, **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("edit", "admin")}},
+            rules=[_may("create update patch delete deletecollection", GROUP, SWEEPS)],
+        ),
+        thing(  # bound by an administrator where Weir may make the Jobs of sweeps
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            f"{NAME}-sweeps",
+            rules=[_may("create delete", "batch", "jobs")],
         ),
         {
             **within(FRONT_PROXY_NAMESPACE, f"{_RBAC}/v1", "RoleBinding", f"{NAME}-front-proxy"),
@@ -206,6 +220,9 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may("patch", GROUP, "projects", "departments"),  # the finalizer; a policy allows nothing else
         _may(f"{look} create patch", GROUP, "workloads"),
         _may("create patch", GROUP, SHARED_NODES, names=[SHARED_NODES_NAME]),
+        _may(f"get {look}", GROUP, SWEEPS),
+        _may("patch", GROUP, f"{SWEEPS}/status"),
+        _may("get", "batch", "jobs"),  # those of trials
         # its port
         _may(
             "get patch",

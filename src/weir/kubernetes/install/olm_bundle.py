@@ -43,6 +43,7 @@ _ABOUT = {
     "Topology": "Node labels from coarse to fine, by which gangs are kept together.",
     "SchedulerConfig": "Settings of the scheduler.",
     "SharedNodes": "Nodes that Weir sets aside for shares of GPUs; written by Weir.",
+    "Sweep": "A search of hyper-parameters, whose trials Weir runs as Jobs.",
     "Workload": "Pods that start together, and why they wait; written by Weir.",
 }
 _WRITTEN_BY_WEIR = ("SharedNodes", "Workload")
@@ -233,6 +234,32 @@ def _permissions(role: Thing) -> Thing:
     return {"serviceAccountName": NAME, "rules": role["rules"]}
 
 
+_SWEEP: Thing = {
+    "project": "vision",
+    "params": {"lr": "log:1e-5..1e-1"},
+    "trials": 60,
+    "rungs": [1, 3, 9, 27],
+    "jobTemplate": {
+        "spec": {
+            "template": {
+                "metadata": {"labels": {"weir.dev/project": "vision"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "registry.example.com/train:1",
+                            "command": ["python", "train.py"],
+                            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                        }
+                    ],
+                },
+            }
+        }
+    },
+}
+
+
 def _examples() -> list[Thing]:
     """Return an example of each kind that people write."""
 
@@ -246,6 +273,7 @@ def _examples() -> list[Thing]:
         ),
         example("Topology", "network", {"levels": ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]}),
         example("SchedulerConfig", "weir", {"sharedNodes": {"max": 2}}),
+        example("Sweep", "digits", _SWEEP),
     ]
 
 

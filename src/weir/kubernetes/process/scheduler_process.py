@@ -17,7 +17,8 @@ import msgspec
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
+from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.api.changes import Change, Deliver, ObjectSet, ObjectUnreadable, to_both
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.paths import path_of
@@ -35,6 +36,7 @@ from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
+from weir.kubernetes.sweeps.sweep_controller import ClusterSweepController
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
 from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.kubernetes.writes.namespace_end import NamespaceEnds
@@ -55,7 +57,6 @@ UNHEARD_S_MOST = 300.0
 OWNERS_WAIT_S = 5.0
 """Time that kinds of owners may take to be listed; afterwards the others are used without them."""
 _LOG = get_logger(__name__)
-Deliver = Callable[[Sequence[Change[Any]]], None]
 
 
 class SchedulerProcess:
@@ -115,6 +116,7 @@ class SchedulerProcess:
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self.group_watch = GroupWatch(api, self.backend)
+        self.sweeps = ClusterSweepController(api, self.election, f"{namespace}:{NAME}")
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
@@ -214,7 +216,7 @@ class SchedulerProcess:
         self._reflect()
         self.usage.start()
         async with asyncio.TaskGroup() as tasks:
-            for reflector in (*self.reflectors.values(), *self._owners.values()):
+            for reflector in (*self.reflectors.values(), *self._owners.values(), *self.sweeps.reflectors):
                 tasks.create_task(reflector.run())
             tasks.create_task(self.writer.run())
             if self.webhook_server is not None:
@@ -223,6 +225,7 @@ class SchedulerProcess:
                 tasks.create_task(self.election.run())
             tasks.create_task(self._watch_owners())
             tasks.create_task(self.group_watch.run())
+            tasks.create_task(self.sweeps.run())
             tasks.create_task(self.namespace_ends.repeat())
             tasks.create_task(Reflector(self._api, SETTINGS_PATH, QuotaObject, self.settings.deliver).run())
             await self._sync()
@@ -268,6 +271,7 @@ class SchedulerProcess:
     async def close(self) -> None:
         """Stop cleanly: complete submitted writes, then let another process lead at once."""
         self.usage.close()
+        await self.sweeps.close()
         await self._stop()
         if self.query is not None:
             self.query.close()
@@ -280,11 +284,11 @@ class SchedulerProcess:
         sees: dict[str, Deliver] = {"namespaces": ends.see_namespaces, "pods": ends.see_pods}
         if self.query is not None:
             sees["workloads"] = self.query.workloads.deliver
-            sees["namespaces"] = _to_both(self.query.withdrawal.see_namespaces, ends.see_namespaces)
+            sees["namespaces"] = to_both(self.query.withdrawal.see_namespaces, ends.see_namespaces)
             if self.query.history is not None:
-                sees["namespaces"] = _to_both(self.query.history.see_namespaces, sees["namespaces"])
+                sees["namespaces"] = to_both(self.query.history.see_namespaces, sees["namespaces"])
         for api_version, resource, of in WATCHED:
-            deliver = _to_both(sees.get(resource), self.backend.deliver(resource))
+            deliver = to_both(sees.get(resource), self.backend.deliver(resource))
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)
         for watched in self.kinds.watched:
             for api_version in watched.api_versions:
@@ -358,19 +362,6 @@ class SchedulerProcess:
         if unreadable:
             for key in self.backend.awaited_kinds() & unreadable.keys():
                 self._owners[key].look_again()
-
-
-def _to_both(first: Deliver | None, second: Deliver) -> Deliver:
-    """Return what hands changes to one and then to another; to one alone if there is no other."""
-    if first is None:
-        return second
-    see = first
-
-    def deliver(changes: Sequence[Change[Any]]) -> None:
-        see(changes)
-        second(changes)
-
-    return deliver
 
 
 def _identity() -> str:

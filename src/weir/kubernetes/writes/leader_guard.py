@@ -42,10 +42,10 @@ class LeaderGuard:
         self.check()
         return await self._api.post(path, body, of)
 
-    async def delete(self, path: str, *, uid: str) -> None:
+    async def delete(self, path: str, *, uid: str, propagation: str = "") -> None:
         """Delete an object, if its uid is this one."""
         self.check()
-        await self._api.delete(path, uid=uid)
+        await self._api.delete(path, uid=uid, propagation=propagation)
 
     async def patch(self, path: str, body: object, kind: Patch, of: type[T]) -> T:
         """Change part of an object."""

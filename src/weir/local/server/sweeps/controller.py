@@ -27,18 +27,14 @@ from weir.local.server.problem_details import RequestRefused, read_as
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial
 from weir.local.server.sweeps.rung_recorder import RungRecorder, WatchedTrial
-from weir.local.server.sweeps.trial_launch import (
-    TrialLaunch,
-    target_variables,
-    trial_submission,
-    trial_variables,
-)
+from weir.local.server.sweeps.trial_launch import TrialLaunch, trial_submission
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadChanged, WorkloadSuspended
 from weir.store import HistoryEvent, RungResult, SweepRecord, TrialRecord
 from weir.store.errors import NameTaken, NoSuchWorkload, StoreFailed, WorkloadOver
 from weir.sweeps.halving import Promotion
 from weir.sweeps.samplers import suggest
+from weir.sweeps.trial_variables import target_variables, trial_variables
 
 RETRY_S, RETRY_S_MAX = 2.0, 60.0
 PROMISE_S, PROMISES_MAX = 600.0, 20
@@ -266,7 +262,14 @@ class SweepController:
             *(sweep.record.id, name, number, suggested.params, suggested.state),
             *(tuple(spec.rungs), spec.metric),
         )
-        launch = TrialLaunch(plan, trial_variables(spec, name, number, suggested.params))
+        variables = trial_variables(
+            *(sweep.space, suggested.params),
+            sweep=name,
+            number=number,
+            metric=spec.metric,
+            rungs=spec.rungs,
+        )
+        launch = TrialLaunch(plan, variables)
         asked = ReadSubmission(submission, raw, 0, trial=launch)
         record, _ = await self._pool.submitter.submit(asked, owner)
         sweep.add(

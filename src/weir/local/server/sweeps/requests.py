@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping
 from functools import partial
 
+from weir.api.sweep_rules import check_sweep
 from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server import submissions
 from weir.local.server.absent_person import owner_of
@@ -16,14 +17,10 @@ from weir.local.server.sweeps.trial_launch import trial_submission
 from weir.store import HistoryEvent, NameTaken, SweepRecord
 from weir.sweeps.samplers import SamplerUnavailable, check_sampler, random_point
 
-NAME_LENGTH_MAX = 40
-"""Trials are named after their sweep, and names of workloads are limited, too."""
 LIVE_PER_PERSON_MAX = 100
 """Sweeps of one person that go on."""
 NAMES_TRIED_MAX = 5
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
-_SINGLE = ("name", "array", "begin", "after", "after_ok", "after_not_ok", "after_any")
-"""Fields of a workload that its trials can't share."""
 
 
 async def create_sweep(
@@ -107,15 +104,10 @@ async def _check(pool: PoolService, submission: SweepSubmission, person: Person)
     """
     fields, workload = FieldErrors("The sweep"), submission.workload
     check_name(submission.name, ("name",), fields)
-    if submission.name is not None and len(submission.name) > NAME_LENGTH_MAX:
-        text = f"name: is longer than {NAME_LENGTH_MAX} characters, and trials add to it; write a shorter one"
-        fields.at(("name",), text)
-    for key in _SINGLE:
-        if getattr(workload, key):
-            fields.at(("workload", key), f"{key}: doesn't go with a sweep, whose trials differ; leave it out")
-    if workload.preemptible is False:
-        text = "preemptible: trials of a sweep are preemptible; leave it out"
-        fields.at(("workload", "preemptible"), text)
+    check_sweep(submission, fields)
+    if submission.checkpoint_claim is not None:
+        text = "checkpoint_claim: is for clusters; trials have directories of their own here, leave it out"
+        fields.at(("checkpoint_claim",), text)
     try:
         await asyncio.to_thread(check_sampler, submission.sampler)
     except SamplerUnavailable as error:

@@ -1,11 +1,11 @@
 """Launch of a trial: its name, its variables, and the words in which its states are reported."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.control.journal import TrialPlan, WorkloadRecord
-from weir.sweeps.parameters import Values, command_of_trial, variables
+from weir.sweeps.parameters import Values, command_of_trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +33,6 @@ def trial_name(sweep: str, number: int) -> str:
 def parked_reason(sweep: str, rung: int) -> str:
     """Return the reason for which a parked trial is suspended."""
     return f"parked at rung {rung} of sweep {sweep}"
-
-
-def target_variables(rungs: Sequence[int], target: int) -> dict[str, str]:
-    """Return the variables that change when a trial is promoted."""
-    return {"WEIR_SWEEP_RUNG": str(rungs[target])}
-
-
-def trial_variables(spec: SweepSubmission, sweep: str, number: int, params: Values) -> dict[str, str]:
-    """Return the variables of a trial: its parameters, and what `weir.report` needs to know."""
-    return {
-        **variables(spec.space(), params),
-        "WEIR_SWEEP": sweep,
-        "WEIR_SWEEP_TRIAL": str(number),
-        "WEIR_SWEEP_METRIC": spec.metric,
-        "WEIR_SWEEP_RUNGS": ",".join(map(str, spec.rungs)),
-        **target_variables(spec.rungs, 0),
-    }
 
 
 def trial_submission(

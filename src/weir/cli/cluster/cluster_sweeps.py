@@ -1,0 +1,224 @@
+"""Sweeps on a cluster: each is a `Sweep` object, whose trials Weir runs as Jobs."""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import field
+from pydantic import BaseModel
+
+from weir.api.field_errors import read_model
+from weir.api.submissions import Submission
+from weir.api.sweep_rules import check_sweep
+from weir.api.sweep_submissions import SweepSubmission
+from weir.api.sweeps import SweepDeleted, SweepDetail, SweepPage
+from weir.cli.cluster.errors import BodyErrors, not_here, refused, wrong
+from weir.cli.cluster.lookup import JOBS, Lookup
+from weir.cli.cluster.namespaced_objects import NamespacedObjects
+from weir.cli.cluster.submission_job import SubmissionJobs, gpus_of
+from weir.cli.cluster.sweep_rows import sweep_detail, sweep_row
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.errors import AlreadyExists, ApiRefused, NotFound
+from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION, camel
+from weir.kubernetes.crd.sweep_objects import (
+    KIND,
+    PLURAL,
+    STATUS_BYTES_MAX,
+    TRIALS_MAX,
+    SweepObject,
+)
+from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL, checkpoint_path
+from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_LETTERS = "23456789bcdfghjkmnpqrstvwxz"
+_RESULT_BYTES, _TRIAL_BYTES = 130, 200
+_OWN = ("params", "trials", "rungs", "eta", "metric", "mode", "sampler", "seed", "parallel", "arguments")
+
+
+class _ReadyView(ApiStruct):
+    ready: int | None = None
+
+
+class RunningTrial(ApiStruct):
+    """The Job of a trial, with the number of its ready pods."""
+
+    metadata: Metadata
+    status: _ReadyView = field(default_factory=_ReadyView)
+
+
+class ClusterSweeps:
+    """Sweeps of one cluster."""
+
+    def __init__(
+        self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs, *, within: str, only: str | None
+    ) -> None:
+        self._api = api
+        self._lookup = lookup
+        self._jobs = jobs
+        self._objects = NamespacedObjects(
+            *(api, API_VERSION, PLURAL, SweepObject), noun="sweep", selector="", within=within, only=only
+        )
+
+    async def answer(
+        self, method: str, parts: Sequence[str], params: Mapping[str, str], body: bytes
+    ) -> BaseModel:
+        """Return the answer to a request below /sweeps.
+
+        Raises:
+            PoolError: it is invalid, or a cluster can't carry it out.
+        """
+        match method, list(parts):
+            case "GET", []:
+                found = [
+                    each
+                    for each in await self._objects.all()
+                    if params.get("project") in (None, each.spec.project)
+                ]
+                found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
+                return SweepPage(total=len(found), items=[sweep_row(each) for each in found])
+            case "POST", []:
+                return await self._begin(body)
+            case "GET", [name]:
+                return await self._detail(await self._objects.named(name))
+            case "POST", [name, "stop"]:
+                found_one = await self._objects.named(name)
+                if found_one.status.ended_at is not None:
+                    raise refused(409, f"Sweep {name[:80]} is over already.")
+                path = self._objects.path(found_one.metadata.namespace, found_one.metadata.name)
+                change = {"spec": {"stop": True}}
+                return await self._detail(await self._api.patch(path, change, Patch.MERGE, SweepObject))
+            case "DELETE", [name]:
+                return await self._delete(await self._objects.named(name), params)
+        raise not_here("a cluster doesn't answer that about sweeps")
+
+    async def _delete(self, sweep: SweepObject, params: Mapping[str, str]) -> SweepDeleted:
+        """Delete a sweep that is over, with its Jobs.
+
+        Raises:
+            Refused: it isn't over, or the checkpoints are to be deleted too.
+        """
+        claim, metadata = sweep.spec.checkpoint_claim, sweep.metadata
+        if params.get("checkpoints") == "true" and claim:
+            raise wrong(
+                f"checkpoints: they are files of the PersistentVolumeClaim {claim}; leave the option out, "
+                f"and delete its directory {checkpoint_path(sweep)} in a pod"
+            )
+        if sweep.status.ended_at is None:
+            text = f"Sweep {sweep.key} goes on: end it first with `weir sweep stop {sweep.key}`."
+            raise refused(409, text)
+        path = self._objects.path(metadata.namespace, metadata.name)
+        await self._api.delete(path, uid=metadata.uid, propagation="Background")
+        trials = len(sweep.status.trials)
+        kept = trials if claim else 0
+        return SweepDeleted(name=sweep.key, trials=trials, checkpoints_deleted=0, checkpoints_kept=kept)
+
+    async def _detail(self, sweep: SweepObject) -> SweepDetail:
+        """Return a sweep with its trials; those whose pods are ready run."""
+        path = path_of(JOBS, "jobs", sweep.metadata.namespace)
+        selector = f"{SWEEP_LABEL}={sweep.metadata.name}"
+        try:
+            jobs = await self._api.list_all(path, RunningTrial, label_selector=selector)
+        except ApiRefused as error:
+            if error.status != 403:
+                raise
+            jobs = []
+        return sweep_detail(sweep, {each.metadata.name for each in jobs if each.status.ready})
+
+    async def _begin(self, body: bytes) -> SweepDetail:
+        """Create a Sweep."""
+        errors = BodyErrors("The sweep")
+        submission = read_model(SweepSubmission, body, errors)
+        check_sweep(submission, errors)
+        _check(submission, errors)
+        errors.refuse_if_any()
+        namespace = await self._lookup.namespace_of(submission.workload.project)
+        written = msgspec.json.decode(body)["workload"]
+        job = await self._jobs.job(submission.workload.model_copy(update={"name": None}), written)
+        if submission.checkpoint_claim is not None:
+            await self._check_claim(namespace, submission.checkpoint_claim)
+        metadata = {key: value for key, value in job["metadata"].items() if key != "name"}
+        spec = {camel(key): getattr(submission, key) for key in _OWN}
+        name = submission.name or f"sweep-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
+        sweep = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": name, "labels": metadata["labels"]},
+            "spec": {
+                **{key: value for key, value in spec.items() if value is not None},
+                "project": submission.workload.project,
+                "gpus": f"{gpus_of(submission.workload.pods[0]):g}",
+                "jobTemplate": {"metadata": metadata, "spec": job["spec"]},
+                **(
+                    {"checkpointClaim": submission.checkpoint_claim}
+                    if submission.checkpoint_claim is not None
+                    else {}
+                ),
+            },
+        }
+        try:
+            made = await self._api.post(self._objects.path(namespace), sweep, SweepObject)
+        except AlreadyExists:
+            text = f"There is a sweep called {name} in {namespace} already: write another name."
+            raise refused(409, text) from None
+        return sweep_detail(made, set())
+
+    async def _check_claim(self, namespace: str, claim: str) -> None:
+        """Check that a claim for checkpoints is there.
+
+        Raises:
+            Refused: it isn't.
+        """
+        try:
+            path = path_of("v1", "persistentvolumeclaims", namespace, claim)
+            await self._api.get(path, ApiObject)
+        except NotFound:
+            text = (
+                f"checkpoint_claim: there is no PersistentVolumeClaim {claim} in {namespace}; "
+                "create it, or leave it out"
+            )
+            raise refused(422, text) from None
+
+
+def _check(submission: SweepSubmission, errors: BodyErrors) -> None:
+    """Add what a cluster doesn't allow."""
+    name, workload = submission.name, submission.workload
+    if name is not None and not _NAME.fullmatch(name):
+        text = f"name: {name[:80]!r} is no name of an object; write small letters, digits and dashes"
+        errors.at(("name",), text)
+    if not _is_preemptible(workload):
+        text = "type: trials of a sweep are preemptible; write train, or a priority below 100"
+        errors.at(("workload", "type"), text)
+    if submission.sampler == "cmaes":
+        text = "sampler: cmaes keeps more about each trial than an object can hold; write tpe, gp or random"
+        errors.at(("sampler",), text)
+    if submission.trials_max > TRIALS_MAX:
+        text = (
+            f"trials: a sweep of a cluster is one object, with {TRIALS_MAX:,} trials at most, and this has "
+            f"{submission.trials_max:,}; write fewer"
+        )
+        errors.at(("trials",), text)
+        return
+    size = submission.trials_max * _trial_bytes(submission)
+    if size > STATUS_BYTES_MAX:
+        fitting = STATUS_BYTES_MAX // _trial_bytes(submission)
+        text = (
+            f"trials: the results of {submission.trials_max:,} trials take up to {size:,} bytes, and an "
+            f"object holds {STATUS_BYTES_MAX:,}; write at most {fitting:,}, or fewer parameters or rungs"
+        )
+        errors.at(("trials",), text)
+
+
+def _trial_bytes(submission: SweepSubmission) -> int:
+    """Return the most bytes that a trial takes in the status."""
+    params = sum(len(each.name) + each.length_max + 8 for each in submission.space())
+    return _TRIAL_BYTES + params + _RESULT_BYTES * len(submission.rungs)
+
+
+def _is_preemptible(workload: Submission) -> bool:
+    stated = workload.priority
+    priority = DEFAULT_PRIORITY[WorkloadType(workload.type)] if stated is None else stated
+    return workload.preemptible is True or priority < PREEMPTIBLE_BELOW

@@ -1,0 +1,169 @@
+"""Answers about the sweeps of a cluster, from their objects."""
+
+import json
+from collections.abc import Container
+from typing import Any
+
+from weir.api.sweep_submissions import SweepSubmission
+from weir.api.sweeps import RungRow, RungValue, SweepDetail, SweepRow, SweepState, TrialRow, TrialState
+from weir.kubernetes.crd.sweep_objects import LIVE, PARKED, STOPPED_TRIAL, SweepObject, SweepTrial
+from weir.kubernetes.query.rows import at_s, number_of
+from weir.kubernetes.sweeps.progress import SweepProgress
+from weir.kubernetes.sweeps.trial_jobs import CHECKPOINTS, checkpoint_path, job_name, read_sweep
+from weir.sweeps.parameters import command_of_trial
+
+_HOUR_S = 3600.0
+_STATES: dict[str, SweepState] = {"Finished": "finished", "Stopped": "stopped", "Failed": "failed"}
+_TRIALS: dict[str, TrialState] = {
+    PARKED: "parked",
+    "succeeded": "succeeded",
+    "failed": "failed",
+    STOPPED_TRIAL: "stopped",
+}
+
+
+def sweep_row(sweep: SweepObject) -> SweepRow:
+    """Return the line of a sweep; one that can't be read says why."""
+    try:
+        plan = read_sweep(sweep)
+        progress = SweepProgress(plan, sweep.status.trials)
+        return SweepRow(**_line(sweep, progress))
+    except (ValueError, TypeError, AssertionError) as error:
+        return SweepRow.model_validate(
+            {
+                **_head(sweep),
+                "state": "failed",
+                "sentence": f"It can't be read. {error}",
+                "metric": "",
+                "mode": "min",
+                "trials": 0,
+                "trials_max": 0,
+            }
+        )
+
+
+def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
+    """Return all details of a sweep; `running` are the Jobs whose pods are ready.
+
+    Raises:
+        Refused: it can't be read.
+    """
+    from weir.cli.cluster.errors import wrong
+
+    try:
+        plan = read_sweep(sweep)
+        progress = SweepProgress(plan, sweep.status.trials)
+    except (ValueError, TypeError, AssertionError) as error:
+        raise wrong(f"Sweep {sweep.key} can't be read: {error}") from None
+    best = progress.best()
+    return SweepDetail(
+        **_line(sweep, progress),
+        params=dict(plan.params),
+        rungs=list(plan.rungs),
+        eta=plan.eta,
+        sampler=plan.sampler,
+        seed=plan.seed,
+        parallel=plan.parallel,
+        command=list(plan.workload.command),
+        rung_rows=_rungs(progress),
+        trial_rows=[
+            _trial(sweep, plan, number, trial, running, is_best=number == best)
+            for number, trial in enumerate(progress.trials)
+        ],
+    )
+
+
+def _head(sweep: SweepObject) -> dict[str, Any]:
+    return {
+        "name": sweep.key,
+        "project": sweep.spec.project,
+        "user": "",
+        "created_s": at_s(sweep.metadata.creation_timestamp) or 0.0,
+        "ended_s": at_s(sweep.status.ended_at),
+    }
+
+
+def _line(sweep: SweepObject, progress: SweepProgress) -> dict[str, Any]:
+    best, trials = progress.best(), progress.trials
+    return {
+        **_head(sweep),
+        "state": _STATES.get(sweep.status.phase, "running"),
+        "sentence": sweep.status.message,
+        "metric": progress.plan.metric,
+        "mode": progress.plan.mode,
+        "trials": len(trials),
+        "trials_max": progress.plan.trials_max,
+        "running": sum(each.state == LIVE for each in trials),
+        "parked": sum(each.state == PARKED for each in trials),
+        "best": None if best is None else trials[best].results[-1].value,
+        "best_trial": best,
+        "gpu_hours": sum(_gpu_hours(sweep, each) for each in trials),
+    }
+
+
+def _gpu_hours(sweep: SweepObject, trial: SweepTrial) -> float:
+    try:
+        return trial.seconds * float(sweep.spec.gpus or "0") / _HOUR_S
+    except ValueError:
+        return 0.0
+
+
+def _trial(
+    sweep: SweepObject,
+    plan: SweepSubmission,
+    number: int,
+    trial: SweepTrial,
+    running: Container[str],
+    *,
+    is_best: bool,
+) -> TrialRow:
+    params = json.loads(trial.params)
+    name = job_name(sweep.metadata.name, number, trial.target)
+    state = _TRIALS.get(trial.state) or ("running" if name in running else "pending")
+    command, checkpoints = None, None
+    if is_best:
+        command = command_of_trial(plan.workload.command, plan.space(), params, arguments=plan.arguments)
+        if sweep.spec.checkpoint_claim:
+            path = f"{checkpoint_path(sweep)}/{number}"
+            checkpoints = f"{path} of the PersistentVolumeClaim {sweep.spec.checkpoint_claim}"
+            checkpoints += f", as {CHECKPOINTS} in its container"
+    return TrialRow(
+        number=number,
+        name=f"{sweep.metadata.namespace}/job-{name}",
+        uid=number_of(trial.job),
+        state=state,
+        params=params,
+        target=plan.rungs[trial.target],
+        results=[
+            RungValue(
+                rung=plan.rungs[each.rung],
+                step=each.step,
+                value=each.value,
+                at_s=at_s(each.at) or 0.0,
+                promoted_among=each.promoted_among,
+            )
+            for each in trial.results
+        ],
+        gpu_hours=_gpu_hours(sweep, trial),
+        command=command,
+        checkpoints=checkpoints,
+    )
+
+
+def _rungs(progress: SweepProgress) -> list[RungRow]:
+    rows = []
+    choose = min if progress.plan.mode == "min" else max
+    for at, rung in enumerate(progress.plan.rungs):
+        results = [trial.results[at] for trial in progress.trials if at < len(trial.results)]
+        values = [each.value for each in results if each.value is not None]
+        parked = sum(trial.state == PARKED and trial.target == at for trial in progress.trials)
+        rows.append(
+            RungRow(
+                rung=rung,
+                reached=len(results),
+                promoted=sum(each.promoted_among is not None for each in results),
+                parked=parked,
+                best=choose(values, default=None),
+            )
+        )
+    return rows

@@ -1,0 +1,88 @@
+"""Jobs and pods of trials as the cluster has them. Belongs to the event loop."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import field
+
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.sweeps.termination_results import TrialRunView
+from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL
+
+_JOB_LABEL = "batch.kubernetes.io/job-name"
+
+
+class _ConditionView(ApiStruct):
+    type: str = ""
+    status: str = ""
+
+
+class _TrialStatus(ApiStruct):
+    conditions: list[_ConditionView] = field(default_factory=list)
+
+
+class TrialObject(ApiStruct):
+    """The Job of a trial."""
+
+    metadata: Metadata
+    status: _TrialStatus = field(default_factory=_TrialStatus)
+
+    def _has(self, condition: str) -> bool:
+        return any(each.type == condition and each.status == "True" for each in self.status.conditions)
+
+    @property
+    def has_failed(self) -> bool:
+        """Return True if it has failed."""
+        return self._has("Failed")
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if it is complete or has failed, and none of its pods runs any more."""
+        return self._has("Complete") or self._has("Failed")
+
+    def belongs_to(self, uid: str) -> bool:
+        """Return True if a Sweep with this uid has made it."""
+        return any(each.controller and each.uid == uid for each in self.metadata.owner_references)
+
+
+class ObservedJobs:
+    """Jobs of trials by namespace and name, and the Jobs that have a pod on a node.
+
+    `changed` gets the key of a sweep whose Jobs or pods have changed.
+    """
+
+    def __init__(self, changed: Callable[[str], None]) -> None:
+        self._changed = changed
+        self.jobs: dict[str, TrialObject] = {}
+        self._placed: dict[str, str] = {}  # the Job of a placed pod, by the pod's key
+
+    def deliver_jobs(self, changes: Sequence[Change[TrialObject]]) -> None:
+        """Take in changes of Jobs."""
+        for change in changes:
+            if isinstance(change, ObjectSet):
+                self.jobs[change.key] = change.object
+                self._changed(_sweep_of(change.object.metadata))
+            elif isinstance(change, ObjectRemoved):
+                gone = self.jobs.pop(change.key, None)
+                if gone is not None:
+                    self._changed(_sweep_of(gone.metadata))
+
+    def deliver_pods(self, changes: Sequence[Change[TrialRunView]]) -> None:
+        """Take in changes of pods."""
+        for change in changes:
+            if isinstance(change, ObjectSet):
+                pod = change.object
+                job = f"{pod.metadata.namespace}/{pod.metadata.labels.get(_JOB_LABEL, '')}"
+                if pod.spec.node_name and change.key not in self._placed:
+                    self._placed[change.key] = job
+                    self._changed(_sweep_of(pod.metadata))
+            elif isinstance(change, ObjectRemoved):
+                self._placed.pop(change.key, None)
+
+    def placed(self) -> set[str]:
+        """Return the keys of the Jobs that have a pod on a node."""
+        return set(self._placed.values())
+
+
+def _sweep_of(metadata: Metadata) -> str:
+    return f"{metadata.namespace}/{metadata.labels.get(SWEEP_LABEL, '')}"

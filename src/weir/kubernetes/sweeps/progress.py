@@ -1,0 +1,135 @@
+"""Progress of one sweep: its recorded trials, and what may begin next. Nothing here knows a cluster."""
+
+import json
+from collections.abc import Sequence
+from math import inf
+
+from weir.api.sweep_submissions import SweepSubmission
+from weir.kubernetes.crd.sweep_objects import (
+    FAILED_TRIAL,
+    LIVE,
+    PARKED,
+    STOPPED_TRIAL,
+    SUCCEEDED_TRIAL,
+    ReachedRung,
+    SweepTrial,
+)
+from weir.sweeps.halving import Halving, Promotion
+from weir.sweeps.samplers import PastTrial
+
+FAILED_FIRST = 5
+"""Failed trials from which on a sweep is given up if none has reached a rung."""
+
+
+class SweepProgress:
+    """Trials of a sweep by number, and the promotions that their results allow."""
+
+    def __init__(self, plan: SweepSubmission, trials: list[SweepTrial]) -> None:
+        """Create it.
+
+        Raises:
+            ValueError: the trials are of another search.
+        """
+        if any(len(trial.results) > len(plan.rungs) for trial in trials):
+            raise ValueError("its rungs were changed: begin another sweep")
+        self.plan = plan
+        self.trials = trials
+        self._halving = Halving(len(plan.rungs), plan.eta)
+        for number, trial in enumerate(trials):
+            self._record(number, trial.results)
+            if trial.state != PARKED:
+                self._halving.leave(number)
+
+    def _record(self, number: int, results: Sequence[ReachedRung]) -> None:
+        for result in results:
+            self._halving.record(number, result.rung, self.loss(result.value))
+
+    def loss(self, value: float | None) -> float:
+        """Return a value of the metric as a loss: smaller is better, and no number is the worst."""
+        if value is None:
+            return inf
+        return value if self.plan.mode == "min" else -value
+
+    def end_run(self, number: int, results: Sequence[ReachedRung], seconds: float, *, failed: bool) -> None:
+        """Take in that the Job of a trial is over, with the results that it had."""
+        trial = self.trials[number]
+        trial.results = [*trial.results, *results]
+        trial.seconds += seconds
+        self._record(number, results)
+        passed = len(trial.results)
+        if passed == len(self.plan.rungs):
+            trial.state = SUCCEEDED_TRIAL
+        elif passed > trial.target:
+            trial.state, trial.target = PARKED, passed - 1
+            return
+        else:
+            trial.state = FAILED_TRIAL if failed else SUCCEEDED_TRIAL
+        self._halving.leave(number)
+
+    def stop(self, number: int) -> None:
+        """Take in that a trial was stopped."""
+        self.trials[number].state = STOPPED_TRIAL
+        self._halving.leave(number)
+
+    def promotion(self) -> Promotion | None:
+        """Return the next promotion of a parked trial."""
+        ready = {number for number, trial in enumerate(self.trials) if trial.state == PARKED}
+        return self._halving.promotion(ready=ready, last=self.is_exhausted and not self.live)
+
+    def promote(self, promotion: Promotion) -> None:
+        """Let a trial run to its next rung."""
+        trial = self.trials[promotion.trial]
+        trial.results[promotion.rung].promoted_among = promotion.reached
+        trial.state, trial.target, trial.job = LIVE, promotion.rung + 1, ""
+        self._halving.leave(promotion.trial)
+
+    @property
+    def live(self) -> list[int]:
+        """Return the numbers of the trials that run or are to run."""
+        return [number for number, trial in enumerate(self.trials) if trial.state == LIVE]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Return True if no further trial is begun."""
+        return len(self.trials) >= self.plan.trials_max
+
+    @property
+    def has_failed(self) -> bool:
+        """Return True if the first trials have all failed."""
+        failed = sum(trial.state == FAILED_TRIAL for trial in self.trials)
+        return failed >= FAILED_FIRST and not self._halving.reached(0)
+
+    def best(self) -> int | None:
+        """Return the best trial of the highest rung that any has reached."""
+        return self._halving.best()
+
+    def past(self) -> list[PastTrial]:
+        """Return the trials as samplers see them."""
+        rungs = self.plan.rungs
+        return [
+            PastTrial(
+                json.loads(trial.params),
+                {rungs[result.rung]: self.loss(result.value) for result in trial.results},
+                is_complete=len(trial.results) == len(rungs),
+                is_over=trial.state in (FAILED_TRIAL, STOPPED_TRIAL, SUCCEEDED_TRIAL),
+                state=json.loads(trial.sampler_state or "{}"),
+            )
+            for trial in self.trials
+        ]
+
+    def outcome(self) -> str:
+        """Return the sentence about a sweep all of whose trials are tried."""
+        best, count = self.best(), len(self.trials)
+        trials = "Its trial has" if count == 1 else f"Its {count:,} trials have"
+        if best is None:
+            return f"{trials} ended, and none reached rung {self.plan.rungs[0]}."
+        return f"{trials} been tried: trial {best} is the best, {self.best_words()}."
+
+    def best_words(self) -> str:
+        """Return the best result in words; nothing without one."""
+        best = self.best()
+        if best is None:
+            return ""
+        result = self.trials[best].results[-1]
+        value = "no number" if result.value is None else f"{result.value:.6g}"
+        return f"{self.plan.metric} {value} at rung {self.plan.rungs[result.rung]}"

@@ -1,0 +1,137 @@
+"""Controller of the sweeps of a cluster, in the process that leads.
+
+Each pass over a sweep begins with the object as the API server has it, and decides by that alone. A decision
+is in the status before its Job is made, the status is written only over the version that was read, and the
+name of a Job says which trial it runs to which rung. So nothing is lost and nothing begun twice, whenever a
+process ends.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from structlog import get_logger
+
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError, Conflict
+from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.api.objects import ApiObject
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Reflector
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.crd.sweep_objects import PLURAL
+from weir.kubernetes.sweeps.observed_jobs import ObservedJobs, TrialObject
+from weir.kubernetes.sweeps.sweep_pass import JOBS, SweepPass, SweepWaits
+from weir.kubernetes.sweeps.termination_results import TrialRunView
+from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL
+from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
+
+PASS_S = 0.25
+"""Passes over one sweep are no closer to one another."""
+LOOK_S = 5.0
+"""Without changes, all sweeps are looked at again after the time of a retry at most."""
+RETRY_S, RETRY_S_MAX = 1.0, 30.0
+TOGETHER_MAX = 8
+"""Sweeps that have a pass at the same time."""
+_LOG = get_logger(__name__)
+
+
+class ClusterSweepController:
+    """Sweeps of one cluster; `account` is the namespace and name of Weir's service account."""
+
+    def __init__(self, api: ApiClient, leadership: Leadership, account: str) -> None:
+        self._api = api
+        self._leadership = leadership
+        self._account = account
+        self._observed = ObservedJobs(self._touch)
+        self._due_s: dict[str, float] = {}  # by sweep; those that nothing is left to be done for are absent
+        self._sweeps: set[str] = set()
+        self._failures: dict[str, int] = {}
+        self._passes: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._term: int | None = None
+        selector, seen = SWEEP_LABEL, self._observed
+        jobs, pods = path_of(JOBS, "jobs"), path_of("v1", "pods")
+        self.reflectors: list[Reflector[Any]] = [
+            Reflector(api, path_of(API_VERSION, PLURAL), ApiObject, self._deliver),
+            Reflector(api, jobs, TrialObject, seen.deliver_jobs, label_selector=selector),
+            Reflector(api, pods, TrialRunView, seen.deliver_pods, label_selector=selector),
+        ]
+        """Watches that it needs."""
+
+    async def run(self) -> None:
+        """Go on with all sweeps while this process leads, for ever."""
+        await asyncio.gather(*(each.synced.wait() for each in self.reflectors))
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._wait_s())
+            self._wake.clear()
+            if not self._leadership.may_write():
+                continue
+            if self._term != self._leadership.term:
+                self._term = self._leadership.term
+                self._due_s = dict.fromkeys(self._sweeps, 0.0)
+            now_s = time.monotonic()
+            for key in [key for key, due_s in self._due_s.items() if due_s <= now_s]:
+                if key not in self._passes and len(self._passes) < TOGETHER_MAX:
+                    del self._due_s[key]
+                    self._passes[key] = asyncio.create_task(self._pass(key))
+
+    async def close(self) -> None:
+        """Stop the passes under way."""
+        passes = list(self._passes.values())
+        for each in passes:
+            each.cancel()
+        await asyncio.gather(*passes, return_exceptions=True)
+
+    def _wait_s(self) -> float:
+        now_s = time.monotonic()
+        due = [due_s for key, due_s in self._due_s.items() if key not in self._passes]
+        return min(LOOK_S, max(0.02, min(due, default=now_s + LOOK_S) - now_s))
+
+    def _deliver(self, changes: Sequence[Change[ApiObject]]) -> None:
+        for change in changes:
+            if isinstance(change, ObjectSet):
+                self._sweeps.add(change.key)
+                self._touch(change.key)
+            elif isinstance(change, ObjectRemoved):
+                self._sweeps.discard(change.key)
+                self._due_s.pop(change.key, None)
+
+    def _touch(self, key: str) -> None:
+        """Look at a sweep soon."""
+        if key in self._sweeps:
+            due_s = time.monotonic() + (PASS_S if key in self._passes else 0.0)
+            self._due_s[key] = min(self._due_s.get(key, due_s), due_s)
+            self._wake.set()
+
+    async def _pass(self, key: str) -> None:
+        """Go on with one sweep; what fails is tried again, and keeps no other sweep waiting."""
+        namespace, _, name = key.partition("/")
+        guard = LeaderGuard(self._api, self._leadership, self._leadership.term)
+        one = SweepPass(guard, self._api, self._observed, self._account)
+        try:
+            await one.run(namespace, name)
+            self._failures.pop(key, None)
+        except NotLeading:
+            pass
+        except Conflict:
+            self._due_s[key] = time.monotonic() + PASS_S  # it was changed: its next pass reads it again
+        except (SweepWaits, ApiError) as error:
+            _LOG.warning("sweep_waits", sweep=key, why=str(error))
+            self._again(key)
+        except Exception:  # noqa: BLE001 - one sweep that fails doesn't stop the others
+            _LOG.exception("sweep_failed", sweep=key)
+            self._again(key)
+        finally:
+            await asyncio.sleep(PASS_S)
+            del self._passes[key]
+            self._wake.set()
+
+    def _again(self, key: str) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        pause_s = min(RETRY_S * 2 ** min(failures - 1, 10), RETRY_S_MAX)
+        self._due_s[key] = time.monotonic() + pause_s

@@ -1,0 +1,77 @@
+"""Results of a trial in the termination messages of its containers, which may be any text."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+
+from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.crd.sweep_objects import ReachedRung
+from weir.kubernetes.state.pod_info import seconds_of
+from weir.sweeps.trial_message import results_in
+
+
+class EndedState(ApiStruct):
+    """The end of a container."""
+
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class _StateView(Struct):
+    terminated: EndedState | None = None
+
+
+class _ContainerView(Struct):
+    state: _StateView = field(default_factory=_StateView)
+
+
+class _StatusView(ApiStruct):
+    container_statuses: list[_ContainerView] = field(default_factory=list)
+
+
+class _SpecView(ApiStruct):
+    node_name: str = ""
+
+
+class TrialRunView(ApiStruct):
+    """A pod of a trial."""
+
+    metadata: Metadata
+    spec: _SpecView = field(default_factory=_SpecView)
+    status: _StatusView = field(default_factory=_StatusView)
+
+    @property
+    def ends(self) -> list[EndedState]:
+        """Return the ends of its containers."""
+        states = (each.state.terminated for each in self.status.container_statuses)
+        return [state for state in states if state is not None]
+
+
+def new_results(
+    runs: Iterable[TrialRunView], rungs: Sequence[int], passed: int
+) -> tuple[list[ReachedRung], float]:
+    """Return the results after the first `passed` rungs, and the seconds for which the pods ran.
+
+    Several pods may have messages: the one with the most results counts.
+    """
+    found: list[ReachedRung] = []
+    seconds = 0.0
+    for run in runs:
+        for end in run.ends:
+            results = _reached(end, rungs, passed)
+            if len(results) > len(found):
+                found = results
+            begun_s, ended_s = seconds_of(end.started_at), seconds_of(end.finished_at)
+            if begun_s and ended_s:
+                seconds += max(0.0, ended_s - begun_s)
+    return found, seconds
+
+
+def _reached(end: EndedState, rungs: Sequence[int], passed: int) -> list[ReachedRung]:
+    results: list[ReachedRung] = []
+    for step, value in results_in(end.message):
+        while passed < len(rungs) and rungs[passed] <= step:
+            results.append(ReachedRung(passed, step, end.finished_at or "", value))
+            passed += 1
+    return results

@@ -1,0 +1,288 @@
+"""Sweeps of a cluster: trials are Jobs, whose results come in termination messages."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kubernetes.command_line import Run, answering, listed, runner
+from tests.kubernetes.sweep_site import TrialRunner
+from tests.kubernetes.test_installed import enforce_policies, installed_without_policies
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_rights
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+
+SWEEP = [
+    *("sweep", "-p", "team-a", "--gpus", "1", "--image", "train", "--name", "digits", "--no-arguments"),
+    *("--param", "lr=log:1e-3..1", "--trials", "9", "--rungs", "1,3,9", "--eta", "3"),
+]
+PATH = "/apis/weir.dev/v1alpha1/namespaces/team-a/sweeps/digits"
+JOBS = "/apis/batch/v1/namespaces/team-a/jobs"
+RUNGS = (1, 3, 9)
+
+
+@pytest.fixture
+def run(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return runner(plane, monkeypatch, capsys)
+
+
+@pytest.fixture
+def home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the namespace of Weir, beside a team with a claim and a node of more GPUs than its quota."""
+    found = installed_without_policies(cluster)
+    monkeypatch.setenv("WEIR_NAMESPACE", found)
+    cluster.add_nodes(1, gpus=3)
+    cluster.namespace("team-a")
+    cluster.api.create(project("team-a", 1))
+    storage = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "checkpoints", "namespace": "team-a"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "checkpoints"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "1Gi"},
+            "storageClassName": "",
+            "hostPath": {"path": "/none"},
+            "persistentVolumeReclaimPolicy": "Retain",
+        },
+    }
+    cluster.api.create(volume)
+    cluster.api.create({**claim, "spec": {**storage, "volumeName": "checkpoints", "storageClassName": ""}})
+    return found
+
+
+@pytest.fixture
+def allowed(cluster: Cluster, home: str) -> str:
+    """Let Weir make Jobs in the team's namespace."""
+    rbac = "rbac.authorization.k8s.io"
+    account = {"kind": "ServiceAccount", "name": "weir", "namespace": home}
+    ref = {"apiGroup": rbac, "kind": "ClusterRole", "name": "weir-sweeps"}
+    metadata = {"name": "weir-sweeps", "namespace": "team-a"}
+    kind = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": metadata}
+    cluster.api.apply({**kind, "roleRef": ref, "subjects": [account]})
+    wait_for_rights(cluster.api)
+    return home
+
+
+@pytest.fixture
+def weir(cluster: Cluster, home: str) -> Iterator[Weir]:
+    with answering(cluster, home, "sweeps") as running:
+        yield running
+
+
+@pytest.fixture
+def trainer(cluster: Cluster, tmp_path: Path) -> Iterator[TrialRunner]:
+    with TrialRunner(cluster, "team-a", tmp_path) as running:
+        yield running
+
+
+def begin(run: Run, *options: str, way: str = "asks", claim: bool = True) -> None:
+    claims = ["--checkpoint-claim", "checkpoints"] if claim else []
+    words = ["--seed", "7", "--sampler", "random", *claims, *options]
+    code, out, err = run(*SWEEP, *words, "--", "python", "train.py", "9", way)
+    assert (code, out) == (0, "team-a/digits\n"), err
+
+
+def shown(run: Run) -> dict[str, Any]:
+    code, out, err = run("sweep", "show", "digits", "-o", "json")
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def is_over(cluster: Cluster) -> Callable[[], bool]:
+    return lambda: cluster.api.get(PATH).get("status", {}).get("phase") in ("Finished", "Stopped", "Failed")
+
+
+def legal(rows: list[dict[str, Any]]) -> bool:
+    """Return True if each promotion was of one of the best third of the trials that had reached the rung."""
+    for rung in RUNGS[:-1]:
+        at = [result for row in rows for result in row["results"] if result["rung"] == rung]
+        for each in at:
+            if each["promoted_among"] is not None and each["promoted_among"] >= 3:
+                better = sum(other["value"] < each["value"] for other in at)
+                if better >= len(at) // 3 + len(at) - each["promoted_among"]:
+                    return False
+    return True
+
+
+def table(detail: dict[str, Any]) -> dict[int, dict[int, float]]:
+    return {
+        row["number"]: {result["rung"]: result["value"] for result in row["results"]}
+        for row in detail["trial_rows"]
+    }
+
+
+def check_finished(detail: dict[str, Any], trainer: TrialRunner) -> None:
+    """Check the whole table by the script's own loss, and that no step was trained twice."""
+    assert detail["state"] == "finished", detail["sentence"]
+    rows = detail["trial_rows"]
+    assert len(rows) == 9
+    assert legal(rows)
+    complete = [row for row in rows if len(row["results"]) == 3]
+    assert complete, "a trial was trained to the end"
+    for row in rows:
+        assert row["results"], "each has reached the first rung"
+        for result in row["results"]:
+            assert result["value"] == pytest.approx(abs(row["params"]["lr"] - 0.3) + 1 / result["rung"])
+        last = row["results"][-1]["rung"]
+        assert trainer.steps(row["number"]) == list(range(1, last + 1)), "no step twice"
+    assert set(trainer.runs.values()) == {1}, "no Job ran twice"
+
+
+def test_a_sweep_runs_to_its_end(
+    run: Run, cluster: Cluster, allowed: str, weir: Weir, trainer: TrialRunner
+) -> None:
+    enforce_policies(cluster, allowed)
+    begin(run)
+    cluster.until(is_over(cluster), 240, lambda: f"its end; {cluster.api.get(PATH).get('status')}")
+    detail = shown(run)
+    check_finished(detail, trainer)
+    jobs = {each["metadata"]["name"]: each for each in cluster.api.items(JOBS)}
+    assert len(jobs) == sum(len(row["results"]) for row in detail["trial_rows"])
+    first = jobs["digits-0-0"]
+    assert first["metadata"]["labels"]["weir.dev/project"] == "team-a"
+    row = next(row for row in detail["trial_rows"] if row["number"] == detail["best_trial"])
+    code, out, _ = run("sweep", "best", "digits")
+    assert (code, "python train.py 9 asks" in " ".join(out.split())) == (0, True)
+    assert f"{row['params']['lr']:.4f}"[:5] in out
+    assert f"/{row['number']} of the PersistentVolumeClaim checkpoints" in " ".join(out.split())
+    code, out, _ = run("sweep", "list")
+    assert (code, "team-a/digits" in out, "finished" in out) == (0, True, True)
+    code, _, err = run("sweep", "stop", "digits")
+    assert (code, "is over already" in err) == (2, True)
+    code, _, err = run("sweep", "delete", "digits", "--checkpoints", "--yes")
+    assert (code, "they are files of the PersistentVolumeClaim checkpoints" in err) == (2, True)
+    code, out, _ = run("sweep", "delete", "digits")
+    assert (code, "The checkpoints of 9 trials stay in their PersistentVolumeClaim." in out) == (0, True)
+    cluster.until(lambda: not cluster.api.items(JOBS), 120, "its Jobs to go with it")
+
+
+def test_weir_is_killed_again_and_again(
+    run: Run, cluster: Cluster, allowed: str, weir: Weir, trainer: TrialRunner
+) -> None:
+    """The results decide the parameters and the promotions, so the table is that of an undisturbed sweep."""
+    begin(run, "--parallel", "1")
+    kills = 0
+    while not is_over(cluster)() and kills < 5:
+        weir.kill()
+        kills += 1
+        weir.start()
+        told = len(cluster.api.get(PATH).get("status", {}).get("trials", []))
+        moved = lambda told=told: (  # noqa: E731
+            is_over(cluster)() or len(cluster.api.get(PATH).get("status", {}).get("trials", [])) > told
+        )
+        cluster.until(moved, 240, "another trial, or the end")
+    assert kills == 5
+    cluster.until(is_over(cluster), 240, "its end")
+    detail = shown(run)
+    check_finished(detail, trainer)
+    killed = table(detail)
+    cluster.api.delete(PATH)
+    cluster.until(lambda: not cluster.api.items(JOBS), 120)
+    for each in trainer.trained.iterdir():
+        each.unlink()
+    begin(run, "--parallel", "1")
+    cluster.until(is_over(cluster), 240, "the end of an undisturbed one")
+    assert table(shown(run)) == killed
+
+
+@pytest.mark.parametrize(("way", "claim"), [("saves", True), ("forgets", False)])
+def test_other_ways_of_scripts(
+    way: str, claim: bool, run: Run, cluster: Cluster, allowed: str, weir: Weir, trainer: TrialRunner
+) -> None:
+    """A script that only saves ends at its rung; one without checkpoints begins again when it is promoted."""
+    begin(run, way=way, claim=claim)
+    cluster.until(is_over(cluster), 240, "its end")
+    detail = shown(run)
+    if claim:
+        check_finished(detail, trainer)
+        return
+    assert detail["state"] == "finished"
+    for row in detail["trial_rows"]:
+        runs = [step for reached in row["results"] for step in range(1, reached["rung"] + 1)]
+        assert trainer.steps(row["number"]) == runs
+
+
+def test_a_sweep_is_stopped(
+    run: Run, cluster: Cluster, allowed: str, weir: Weir, trainer: TrialRunner
+) -> None:
+    trainer.paused.set()
+    begin(run)
+    cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "it to use what is free")
+    cluster.until(lambda: len(cluster.api.items(JOBS)) == 5, 120, "two more to wait")
+    assert shown(run)["running"] == 5
+    rows = listed(run)
+    assert {rows[f"team-a/job-digits-{number}-0"]["project"] for number in range(5)} == {"team-a"}
+    code, _, err = run("stop", "digits-1-0")
+    assert code == 0, err
+    cluster.until(lambda: shown(run)["trial_rows"][1]["state"] == "stopped", 120, "one trial to be stopped")
+    code, _, err = run("sweep", "delete", "digits")
+    assert (code, "goes on: end it first with `weir sweep stop team-a/digits`" in err) == (2, True)
+    code, out, _ = run("sweep", "stop", "digits")
+    assert (code, "is stopped" in out) == (0, True)
+    cluster.until(is_over(cluster), 120, "its end")
+    cluster.until(lambda: not cluster.api.items(JOBS), 120, "its Jobs to be gone")
+    assert {row["state"] for row in shown(run)["trial_rows"]} == {"stopped"}
+
+
+def test_trouble_is_said_and_contained(
+    run: Run, cluster: Cluster, home: str, weir: Weir, trainer: TrialRunner
+) -> None:
+    begin(run, "--retries", "0", way="fails", claim=False)
+    said = lambda: cluster.api.get(PATH).get("status", {}).get("message", "")  # noqa: E731
+    cluster.until(lambda: "Weir may not make Jobs here" in said(), 120, "what it lacks")
+    hint = f"kubectl create rolebinding weir-sweeps -n team-a --clusterrole=weir-sweeps --serviceaccount={home}:weir"
+    assert hint in said()
+    bad = {
+        "apiVersion": "weir.dev/v1alpha1",
+        "kind": "Sweep",
+        "metadata": {"name": "bad", "namespace": "team-a"},
+    }
+    spec = {"project": "team-a", "params": {"lr": "nothing"}, "rungs": [3, 1], "jobTemplate": {"spec": 7}}
+    cluster.api.create({**bad, "spec": spec})
+    path = PATH.replace("digits", "bad")
+    cluster.until(lambda: cluster.api.get(path).get("status", {}).get("phase") == "Failed", 120)
+    assert "jobTemplate: has no container" in cluster.api.get(path)["status"]["message"]
+    code, out, err = run("sweep", "list", "-o", "json")
+    assert code == 0, err
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert "can't be read" in rows["team-a/bad"]["sentence"]
+    assert rows["team-a/digits"]["state"] == "running"
+    plane = cluster.plane
+    plane.kubectl(*hint.split()[1:])
+    cluster.until(is_over(cluster), 240, "its end")
+    assert cluster.api.get(PATH)["status"]["phase"] == "Failed"
+    assert "Its first trials have all failed: kubectl logs -n team-a job/digits-0-0" in said()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--trials", "1001"], "a sweep of a cluster is one object, with 1,000 trials at most"),
+        (
+            ["--trials", "1000", "--param", f"opt=choice:{'x' * 400},y"],
+            "write at most",
+        ),
+        (["--checkpoint-claim", "none"], "there is no PersistentVolumeClaim none in team-a"),
+        (["--sampler", "cmaes"], "sampler: cmaes keeps more about each trial than an object can hold"),
+        (["--type", "build"], "trials of a sweep are preemptible"),
+        (["--rungs", "3,1"], "1 doesn't come after 3"),
+        (["--name", "A_b"], "is no name of an object"),
+    ],
+)
+def test_an_unusable_sweep_is_refused(
+    words: list[str], sentence: str, run: Run, cluster: Cluster, home: str
+) -> None:
+    base = list(SWEEP)
+    if words[0] in base and words[0] != "--param":
+        at = base.index(words[0])
+        del base[at : at + 2]
+    code, _, err = run(*base, *words, "--", "python", "train.py")
+    assert (code, sentence in err) == (2, True), err
+    assert not cluster.api.items(PATH.rpartition("/")[0])
