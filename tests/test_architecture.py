@@ -81,12 +81,12 @@ def test_the_entry_of_ci_can_be_run() -> None:
 
 def test_one_module_talks_to_the_api_server() -> None:
     speak = {file.name for file in SOURCE.rglob("*.py") if {"aiohttp", "httptools"} & set(imports(file))}
-    # Only the first sends requests: the others serve webhooks, reports, the aggregated API and the dashboard.
+    # Only the first two send requests: the others serve webhooks, reports, the aggregated API and the dashboard.
     serve = {
         *("webhook_server.py", "connection_limit.py", "routes.py", "page_server.py", "page_process.py"),
         "node_report_route.py",
     }
-    assert speak == {"http_connection.py", *serve}
+    assert speak == {"http_connection.py", "exec_stream.py", *serve}
     used = {"connection_pool": {"client.py"}, "http_connection": {"connection_pool.py", "client.py"}}
     for name, by in used.items():
         module = f"weir.kubernetes.api.{name}"

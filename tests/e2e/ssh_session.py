@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,21 +20,15 @@ if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None:
     MISSING.append("sshd (apt-get install openssh-server)")
 
 
-class Person:
-    """Runs `weir`, ssh and what builds on it as one person."""
+class PersonAtHome:
+    """Runs `weir`, ssh and what builds on it as one person; `pool` are variables that name the pool."""
 
-    def __init__(self, server: Serving, home: Path) -> None:
+    def __init__(self, home: Path, pool: Mapping[str, str]) -> None:
         self.home = home
-        self.server = server
         kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "LANG", "USER") if key in os.environ}
         if "PYTHONPATH" in kept:
             kept["PYTHONPATH"] = str(Path(kept["PYTHONPATH"]).absolute())
-        self.environment = {
-            **kept,
-            "HOME": str(home),
-            "WEIR_HOME": str(server.home),
-            "WEIR_PROJECT": "default",
-        }
+        self.environment = {**kept, "HOME": str(home), **pool}
         self.config = home / ".config" / "weir" / "ssh_config"
 
     def weir(self, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -74,13 +68,24 @@ class Person:
         return process, ours
 
 
+class Person(PersonAtHome):
+    """A person with a pool of their own on this machine."""
+
+    def __init__(self, server: Serving, home: Path) -> None:
+        super().__init__(home, {"WEIR_HOME": str(server.home), "WEIR_PROJECT": "default"})
+        self.server = server
+
+
 def read_until(fd: int, *wanted: bytes) -> bytes:
     """Read until these texts have come, in any order; return all that was read."""
     read, until_s = b"", time.monotonic() + LIMIT_S
     while not all(each in read for each in wanted):
         ready, _, _ = select.select([fd], [], [], max(0.0, until_s - time.monotonic()))
         assert ready, read
-        part = os.read(fd, 1 << 16)
+        try:
+            part = os.read(fd, 1 << 16)
+        except OSError:  # the terminal's other side is closed
+            part = b""
         assert part, read
         read += part
     return read

@@ -1,47 +1,69 @@
-"""The image of all containers: one layer with a static busybox, as `docker save` would write it."""
+"""The images of all containers: one layer with a static busybox, as `docker save` would write it.
+
+The second one finds the programs of the machine where its directories are mounted.
+"""
 
 import hashlib
 import io
 import json
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 IMAGE = "weir.test/busybox:1"
+MACHINE_IMAGE = "weir.test/machine:1"
+MACHINE_PATH = "/usr/local/bin:/usr/bin:/usr/sbin:/bin"
+_FILES = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nsshd:x:101:65534::/run/sshd:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
+    "etc/shadow": "root:*:19000:0:99999:7:::\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\n",
+}
+_LINKS = {"lib": "usr/lib", "lib64": "usr/lib64"}
 _FOREVER = ["/bin/busybox", "sleep", "2147483647"]
 
 
-def write_image(busybox: Path, archive: Path) -> None:
-    """Write the archive that `ctr images import` reads. Its containers sleep unless they get a command."""
-    layer = _layer(busybox)
-    config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {"Env": ["PATH=/bin"], "Cmd": _FOREVER},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+def write_image(busybox: Path, archive: Path, path: str = MACHINE_PATH) -> None:
+    """Write the archive that `ctr images import` reads. Containers sleep unless they get a command.
+
+    `path`: the PATH in containers of the machine's image.
+    """
+    layers = {IMAGE: _layer(busybox, {}, {}), MACHINE_IMAGE: _layer(busybox, _FILES, _LINKS)}
+    paths = {IMAGE: "/bin", MACHINE_IMAGE: path}
+    manifest = []
     with tarfile.open(archive, "w") as written:
-        _add(written, "config.json", json.dumps(config).encode())
-        _add(written, "layer.tar", layer)
+        for at, (name, layer) in enumerate(layers.items()):
+            config = {
+                "architecture": "amd64",
+                "os": "linux",
+                "config": {"Env": [f"PATH={paths[name]}"], "Cmd": _FOREVER},
+                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+            }
+            entry = {"Config": f"config-{at}.json", "RepoTags": [name], "Layers": [f"layer-{at}.tar"]}
+            _add(written, f"config-{at}.json", json.dumps(config).encode())
+            _add(written, f"layer-{at}.tar", layer)
+            manifest.append(entry)
         _add(written, "manifest.json", json.dumps(manifest).encode())
 
 
-def _layer(busybox: Path) -> bytes:
-    """Return a layer with busybox and a link for each of its commands."""
+def _layer(busybox: Path, files: Mapping[str, str], links: Mapping[str, str]) -> bytes:
+    """Return a layer with busybox and a link for each of its commands, and with further files and links."""
     listed = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True)
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w") as layer:
-        for directory in ("bin", "etc", "tmp"):
+        for directory in ("bin", "etc", "root", "tmp"):
             entry = tarfile.TarInfo(directory)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if directory == "tmp" else 0o755
             layer.addfile(entry)
         _add(layer, "bin/busybox", busybox.read_bytes(), mode=0o755)
-        for command in listed.stdout.split():
-            entry = tarfile.TarInfo(f"bin/{command}")
-            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
-            if command != "busybox":
-                layer.addfile(entry)
+        commands = {f"bin/{name}": "busybox" for name in listed.stdout.split() if name != "busybox"}
+        for name, target in {**commands, **links}.items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            layer.addfile(entry)
+        for name, text in files.items():
+            _add(layer, name, text.encode())
     return held.getvalue()
 
 

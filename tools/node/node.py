@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
 from tools.controlplane.processes import Ended
 from tools.node.guard import PREFIX
-from tools.node.image import write_image
+from tools.node.image import MACHINE_PATH, write_image
 from tools.node.programs import Programs
 from tools.node.settings import POD_RESOURCES, NodeSettings
 
@@ -47,8 +47,10 @@ class RealNode:
         gpus: int = 8,
         claimable: int = 0,
         divisible: int = 0,
+        mounts: Sequence[str] = (),
+        path: str = MACHINE_PATH,
     ) -> None:
-        """Prepare a node.
+        """Prepare a node. The API server reaches the kubelet of one that is called localhost.
 
         Args:
             plane: the control plane to join.
@@ -57,11 +59,14 @@ class RealNode:
             gpus: number of devices of the device plugin.
             claimable: number of devices for resource claims.
             divisible: number of those, the last ones, that claims can share.
+            mounts: directories of the machine that containers see.
+            path: PATH of the machine's image.
         """
         self.name = name
         self.gpus = gpus
         self.claimable = claimable
         self.divisible = divisible
+        self._mounts, self._path = mounts, path
         self.directory = plane.directory / f"node-{name}"
         self._plane = plane
         self._programs = programs
@@ -86,7 +91,7 @@ class RealNode:
         assert self._guard is None, "it runs"
         for part in ("logs", "static", "shared"):
             (self.directory / part).mkdir(parents=True)
-        write_image(self._programs.directory / "busybox", self.directory / "image.tar")
+        write_image(self._programs.directory / "busybox", self.directory / "image.tar", self._path)
         self._settings().write()
         self._guard = subprocess.Popen(
             [sys.executable, "-m", "tools.node.guard", str(self.directory)],
@@ -117,6 +122,7 @@ class RealNode:
             gpus=self.gpus,
             cgroup=f"{PREFIX}{os.getpid()}-{self.name}",
             port=free_port(),
+            mounts=list(self._mounts),
             labels=",".join(f"{key}={value}" for key, value in LABELS.items()),
             claimable=self.claimable,
             divisible=self.divisible,

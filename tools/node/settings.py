@@ -1,6 +1,7 @@
 """The configuration of a node's programs, for paths that exist only in the node's own namespaces."""
 
 import json
+import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ state = "/run/containerd"
     snapshotter = "native"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
+      base_runtime_spec = "%(base)s"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         BinaryName = "%(programs)s/runc"
         SystemdCgroup = false
@@ -62,6 +64,7 @@ class NodeSettings:
     cgroup: str  # its name, under the root of every hierarchy
     port: int
     labels: str
+    mounts: list[str]  # directories of the machine that each container sees
     claimable: int = 0  # devices of the DRA plugin
     divisible: int = 0  # of them that claims can share
     driver: str = ""  # kubeconfig of the DRA plugin
@@ -74,7 +77,7 @@ class NodeSettings:
     def write(self) -> None:
         """Write the configuration of every program into the directory."""
         place = Path(self.directory)
-        words = {"directory": self.directory, "programs": self.programs}
+        words = {"directory": self.directory, "programs": self.programs, "base": self._base(place)}
         (place / "node.json").write_text(json.dumps(asdict(self)))
         (place / "containerd.toml").write_text(_CONTAINERD % words)
         (place / "kubelet.json").write_text(json.dumps(self._kubelet(), indent=1))
@@ -84,6 +87,19 @@ class NodeSettings:
             written = place / "cni" / plugin
             written.write_text(_NETWORK_PLUGIN % words)
             written.chmod(0o755)
+
+    def _base(self, place: Path) -> str:
+        """Write the specification that containers begin with; return its path, or nothing without mounts."""
+        if not self.mounts:
+            return ""
+        shown = subprocess.run([f"{self.programs}/ctr", "oci", "spec"], check=True, capture_output=True)
+        spec = json.loads(shown.stdout)
+        options = ["rbind", "ro"]
+        spec["mounts"] += [
+            {"destination": each, "type": "bind", "source": each, "options": options} for each in self.mounts
+        ]
+        (place / "base.json").write_text(json.dumps(spec))
+        return str(place / "base.json")
 
     def _kubelet(self) -> dict[str, object]:
         return {

@@ -3,12 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
-
-if TYPE_CHECKING:
-    from weir.api.answers import WorkloadDetail
 
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
 """Variables that describe the terminal of the caller."""
@@ -18,7 +14,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     """Run a command next to a running workload, as in `weir exec NAME -- nvidia-smi`.
 
     It has the environment, the devices and the directory of one of its pods, and ends with it. This works
-    on the machine the workload runs on, for its submitter.
+    on the machine the workload runs on, for its submitter, and on a cluster with the right to enter pods.
 
     Parameters
     ----------
@@ -27,24 +23,26 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     command
         The command: everything after --.
     pod
-        The pod as group/index; by default the first running one.
+        The pod as group/index, or its name on a cluster; by default the first running one.
     """
     from weir.cli.connect import connect
+    from weir.client.address import find
 
     if not command:
         print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
         return 2
-    with connect() as pool:
-        detail = pool.get(name)
-        if pool.address.is_cluster:
-            print(f"weir: that is done with {_kubectl(detail)}.", file=sys.stderr)
-            return 2
-        try:
+    try:
+        if find().is_cluster:
+            from weir.cli.cluster.sessions import cluster_shell
+
+            return cluster_shell.execute(name, command, pod)
+        with connect() as pool:
+            detail = pool.get(name)
             leader = enter(pool, detail, pod)
             return run_beside(leader, command, in_container=bool(detail.image))
-        except EntryRefused as reason:
-            print(f"weir: {reason}.", file=sys.stderr)
-            return reason.code
+    except EntryRefused as reason:
+        print(f"weir: {reason}.", file=sys.stderr)
+        return reason.code
 
 
 def run_beside(leader: EnteredLeader, command: Sequence[str], *, in_container: bool) -> int:
@@ -77,9 +75,3 @@ def _in_container(environment: dict[str, str], command: Sequence[str]) -> int:
         return container.run(container.first_process(environment), command)
     except container.NotEntered as reason:
         raise EntryRefused(str(reason)) from None
-
-
-def _kubectl(detail: "WorkloadDetail") -> str:
-    namespace = detail.name.partition("/")[0]
-    pod = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
-    return f"kubectl exec -n {namespace} -it {pod} -- COMMAND"

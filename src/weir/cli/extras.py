@@ -23,6 +23,7 @@ DOMAINS = {
         "aiohttp",
         "cronsim",
         "cryptography",
+        "h11",
         "httptools",
         "kubernetes",
         "msgspec",

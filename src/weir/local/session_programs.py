@@ -14,6 +14,9 @@ JUPYTER: Final = "jupyter"
 CODE: Final = "code"
 Kind = Literal["jupyter", "code"]
 SOCKET = "session.sock"
+DIRECTORY_IN_CONTAINER = "/run/weir-session"
+"""Directory of a session on a cluster: a volume of its pod, which nothing outside of it can enter."""
+SOCKET_IN_CONTAINER = f"{DIRECTORY_IN_CONTAINER}/{SOCKET}"
 SOCKET_PATH_BYTES_MAX = 107
 """Longest path of a socket."""
 

@@ -9,7 +9,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
-from weir.kubernetes.install.manifests import INSTALLATION
+from weir.kubernetes.install.installation_name import INSTALLATION
 from weir.kubernetes.translate.device_list import read_devices
 from weir.kubernetes.translate.requests import DeviceResources
 

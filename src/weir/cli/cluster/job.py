@@ -11,6 +11,7 @@ from weir.api.submissions import Submission
 from weir.cli.cluster.array_job import array_env, array_spec
 from weir.cli.cluster.errors import wrong
 from weir.cli.cluster.installation import InstallationView
+from weir.cli.cluster.session_job import session_pod
 from weir.kubernetes.admission.job_defaults import job_defaults
 from weir.kubernetes.translate.annotation_values import parse_names
 from weir.kubernetes.translate.annotations import PREFIX
@@ -47,8 +48,6 @@ def job_of(
         raise wrong("secrets: a Job takes Secrets of its namespace; write one in its pods' env, and apply it")
     if submission.pull is not None or submission.container_runtime is not None:
         raise wrong("pull, container_runtime: the nodes of a cluster have their own; leave them out")
-    if submission.session is not None:
-        raise wrong("session: sessions in a browser need a pool on one machine; leave it out here")
     pods = submission.pods[0]
     name = submission.name or _made_up(submission)
     if not _NAME.fullmatch(name):
@@ -62,6 +61,8 @@ def job_of(
             "spec": _pod(submission, pods, image, classes, installed),
         },
     }
+    if submission.session is not None:
+        spec["template"]["spec"] = session_pod(submission.session, name, spec)
     spec |= job_defaults(spec)
     metadata = {
         "name": name,

@@ -134,8 +134,6 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
             within = f"-n {namespace} " if namespace else ""
             job = rest.removeprefix("job-")
             return f"the output is with the cluster's nodes: kubectl logs {within}job/{job} -f --prefix"
-        case ["workloads", _, "exec"]:
-            return "that is done with kubectl exec"
         case ["workloads", _, "rerun"]:
             return "a Job that is over can't be started again: submit it again"
         case ["stream"]:

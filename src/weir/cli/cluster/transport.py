@@ -2,11 +2,14 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable
+from typing import TypeVar
 
 import httpx
 
 from weir.api.answers import Problem
 from weir.cli.cluster.errors import refused
+from weir.cli.cluster.person import may, user_of
 from weir.cli.cluster.requests import ClusterRequests, parts_of, sentence_of
 from weir.client.errors import Unreachable
 from weir.kubernetes.api.client import ApiClient
@@ -16,6 +19,7 @@ from weir.kubernetes.api.errors import ApiRefused as Said
 from weir.kubernetes.api.errors import ApiUnreachable as NoAnswer
 
 LEFT_S = 1.0
+T = TypeVar("T")
 
 
 def kubeconfig_of(context: str | None) -> Kubeconfig:
@@ -37,7 +41,8 @@ class ClusterTransport(httpx.BaseTransport):
     """Transport that answers requests for one cluster."""
 
     def __init__(self, context: str | None, *, namespace: str | None = None) -> None:
-        self._api = ApiClient(kubeconfig_of(context))
+        self.access = kubeconfig_of(context)
+        self._api = ApiClient(self.access)
         self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(self._api.__aenter__())
         self._requests = ClusterRequests(self._api, namespace=namespace)
@@ -63,16 +68,47 @@ class ClusterTransport(httpx.BaseTransport):
         parts = parts_of(request.url.raw_path.decode())
         asked = self._requests.answer(request.method, parts, dict(request.url.params), request.read())
         try:
-            answer = self._loop.run_until_complete(asked)
-        except NoAnswer as error:
-            raise Unreachable(f"The cluster at {self._api.server} can't be reached: {error}.") from None
+            answer = self._result(asked)
         except Said as error:
             problem = Problem(title="The cluster refused", status=error.status, detail=sentence_of(error))
             return httpx.Response(error.status, content=problem.model_dump_json())
-        except ApiError as error:
-            raise refused(500, sentence_of(error)) from None
         if isinstance(answer, str):
             return httpx.Response(200, text=answer)
         if isinstance(answer, bytes):
             return httpx.Response(200, content=answer)
         return httpx.Response(200, content=b"" if answer is None else answer.model_dump_json())
+
+    def get(self, path: str, of: type[T]) -> T:
+        """Return an object of the API server.
+
+        Raises:
+            PoolError: there is no answer, or none that can be read.
+            ApiRefused: the API server refuses it.
+        """
+        return self._result(self._api.get(path, of))
+
+    def list(self, path: str, of: type[T], *, label_selector: str) -> list[T]:
+        """Return the objects of a list. It raises what `get` does."""
+        return self._result(self._api.list_all(path, of, label_selector=label_selector))
+
+    def may(self, verb: str, resource: str, subresource: str, namespace: str) -> bool:
+        """Return True if the person of the kubeconfig may do this. It raises what `get` does."""
+        return self._result(may(self._api, verb, "", resource, namespace, subresource))
+
+    def user(self) -> str:
+        """Return the name that the API server knows the person by; empty if it doesn't tell."""
+        return self._result(user_of(self._api))
+
+    def namespace_of(self, project: str) -> str:
+        """Return the namespace for a submission of a project. It raises what `get` does."""
+        return self._result(self._requests.queries.lookup.namespace_of(project))
+
+    def _result(self, asked: Awaitable[T]) -> T:
+        try:
+            return self._loop.run_until_complete(asked)
+        except NoAnswer as error:
+            raise Unreachable(f"The cluster at {self._api.server} can't be reached: {error}.") from None
+        except Said:
+            raise
+        except ApiError as error:
+            raise refused(500, sentence_of(error)) from None

@@ -9,13 +9,15 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
+from weir.cli.connect import connect
 from weir.cli.dashboard import open_in_browser
 from weir.cli.outputs import ProjectOption
 from weir.cli.pod_entry import EntryRefused
-from weir.cli.sessions.commands import CLUSTER, session_options
+from weir.cli.sessions.commands import refusals_said, session_options
 from weir.cli.sessions.start import default_name, live, running, submit_session
 from weir.cli.submit_options import EnvironmentOptions, PlacementOptions, RequestOptions, RuleOptions
-from weir.cli.terminal import plain, screen
+from weir.cli.terminal import screen
+from weir.client.address import find
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -62,7 +64,7 @@ def jupyter(
         Open the link in a browser, if this machine has one and a person looks at it.
     """
     options = session_options(project, request, rules, environment, placement)
-    return _in_browser("jupyter", name, words, options, environment, open_=open_)
+    return _in_browser("jupyter", name, words, options, environment, placement.namespace, open_=open_)
 
 
 def code(
@@ -93,7 +95,7 @@ def code(
         Open the link in a browser, if this machine has one and a person looks at it.
     """
     options = session_options(project, request, rules, environment, placement)
-    return _in_browser("code", name, words, options, environment, open_=open_)
+    return _in_browser("code", name, words, options, environment, placement.namespace, open_=open_)
 
 
 def _in_browser(
@@ -102,23 +104,31 @@ def _in_browser(
     words: Sequence[str],
     options: dict[str, Any],
     environment: EnvironmentOptions,
+    namespace: str | None,
     *,
     open_: bool,
 ) -> int:
-    from weir.cli.connect import connect
+    def show(link: str) -> None:
+        if open_:
+            open_in_browser(link)
 
-    try:
-        with connect() as pool:
+    def served() -> int:
+        if find().is_cluster:
+            from weir.cli.cluster.sessions.cluster_browser import serve
+
+            return serve(kind, name, words, options, environment, namespace, show)
+        with connect(namespace=namespace) as pool:
             detail = _session(pool, kind, name, words, options, environment)
             if pool.address.url.startswith("https:") and not pool.address.token:
                 return _page(f"{pool.address.url}/#/workload/{detail.uid}", detail, open_=open_)
-            link = _link(pool, detail)
-    except EntryRefused as refusal:
-        print(f"weir: {refusal}.", file=sys.stderr)
-        return refusal.code
-    except ValueError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-        return 2
+            show(_print_link(pool, detail.name, _link(pool, detail)))
+        return 0
+
+    return refusals_said(served)
+
+
+def _print_link(pool: "Pool", name: str, link: str) -> str:
+    """Print a link, as it is opened on this machine; return it."""
     at = urlsplit(link)
     if pool.address.ssh is not None:
         link = at._replace(netloc=f"127.0.0.1:{at.port}").geturl()
@@ -126,11 +136,9 @@ def _in_browser(
     if pool.address.ssh is not None:
         tunnel = f"ssh -NL {at.port}:{at.netloc} {pool.address.ssh.destination}"
         print(f"The session is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
-    note = f"It opens {detail.name} once, within a minute. `weir stop {detail.name}` ends it."
+    note = f"It opens {name} once, within a minute. `weir stop {name}` ends it."
     print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
-    if open_:
-        open_in_browser(link)
-    return 0
+    return link
 
 
 def _page(address: str, detail: "WorkloadDetail", *, open_: bool) -> int:
@@ -156,9 +164,7 @@ def _session(
     Raises:
         EntryRefused: its program is missing, or the workload of this name is another.
     """
-    if pool.address.is_cluster:
-        raise EntryRefused(CLUSTER, 2)
-    name = name or default_name(pool, kind)
+    name = name or default_name(pool.whoami().user, kind)
     detail = live(pool, name)
     if detail is not None:
         if detail.session != kind:

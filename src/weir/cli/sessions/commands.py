@@ -24,12 +24,12 @@ from weir.cli.submit_options import (
     read_options,
 )
 from weir.cli.terminal import plain, screen
+from weir.client.address import find
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
     from weir.client.api import Pool
 
-CLUSTER = "a session is a workload of one machine: on a cluster use `kubectl exec`"
 ELSEWHERE = "a session is entered on the machine of the pool, or with WEIR_URL=ssh://HOST"
 _SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
@@ -60,6 +60,10 @@ def shell(
         Project whose quota a new workload uses; $WEIR_PROJECT if left out.
     """
     options = session_options(project, request, rules, environment, placement)
+    if find().is_cluster:
+        from weir.cli.cluster.sessions import cluster_shell
+
+        return refusals_said(lambda: cluster_shell.shell(name, options, environment, placement.namespace))
 
     def enter_shell(pool: "Pool", detail: "WorkloadDetail") -> int:
         if pool.address.ssh is not None:
@@ -104,6 +108,12 @@ def ssh(
     if print_config:
         return _print_config()
     options = session_options(project, request, rules, environment, placement)
+    if find().is_cluster:
+        from weir.cli.cluster.sessions import cluster_shell
+
+        return refusals_said(
+            lambda: cluster_shell.ssh(name, command, options, environment, placement.namespace)
+        )
 
     def enter_ssh(pool: "Pool", detail: "WorkloadDetail") -> int:
         return _become_ssh(pool, detail, "", *command)
@@ -133,10 +143,11 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
 def _print_config() -> int:
     from weir.cli.connect import connect
 
+    if find().is_cluster:
+        from weir.cli.cluster.sessions import cluster_shell
+
+        return cluster_shell.print_config()
     with connect() as pool:
-        if pool.address.is_cluster:
-            print(f"weir: {CLUSTER}.", file=sys.stderr)
-            return 2
         print(ssh_config.of(pool), end="")
     return 0
 
@@ -172,12 +183,20 @@ def in_session(
     """Enter the session of a name once it runs; queue it before if there is none. Return the exit code."""
     from weir.cli.connect import connect
 
-    try:
+    def enter_session() -> int:
         with connect(namespace=namespace) as pool:
             detail = _session(pool, kind, name, options, environment)
             stop = f"{detail.name} runs until `weir stop {detail.name}`"
             print(screen(sys.stderr).paint(stop, "quiet"), file=sys.stderr, flush=True)
             return enter_it(pool, detail)
+
+    return refusals_said(enter_session)
+
+
+def refusals_said(run: Callable[[], int]) -> int:
+    """Return the exit code of an entry, and say why it is refused."""
+    try:
+        return run()
     except EntryRefused as refusal:
         print(f"weir: {refusal}.", file=sys.stderr)
         return refusal.code
@@ -190,11 +209,9 @@ def _session(
     pool: "Pool", kind: str, name: str | None, options: dict[str, Any], environment: EnvironmentOptions
 ) -> "WorkloadDetail":
     """Return the session of a name once it runs; queue it before if there is none."""
-    if pool.address.is_cluster:
-        raise EntryRefused(CLUSTER, 2)
     if not pool.address.is_loopback and pool.address.ssh is None:
         raise EntryRefused(ELSEWHERE, 2)
-    name = name or default_name(pool, kind)
+    name = name or default_name(pool.whoami().user, kind)
     detail = live(pool, name)
     if detail is None:
         return running(pool, submit_session(pool, name, options, environment), is_new=True)

@@ -29,7 +29,7 @@ _PRIVILEGE_SEPARATION = Path("/run/sshd")
 NO_SSHD = "sshd isn't installed on this machine: run `sudo apt install openssh-server`"
 
 
-def pipe(name: str, /, *, key: str | None = None) -> int:
+def pipe(name: str, /, *, key: str | None = None, user: str | None = None) -> int:
     """Carry an SSH connection into a running workload: ssh starts this for the hosts of its configuration.
 
     Parameters
@@ -38,12 +38,18 @@ def pipe(name: str, /, *, key: str | None = None) -> int:
         The workload, or its host of the configuration of ssh: weir-NAME.
     key
         Public key of a client on another machine, whose `weir session pipe` starts this one.
+    user
+        On a cluster: the account that ssh logs in to.
     """
     from weir.cli.connect import connect
     from weir.client.address import find
 
     workload = name.removeprefix(HOST_PREFIX)
     try:
+        if find().is_cluster:
+            from weir.cli.cluster.sessions import cluster_shell
+
+            return cluster_shell.pipe(workload, user)
         if (address := find().ssh) is not None:
             _become_ssh(address, workload)
         with connect() as pool:
@@ -60,8 +66,6 @@ def _entered(pool: "Pool", name: str, key: str | None) -> tuple[str, str, Entere
     Raises:
         EntryRefused: it can't be entered, or not by ssh.
     """
-    if pool.address.is_cluster:
-        raise EntryRefused("a workload of a cluster is entered with `kubectl exec`", 2)
     sshd = found_sshd()
     detail = live(pool, name)
     if detail is None:

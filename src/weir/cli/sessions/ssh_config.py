@@ -6,21 +6,33 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.cli.pod_entry import EntryRefused
 from weir.cli.sessions import ssh_files
 from weir.cli.sessions.ssh_files import CLIENT_KEY, HOST_PREFIX, KNOWN_HOSTS
-from weir.client.address import HOME, URL
+from weir.client.address import CLUSTER, HOME, URL
 
 if TYPE_CHECKING:
     from weir.client.api import Pool
 
 _SESSIONS_MAX = 100
+_OF_CLUSTER = ("KUBECONFIG", "WEIR_NAMESPACE")
+"""Variables that lead to a cluster, which an editor may not have."""
 _HEAD = "# Written by `weir ssh`, again at each use. Your own settings belong into ~/.ssh/config.\n"
 _DECLINED = "ssh_config.not-included"
+_ELSEWHERE = (
+    ("IdentitiesOnly", "yes"),
+    ("UserKnownHostsFile", "/dev/null"),
+    ("GlobalKnownHostsFile", "/dev/null"),
+    ("StrictHostKeyChecking", "no"),
+    ("LogLevel", "ERROR"),
+    ("CheckHostIP", "no"),
+    ("PreferredAuthentications", "publickey"),
+)
+"""Settings for a session whose stream is inside of another one that has checked its end."""
 
 
 def config_path() -> Path:
@@ -38,20 +50,41 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
     """
     listed = "".join(f"Host {host}\n" for host in sorted(hosts))
     files = f"{_as_is(str(ssh_files.remote_keys() if is_remote else ssh_files.links()))}/%n"
+    here = [
+        ("IdentitiesOnly", "yes"),
+        ("UserKnownHostsFile", _quoted(f"{files}/{KNOWN_HOSTS}")),
+        ("GlobalKnownHostsFile", "/dev/null"),
+        ("StrictHostKeyChecking", "yes"),
+        ("CheckHostIP", "no"),
+        ("PreferredAuthentications", "publickey"),
+    ]
     settings = [
         ("ProxyCommand", f"{_as_is(shlex.join(own_command()))} session pipe '%n'"),
         ("User", user),
         ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
-        ("IdentitiesOnly", "yes"),
-        ("UserKnownHostsFile", "/dev/null" if is_remote else _quoted(f"{files}/{KNOWN_HOSTS}")),
-        ("GlobalKnownHostsFile", "/dev/null"),
-        ("StrictHostKeyChecking", "no" if is_remote else "yes"),
-        *([("LogLevel", "ERROR")] if is_remote else ()),
-        ("CheckHostIP", "no"),
-        ("PreferredAuthentications", "publickey"),
+        *(_ELSEWHERE if is_remote else here),
     ]
     body = "".join(f"  {key} {value}\n" for key, value in settings)
     return f"{_HEAD}{listed}Host {HOST_PREFIX}*\n{body}"
+
+
+def render_for_cluster(users: Mapping[str, str]) -> str:
+    """Return the configuration for sessions on a cluster: the account of each host is its container's.
+
+    The stream is inside of one of TLS to the API server, which has checked the person. Without signs of life
+    some proxies of API servers would end a connection.
+    """
+    hosts = "".join(f"Host {host}\n  User {user}\n" for host, user in sorted(users.items()))
+    files = f"{_as_is(str(ssh_files.remote_keys()))}/%n"
+    settings = [
+        ("ProxyCommand", f"{_as_is(shlex.join(own_command()))} session pipe --user '%r' -- '%n'"),
+        ("User", "root"),
+        ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
+        *_ELSEWHERE,
+        ("ServerAliveInterval", "30"),
+    ]
+    body = "".join(f"  {key} {value}\n" for key, value in settings)
+    return f"{_HEAD}{hosts}Host {HOST_PREFIX}*\n{body}"
 
 
 def _as_is(text: str) -> str:
@@ -61,7 +94,8 @@ def _as_is(text: str) -> str:
 
 def own_command() -> list[str]:
     """Return the command of this program, for the pool that it uses now."""
-    pool = [f"{key}={os.environ[key]}" for key in (HOME, URL) if os.environ.get(key)]
+    own = [HOME, URL, *(_OF_CLUSTER if os.environ.get(URL, "").startswith(CLUSTER) else ())]
+    pool = [f"{key}={os.environ[key]}" for key in own if os.environ.get(key)]
     return [*(["/usr/bin/env", *pool] if pool else []), sys.executable, "-P", "-m", "weir"]
 
 

@@ -26,6 +26,24 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,200}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SSHD_SETS = frozenset(("TERM", "SHLVL", "_", "PWD", "OLDPWD"))
 _UNQUOTED = re.compile(r"[\n\r\0]")
+_USER, _ROOT = "user", "root"
+"""File with the account of a session on a cluster."""
+BASE_SETTINGS = (
+    ("StrictModes", "no"),  # the directory is the user's alone; those above it are the pool's
+    ("AuthenticationMethods", "publickey"),
+    ("PermitRootLogin", "prohibit-password"),
+    ("UsePAM", "no"),
+    ("LogLevel", "ERROR"),  # it goes to the error output of ssh
+    ("PidFile", "none"),
+    ("PrintMotd", "no"),
+    ("PrintLastLog", "no"),
+    ("X11Forwarding", "no"),
+    ("GatewayPorts", "no"),
+    ("StreamLocalBindMask", "0177"),
+    ("StreamLocalBindUnlink", "yes"),
+    ("Subsystem", "sftp internal-sftp"),
+)
+"""Settings of each sshd of a session."""
 
 
 def host_alias(name: str) -> str:
@@ -103,19 +121,7 @@ def sshd_config(directory: Path, environment: Mapping[str, str]) -> str:
             "AuthorizedKeysFile",
             f"{_quoted(str(directory / f'{CLIENT_KEY}.pub'))} {_quoted(str(directory / FURTHER_KEYS))}",
         ),
-        ("StrictModes", "no"),  # the directory is the user's alone; those above it are the pool's
-        ("AuthenticationMethods", "publickey"),
-        ("PermitRootLogin", "prohibit-password"),
-        ("UsePAM", "no"),
-        ("LogLevel", "ERROR"),  # it goes to the error output of ssh
-        ("PidFile", "none"),
-        ("PrintMotd", "no"),
-        ("PrintLastLog", "no"),
-        ("X11Forwarding", "no"),
-        ("GatewayPorts", "no"),
-        ("StreamLocalBindMask", "0177"),
-        ("StreamLocalBindUnlink", "yes"),
-        ("Subsystem", "sftp internal-sftp"),
+        *BASE_SETTINGS,
     ]
     if pairs := [f"{key}={value}" for key, value in sorted(environment.items()) if _is_passed(key, value)]:
         settings.append(("SetEnv", " ".join(map(_quoted, pairs))))  # sshd reads the first such line alone
@@ -130,6 +136,27 @@ def links() -> Path:
 def remote_keys() -> Path:
     """Return the directory with the key of this machine for each session on another one."""
     return state_directory() / REMOTE_KEYS
+
+
+def remote_names() -> set[str]:
+    """Return the names of the sessions elsewhere that have a key of this machine."""
+    try:
+        return {each.name.removeprefix(HOST_PREFIX) for each in remote_keys().iterdir()}
+    except OSError:
+        return set()
+
+
+def keep_user(name: str, user: str) -> None:
+    """Keep the account of a session on a cluster, which its image decides."""
+    _write(remote_keys() / host_alias(name) / _USER, f"{user}\n")
+
+
+def user_of(name: str) -> str:
+    """Return the account of a session on a cluster; root if it wasn't entered yet."""
+    try:
+        return (remote_keys() / host_alias(name) / _USER).read_text("utf-8").strip() or _ROOT
+    except OSError:
+        return _ROOT
 
 
 def _is_passed(key: str, value: str) -> bool:

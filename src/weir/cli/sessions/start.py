@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weir.cli.formatting import counted, number, sentence
@@ -25,14 +25,13 @@ _ENDED = ("succeeded", "failed", "stopped")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
-def default_name(pool: "Pool", kind: str) -> str:
+def default_name(user: str, kind: str) -> str:
     """Return the name of a person's session for which they gave none, such as shell-mia."""
-    user = _NOT_IN_NAMES.sub("-", pool.whoami().user.lower()).strip("-.")
-    return f"{kind}-{user or 'me'}"
+    return f"{kind}-{_NOT_IN_NAMES.sub('-', user.lower()).strip('-.') or 'me'}"
 
 
-def live(pool: "Pool", name: str) -> "WorkloadDetail | None":
-    """Return the workload of a name unless there is none or it has ended."""
+def live(pool: "Pool", name: str, *, over: bool = False) -> "WorkloadDetail | None":
+    """Return the workload of a name unless there is none or it has ended. `over`: only one that has ended."""
     from weir.client.errors import Refused
 
     try:
@@ -41,7 +40,7 @@ def live(pool: "Pool", name: str) -> "WorkloadDetail | None":
         if refused.status != 404:
             raise
         return None
-    return None if detail.status in _ENDED else detail
+    return detail if (detail.status in _ENDED) is over else None
 
 
 def submit_session(
@@ -78,10 +77,17 @@ def submit_session(
     return made
 
 
-def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "WorkloadDetail":
+def running(
+    pool: "Pool",
+    detail: "WorkloadDetail",
+    *,
+    is_new: bool,
+    starting: "Callable[[WorkloadDetail], str]" = lambda _: "",
+) -> "WorkloadDetail":
     """Wait until a workload runs, and say meanwhile why it doesn't.
 
-    One that is new is stopped if the person stops waiting.
+    One that is new is stopped if the person stops waiting. `starting` returns what a placed workload waits
+    for; it may refuse.
 
     Raises:
         EntryRefused: it ended.
@@ -92,17 +98,24 @@ def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "Workloa
         while detail.status != "running" or not any(row.status == "running" for row in detail.pod_rows):
             if detail.status in _ENDED:
                 raise EntryRefused(_ended(detail))
-            if detail.status == "pending" and detail.reason is not None and pause_s > 4 * _LOOK_S_MIN:
+            if awaited := starting(detail):
+                said = _say_once(awaited, said)
+            elif detail.status == "pending" and detail.reason is not None and pause_s > 4 * _LOOK_S_MIN:
                 said = _say_once(sentence(plain(detail.reason.sentence), detail.name), said)
             time.sleep(pause_s)
             pause_s = min(_LOOK_S_MAX, pause_s * 1.3)
-            detail = pool.get(str(detail.uid))
+            detail = pool.get(_reference(pool, detail))
     except KeyboardInterrupt:
         if is_new:
             pool.stop(detail.name)
             print(f"\n{detail.name} is stopped, before it was entered.", file=sys.stderr)
         raise
     return detail
+
+
+def _reference(pool: "Pool", detail: "WorkloadDetail") -> str:
+    """Return the name of exactly this workload: its number, which a cluster doesn't look up."""
+    return detail.name if pool.address.is_cluster else str(detail.uid)
 
 
 def _ended(detail: "WorkloadDetail") -> str:

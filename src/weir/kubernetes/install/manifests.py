@@ -22,6 +22,7 @@ from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
 from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
 from weir.kubernetes.install.deployment import PORT, PodOptions, deployment
 from weir.kubernetes.install.flow_control import lease_flow
+from weir.kubernetes.install.installation_name import INSTALLATION
 from weir.kubernetes.install.monitoring import METRICS_ROLE, monitoring
 from weir.kubernetes.install.node_agent import NodeAgents, node_agents
 from weir.kubernetes.install.parts import LABELS, PRIVILEGED, RESTRICTED, Thing, thing, within
@@ -35,8 +36,6 @@ from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.kubernetes.translate.requests import DeviceResources
 
 SECRET = f"{NAME}-webhook"
-INSTALLATION = f"{NAME}-installation"
-"""A ConfigMap every user may read: the scheduler's name and the resources that are devices."""
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
 """Label of a cluster role that lets Weir read kinds added to the table."""
 _RBAC = "rbac.authorization.k8s.io"

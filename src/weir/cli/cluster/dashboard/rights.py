@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Iterable
 
-from msgspec import Struct, field
-
 from weir.cli.cluster import objects
+from weir.cli.cluster import person as review
 from weir.dashboard.person import ClusterScope, DashboardPerson
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused
@@ -16,30 +15,8 @@ EVERYWHERE = "*"
 NAMESPACES_MAX = 200
 """Namespaces whose rights are reviewed one by one; more are taken as without rights."""
 AT_ONCE = 16
-_REVIEWS = "authorization.k8s.io/v1"
-_SELF = "authentication.k8s.io/v1"
 _SET_QUOTA = ("patch", "set-quota")
 _CONTROL = ("delete", "patch")
-
-
-class _ReviewStatus(Struct):
-    allowed: bool = False
-
-
-class _Review(Struct):
-    status: _ReviewStatus = field(default_factory=_ReviewStatus)
-
-
-class _UserInfo(Struct):
-    username: str = ""
-
-
-class _SelfStatus(Struct, rename="camel"):
-    user_info: _UserInfo = field(default_factory=_UserInfo)
-
-
-class _SelfReview(Struct):
-    status: _SelfStatus = field(default_factory=_SelfStatus)
 
 
 async def person_of(api: ApiClient, name: str, namespace: str | None) -> DashboardPerson:
@@ -55,11 +32,11 @@ async def person_of(api: ApiClient, name: str, namespace: str | None) -> Dashboa
     async def may(verbs: Iterable[str], group: str, resource: str, within: str = "") -> bool:
         async with limited:
             for verb in verbs:
-                if not await _may(api, verb, group, resource, within):
+                if not await review.may(api, verb, group, resource, within):
                     return False
         return True
 
-    user, projects = await asyncio.gather(_user(api), _projects(api))
+    user, projects = await asyncio.gather(review.user_of(api), _projects(api))
     is_admin, controls_all, submits_all = await asyncio.gather(
         may(_SET_QUOTA, GROUP, "projects"),
         may(_CONTROL, "batch", "jobs"),
@@ -81,27 +58,6 @@ async def person_of(api: ApiClient, name: str, namespace: str | None) -> Dashboa
         roles={},
         cluster=ClusterScope(name=name, namespace=namespace, controls=controls),
     )
-
-
-async def _may(api: ApiClient, verb: str, group: str, resource: str, namespace: str) -> bool:
-    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
-    body = {
-        "apiVersion": _REVIEWS,
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await api.post(path_of(_REVIEWS, "selfsubjectaccessreviews"), body, _Review)
-    return answer.status.allowed
-
-
-async def _user(api: ApiClient) -> str:
-    """Return the name that the API server knows the person by; empty if it doesn't tell."""
-    body = {"apiVersion": _SELF, "kind": "SelfSubjectReview"}
-    try:
-        answer = await api.post(path_of(_SELF, "selfsubjectreviews"), body, _SelfReview)
-    except ApiRefused:
-        return ""
-    return answer.status.user_info.username
 
 
 async def _projects(api: ApiClient) -> dict[str, list[str]]:

@@ -1,9 +1,8 @@
 """Gate of sessions in a browser: who may open one, and which requests come from its own pages."""
 
 import asyncio
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
+from weir.dashboard.web_sessions.page_origin import BrowserRequest, page_refusal
 from weir.local import pod_files
 from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person
@@ -14,41 +13,16 @@ from weir.local.server.web_sessions.views import SessionView, SessionViews
 from weir.local.server.workload_view import WorkloadView
 from weir.local.session_programs import path_too_long
 
-_OWN_PAGES = frozenset({"", "same-origin", "none"})
-
-
-@dataclass(frozen=True, slots=True)
-class BrowserRequest:
-    """Headers of a request that tell which page sent it."""
-
-    method: str
-    host: str
-    origin: str = ""
-    fetch_site: str = ""
-    fetch_mode: str = ""
-    fetch_dest: str = ""
-
-    @property
-    def is_opened(self) -> bool:
-        """Return True if a person opens the address in a window."""
-        return (self.method, self.fetch_mode, self.fetch_dest) == ("GET", "navigate", "document")
-
 
 def check_origin(request: BrowserRequest, site: SessionSite) -> None:
     """Refuse a request for another host, or of another page than the session's own.
-
-    The address may be opened from elsewhere; a page of another origin, which any user of this machine can
-    serve on a port of it, may neither read nor change anything.
 
     Raises:
         RequestRefused: it is one.
     """
     site.check_host(request.host)
-    parts = urlsplit(request.origin)
-    if request.origin and (parts.scheme, parts.netloc) != (site.scheme, request.host):
-        raise RequestRefused(403, "This request comes from another site.")
-    if request.fetch_site not in _OWN_PAGES and not request.is_opened:
-        raise RequestRefused(403, "This request comes from another site.")
+    if (refusal := page_refusal(request, site.scheme)) is not None:
+        raise RequestRefused(403, refusal)
 
 
 class SessionGate:

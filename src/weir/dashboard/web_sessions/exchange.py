@@ -5,12 +5,11 @@ upgrade to WebSocket the bytes pass as they are.
 """
 
 import asyncio
-import socket
 from contextlib import suppress
 
 import h11
 
-from weir.local.server.web_sessions.header_rules import Headers, to_browser, to_program
+from weir.dashboard.web_sessions.header_rules import Headers, to_browser, to_program
 
 HEAD_BYTES_MAX = 64 << 10
 _READ_BYTES = 64 << 10
@@ -39,6 +38,11 @@ class HttpEnd:
             self.http.receive_data(await self.reader.read(_READ_BYTES))
         return event if isinstance(event, h11.Event) else None
 
+    @property
+    def is_between_requests(self) -> bool:
+        """Return True if the connection can carry another request."""
+        return self.http.our_state is h11.DONE and self.http.their_state is h11.DONE
+
     async def send(self, event: h11.Event) -> None:
         """Send an event."""
         if data := self.http.send(event):
@@ -54,7 +58,7 @@ class HttpEnd:
 
 
 async def pass_on(
-    request: h11.Request, target: bytes, path: bytes, browser: HttpEnd, connection: socket.socket
+    request: h11.Request, target: bytes, path: bytes, browser: HttpEnd, program: HttpEnd
 ) -> None:
     """Pass a request on to a program and its answer back.
 
@@ -63,8 +67,6 @@ async def pass_on(
     Raises:
         h11.ProtocolError, OSError: one side broke off.
     """
-    reader, writer = await asyncio.open_unix_connection(sock=connection)
-    program = HttpEnd(h11.CLIENT, reader, writer)
     upgrade = next((value for name, value in request.headers if name == b"upgrade"), b"")
     body = None
     try:
@@ -78,10 +80,12 @@ async def pass_on(
             body.cancel()
             with suppress(asyncio.CancelledError, h11.ProtocolError, OSError):
                 await body
-        writer.close()
 
 
 async def _pass_body(browser: HttpEnd, program: HttpEnd) -> None:
+    if browser.http.their_state is h11.DONE:  # the request is repeated, and it has no body
+        await program.send(h11.EndOfMessage())
+        return
     while True:
         event = await browser.next_event()
         if isinstance(event, h11.Data | h11.EndOfMessage):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.local.server.web_sessions.header_rules import to_browser, to_program
+from weir.dashboard.web_sessions.header_rules import to_browser, to_program
 
 PATH = b"/sessions/notes/"
 

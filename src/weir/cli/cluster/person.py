@@ -1,0 +1,59 @@
+"""Reviews of the API server: who the person of a kubeconfig is, and what they may do."""
+
+from msgspec import Struct, field
+
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiRefused
+from weir.kubernetes.api.paths import path_of
+
+_REVIEWS = "authorization.k8s.io/v1"
+_SELF = "authentication.k8s.io/v1"
+
+
+class _ReviewStatus(Struct):
+    allowed: bool = False
+
+
+class _Review(Struct):
+    status: _ReviewStatus = field(default_factory=_ReviewStatus)
+
+
+class _UserInfo(Struct):
+    username: str = ""
+
+
+class _SelfStatus(Struct, rename="camel"):
+    user_info: _UserInfo = field(default_factory=_UserInfo)
+
+
+class _SelfReview(Struct):
+    status: _SelfStatus = field(default_factory=_SelfStatus)
+
+
+async def may(
+    api: ApiClient, verb: str, group: str, resource: str, namespace: str, subresource: str = ""
+) -> bool:
+    """Return True if the person may do this in a namespace, or in all if it is empty.
+
+    Raises:
+        ApiError: the API server doesn't answer.
+    """
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+    attributes |= {"subresource": subresource} if subresource else {}
+    body = {
+        "apiVersion": _REVIEWS,
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await api.post(path_of(_REVIEWS, "selfsubjectaccessreviews"), body, _Review)
+    return answer.status.allowed
+
+
+async def user_of(api: ApiClient) -> str:
+    """Return the name that the API server knows the person by; empty if it doesn't tell."""
+    body = {"apiVersion": _SELF, "kind": "SelfSubjectReview"}
+    try:
+        answer = await api.post(path_of(_SELF, "selfsubjectreviews"), body, _SelfReview)
+    except ApiRefused:
+        return ""
+    return answer.status.user_info.username

@@ -1,0 +1,163 @@
+"""Entry into a workload of a cluster: found or queued, and then entered once its container runs."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weir.cli.cluster.sessions.session_container import (
+    awaited_start,
+    namespace_of,
+    running_container,
+    short_name,
+)
+from weir.cli.cluster.transport import ClusterTransport
+from weir.cli.pod_entry import EntryRefused
+from weir.cli.sessions.start import default_name, live, running, submit_session
+from weir.cli.terminal import plain
+from weir.client.address import find
+from weir.client.api import Pool
+from weir.client.errors import PoolError
+
+if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
+    from weir.api.sessions import SessionKind
+    from weir.cli.submit_options import EnvironmentOptions
+    from weir.kubernetes.api.exec_stream import ContainerAddress
+
+KEEPS_RUNNING = ("sh", "-c", 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done')
+"""Command of a session that people enter. As process 1 it has to end at SIGTERM by itself."""
+_STOPPED = (137, 143)
+"""Exit codes of commands that ended with their container."""
+_LOOKS_RUNNING, _LOOKS_MAX, _LOOK_S = 3, 15, 0.4
+"""Looks at a pod that ended perhaps, and at one whose end has no reason yet, and the time between two."""
+_NO_SHELL = "a session needs one; use an image of a distribution"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPool:
+    """A cluster as a pool, and its API server with the same credentials."""
+
+    pool: Pool
+    transport: ClusterTransport
+
+    def default_name(self, kind: str) -> str:
+        """Return the name of a person's session for which they gave none: one that a Job may have."""
+        return default_name(self.transport.user(), kind).replace(".", "-")[:53].strip("-")
+
+    def check_right(self, namespace: str) -> None:
+        """Refuse what the API server would refuse later.
+
+        Raises:
+            EntryRefused: the person may not enter pods of a namespace.
+        """
+        if not self.transport.may("create", "pods", "exec", namespace):
+            needed = "it needs the verb create on pods/exec there, which the ClusterRole edit has"
+            raise EntryRefused(f"your account may not enter pods of {namespace}: {needed}")
+
+    def session(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        environment: "EnvironmentOptions",
+        command: Sequence[str] = KEEPS_RUNNING,
+        kind: "SessionKind | None" = None,
+        missing: str = _NO_SHELL,
+    ) -> "tuple[WorkloadDetail, ContainerAddress]":
+        """Return the workload of a name and its container once it runs; queue it before if there is none.
+
+        `missing` says how the image gets the program of the command.
+
+        Raises:
+            EntryRefused: it can't be queued or entered.
+        """
+        detail = self.existing(name, options)
+        if detail is None:
+            project = options.get("project") or os.environ.get("WEIR_PROJECT")
+            if project:
+                self.check_right(self.transport.namespace_of(project))
+            made = submit_session(self.pool, name, options, environment, command, kind)
+            try:
+                return self.entered(made, is_new=True, program=command[0], missing=missing)
+            except EntryRefused:
+                with suppress(PoolError):
+                    self.pool.stop(made.name)
+                raise
+        self.check_right(namespace_of(detail.name))
+        return self.entered(detail, is_new=False, program=command[0], missing=missing)
+
+    def existing(self, name: str, options: Mapping[str, Any]) -> "WorkloadDetail | None":
+        """Return the workload of a name: in the namespace of the project, if one is named.
+
+        Raises:
+            EntryRefused: it has ended, and its Job keeps the name.
+        """
+        project = options.get("project") or os.environ.get("WEIR_PROJECT")
+        if "/" not in name and project:
+            name = f"{self.transport.namespace_of(project)}/{name}"
+        detail = live(self.pool, name)
+        if detail is None and (ended := live(self.pool, name, over=True)) is not None:
+            remove = f"`weir stop {ended.name}` removes it"
+            raise EntryRefused(f"{ended.name} has ended, and its Job keeps the name: {remove}")
+        return detail
+
+    def entered(
+        self, detail: "WorkloadDetail", *, is_new: bool, program: str = "", missing: str = ""
+    ) -> "tuple[WorkloadDetail, ContainerAddress]":
+        """Wait until a workload runs; return it and its container.
+
+        Raises:
+            EntryRefused: it ended, or its container can't run.
+        """
+
+        def starting(now: "WorkloadDetail") -> str:
+            return awaited_start(self.transport, now, program, missing)
+
+        while True:
+            detail = running(self.pool, detail, is_new=is_new, starting=starting)
+            if (address := running_container(self.transport, detail)) is not None:
+                return detail, address
+            time.sleep(_LOOK_S)
+            detail = self.pool.get(detail.name)
+
+    def why_over(self, detail: "WorkloadDetail", address: "ContainerAddress", code: int | None) -> str:
+        """Return why the pod of a session that was entered is over; empty if it runs on.
+
+        `code`: the exit code of what ran in it, None if the stream broke off. Weir may hear of an end later
+        than the stream does.
+        """
+        if code is not None and code not in _STOPPED:
+            return ""
+        name, is_over = short_name(detail.name), False
+        for look in range(_LOOKS_MAX):
+            try:
+                now = self.pool.get(detail.name)
+            except PoolError:
+                return f"{name} is over"
+            last, pod = now.evicted, _row_status(now, address.pod)
+            if last is not None and (detail.evicted is None or last.at_s > detail.evicted.at_s):
+                return f"{name} left its GPUs: {plain(last.sentence)}".rstrip(".")
+            is_over = pod != "running"
+            if is_over and now.status != "running":
+                why = "" if now.reason is None else f": {plain(now.reason.sentence)}"
+                return f"{name} is {now.status}{why}".rstrip(".")
+            if not is_over and look >= _LOOKS_RUNNING:
+                break
+            time.sleep(_LOOK_S)
+        return f"the pod of {name} is over" if is_over else ""
+
+
+def _row_status(detail: "WorkloadDetail", pod: str) -> str:
+    rows = {row.name.rpartition("/")[2]: row.status for row in detail.pod_rows}
+    return rows.get(pod, "")
+
+
+@contextmanager
+def cluster_pool(namespace: str | None = None) -> Iterator[ClusterPool]:
+    """Yield the cluster that the environment names."""
+    address = find()
+    transport = ClusterTransport(address.url.partition(":")[2] or None, namespace=namespace)
+    with Pool(address.url, transport=transport) as pool:
+        yield ClusterPool(pool, transport)

@@ -1,0 +1,203 @@
+"""`weir shell`, `weir exec`, `weir ssh` and `weir session pipe` on a cluster."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from weir.cli.cluster.sessions import exec_terminal
+from weir.cli.cluster.sessions.cluster_entry import ClusterPool, cluster_pool
+from weir.cli.cluster.sessions.container_sshd import check_command, not_started, refusal_of, serve_command
+from weir.cli.cluster.sessions.session_container import (
+    missing_program,
+    namespace_of,
+    running_container,
+    short_name,
+)
+from weir.cli.pod_entry import EntryRefused
+from weir.cli.sessions import ssh_config, ssh_files
+from weir.cli.sessions.start import live
+from weir.cli.terminal import screen
+from weir.kubernetes.api.errors import ApiError, ApiRefused
+from weir.kubernetes.api.exec_stream import ContainerAddress, ExecNotStarted
+
+if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
+    from weir.cli.submit_options import EnvironmentOptions
+
+_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+_OF_WORKLOAD = "_"
+"""Separator of namespace and name in a host of ssh: no name of Kubernetes has it."""
+_SESSIONS_MAX = 100
+_BROKEN = 255
+"""Exit code of a connection that broke off, as that of ssh."""
+_NOT_STARTED, _NOT_FOUND = 126, 127
+"""Exit codes of commands that can't be started, and that aren't there, as those of a shell."""
+T = TypeVar("T")
+
+
+def shell(
+    name: str | None, options: Mapping[str, Any], environment: "EnvironmentOptions", namespace: str | None
+) -> int:
+    """Enter the session of a name by a shell; queue it before if there is none. Return the exit code.
+
+    Raises:
+        EntryRefused: it can't be entered.
+    """
+    with cluster_pool(namespace) as cluster:
+        detail, address = cluster.session(name or cluster.default_name("shell"), options, environment)
+        _say_stop(detail)
+        return _run(cluster, detail, address, _SHELL, terminal=exec_terminal.has_terminal())
+
+
+def execute(name: str, command: Sequence[str], pod: str | None) -> int:
+    """Run a command in a running workload; return its exit code.
+
+    Raises:
+        EntryRefused: it can't be entered.
+    """
+    with cluster_pool() as cluster:
+        detail = cluster.pool.get(name)
+        cluster.check_right(namespace_of(detail.name))
+        address = running_container(cluster.transport, detail, pod)
+        if address is None:
+            which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
+            raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
+        return _run(cluster, detail, address, command, terminal=exec_terminal.has_terminal())
+
+
+def ssh(
+    name: str | None,
+    command: Sequence[str],
+    options: Mapping[str, Any],
+    environment: "EnvironmentOptions",
+    namespace: str | None,
+) -> int:
+    """Become ssh to the session of a name; queue it before if there is none.
+
+    Raises:
+        EntryRefused: it can't be entered, or not by ssh.
+    """
+    client = shutil.which("ssh")
+    if client is None:
+        raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    with cluster_pool(namespace) as cluster:
+        detail, address = cluster.session(name or cluster.default_name("shell"), options, environment)
+        alias = _alias(cluster, detail)
+        key = ssh_files.client_key(alias)
+        access, check = cluster.transport.access, check_command(key)
+        code, user = entered(lambda: exec_terminal.capture(access, address, check))
+        if code:
+            raise EntryRefused(refusal_of(code, user, short_name(detail.name)) or not_started(code))
+        ssh_files.keep_user(alias, user.strip())
+        path = ssh_config.write(configuration(cluster, alias))
+        ssh_config.offer_inclusion(path)
+        _say_stop(detail)
+    sys.stdout.flush()
+    os.execv(client, [client, "-F", str(path), "--", ssh_files.host_alias(alias), *command])  # noqa: S606
+
+
+def pipe(host: str, user: str | None) -> int:
+    """Carry an SSH connection into the workload of a host; return the exit code.
+
+    `user`: the account that ssh logs in to.
+
+    Raises:
+        EntryRefused: it can't be entered, or not by ssh.
+    """
+    alias = host.removeprefix(ssh_files.HOST_PREFIX)
+    with cluster_pool() as cluster:
+        found = live(cluster.pool, alias.replace(_OF_WORKLOAD, "/", 1))
+        if found is None:
+            raise EntryRefused(f"there is no workload {alias}: `weir ssh {alias}` makes one", 2)
+        cluster.check_right(namespace_of(found.name))
+        detail, address = cluster.entered(found, is_new=False)
+        command = serve_command(ssh_files.client_key(alias), user or "")
+        code = _run(cluster, detail, address, command, terminal=False)
+        if (refusal := refusal_of(code, user or "", short_name(detail.name))) is not None:
+            raise EntryRefused(refusal)
+        return code
+
+
+def configuration(cluster: ClusterPool, *further: str) -> str:
+    """Return the configuration of ssh: for sessions that were entered from here, and for further ones."""
+    rows = cluster.pool.page(type="build", limit=_SESSIONS_MAX).items
+    entered = ssh_files.remote_names()
+    names = {name for row in rows for name in _names(row.name) if name in entered} | set(further)
+    users = {ssh_files.host_alias(name): ssh_files.user_of(name) for name in names}
+    return ssh_config.render_for_cluster(users)
+
+
+def print_config() -> int:
+    """Print the configuration of ssh."""
+    with cluster_pool() as cluster:
+        print(configuration(cluster), end="")
+    return 0
+
+
+def _names(workload: str) -> tuple[str, str]:
+    """Return the names by which ssh may know a workload."""
+    short = short_name(workload)
+    return short, f"{namespace_of(workload)}{_OF_WORKLOAD}{short}"
+
+
+def _alias(cluster: ClusterPool, detail: "WorkloadDetail") -> str:
+    """Return the name by which ssh knows a workload: the short one if that is found without a namespace."""
+    from weir.client.errors import Refused
+
+    short, whole = _names(detail.name)
+    try:
+        return short if cluster.pool.get(short).uid == detail.uid else whole
+    except Refused:
+        return whole
+
+
+def _run(
+    cluster: ClusterPool,
+    detail: "WorkloadDetail",
+    address: ContainerAddress,
+    command: Sequence[str],
+    *,
+    terminal: bool,
+) -> int:
+    """Run a command in a container; say why it ended if its pod did.
+
+    Raises:
+        EntryRefused: it can't be started, or the stream broke off.
+    """
+    access, code = cluster.transport.access, None
+    try:
+        code = entered(lambda: exec_terminal.run(access, address, command, terminal=terminal))
+    except EntryRefused as refusal:
+        over = cluster.why_over(detail, address, None) if refusal.code == _BROKEN else ""
+        raise EntryRefused(over or str(refusal), refusal.code) from None
+    if over := cluster.why_over(detail, address, code):
+        print(f"weir: {over}.", file=sys.stderr)
+    return code
+
+
+def entered(run: Callable[[], T]) -> T:
+    """Return the result of a command in a container.
+
+    Raises:
+        EntryRefused: it can't be started, or the stream broke off.
+    """
+    try:
+        return run()
+    except ExecNotStarted as error:
+        if (missing := missing_program(str(error))) is not None:
+            raise EntryRefused(f"the container has no program {missing}", _NOT_FOUND) from None
+        why = f"the command can't be started in the container: {error}".rstrip(".")
+        raise EntryRefused(why, _NOT_STARTED) from None
+    except ApiRefused as error:
+        raise EntryRefused(f"the API server refused the entry: {error.message}".rstrip(".")) from None
+    except ApiError as error:
+        again = "the same command connects again"
+        raise EntryRefused(f"the connection broke off: {error}; {again}", _BROKEN) from None
+
+
+def _say_stop(detail: "WorkloadDetail") -> None:
+    name = short_name(detail.name)
+    stop = f"{name} runs until `weir stop {name}`"
+    print(screen(sys.stderr).paint(stop, "quiet"), file=sys.stderr, flush=True)

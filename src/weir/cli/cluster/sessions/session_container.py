@@ -1,0 +1,169 @@
+"""The container of a workload that a session enters, and why one that is placed doesn't run yet."""
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import field
+
+from weir.cli.pod_entry import EntryRefused
+from weir.kubernetes.api.errors import NotFound
+from weir.kubernetes.api.exec_stream import ContainerAddress
+from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.api.paths import path_of
+from weir.local.session_programs import VARIABLE
+
+if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
+    from weir.cli.cluster.transport import ClusterTransport
+
+JOB_PREFIX = "job-"
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_OF_JOB = "batch.kubernetes.io/job-name"
+_NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError")
+_NO_PROGRAM = re.compile(r"""exec: "([^"]+)": (?:executable file not found|stat .*: no such file)""")
+"""Message of runc; crun says: executable file `NAME` not found."""
+_NO_PROGRAM_OF_CRUN = re.compile(r"executable file `([^`]+)` not found")
+
+
+class _Variable(ApiStruct):
+    name: str
+    value: str = ""
+
+
+class _Container(ApiStruct):
+    name: str
+    image: str = ""
+    env: list[_Variable] = field(default_factory=list)
+
+
+class _Reason(ApiStruct):
+    reason: str = ""
+    message: str = ""
+
+
+class _ContainerState(ApiStruct):
+    running: _Reason | None = None
+    waiting: _Reason | None = None
+    terminated: _Reason | None = None
+
+
+class _ContainerStatus(ApiStruct):
+    name: str
+    state: _ContainerState = field(default_factory=_ContainerState)
+
+
+class _Spec(ApiStruct):
+    containers: list[_Container] = field(default_factory=list)
+
+
+class _Status(ApiStruct):
+    phase: str = ""
+    container_statuses: list[_ContainerStatus] = field(default_factory=list)
+
+
+class PodContainers(ApiStruct):
+    """A pod with what the entry into one of its containers needs to know."""
+
+    metadata: Metadata
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+    @property
+    def main(self) -> _Container:
+        """The container to enter: the one that kubectl takes, else the first one."""
+        named = self.metadata.annotations.get(_DEFAULT_CONTAINER)
+        return next((each for each in self.spec.containers if each.name == named), self.spec.containers[0])
+
+    @property
+    def state(self) -> _ContainerState:
+        """The state of that container."""
+        name = self.main.name
+        return next(
+            (each.state for each in self.status.container_statuses if each.name == name), _ContainerState()
+        )
+
+
+class _Template(ApiStruct):
+    spec: _Spec = field(default_factory=_Spec)
+
+
+class _JobSpec(ApiStruct):
+    template: _Template = field(default_factory=_Template)
+
+
+class _SessionJob(ApiStruct):
+    spec: _JobSpec = field(default_factory=_JobSpec)
+
+
+def short_name(name: str) -> str:
+    """Return the name of a workload as people write it: vision/job-dev is dev."""
+    return name.rpartition("/")[2].removeprefix(JOB_PREFIX)
+
+
+def namespace_of(name: str) -> str:
+    """Return the namespace of a workload."""
+    return name.partition("/")[0]
+
+
+def session_kind(transport: "ClusterTransport", detail: "WorkloadDetail") -> str:
+    """Return the kind of a workload's session in a browser, as its Job says; empty if it has none."""
+    bare = detail.name.rpartition("/")[2]
+    if not bare.startswith(JOB_PREFIX):
+        return ""
+    path = path_of("batch/v1", "jobs", namespace_of(detail.name), bare.removeprefix(JOB_PREFIX))
+    try:
+        job = transport.get(path, _SessionJob)
+    except NotFound:
+        return ""
+    variables = {each.name: each.value for part in job.spec.template.spec.containers for each in part.env}
+    return variables.get(VARIABLE, "")
+
+
+def running_container(
+    transport: "ClusterTransport", detail: "WorkloadDetail", wanted: str | None = None
+) -> ContainerAddress | None:
+    """Return the container of the first running pod, or of the named one; None if none runs now."""
+    namespace = namespace_of(detail.name)
+    for row in detail.pod_rows:
+        name = row.name.rpartition("/")[2]
+        if row.status != "running" or wanted not in (None, name, row.name):
+            continue
+        try:
+            pod = transport.get(path_of("v1", "pods", namespace, name), PodContainers)
+        except NotFound:
+            continue
+        if pod.state.running is not None and pod.metadata.deletion_timestamp is None:
+            return ContainerAddress(namespace, name, pod.main.name)
+    return None
+
+
+def missing_program(message: str) -> str | None:
+    """Return the program that a container doesn't have, by what its runtime says; None for other failures."""
+    found = _NO_PROGRAM.search(message) or _NO_PROGRAM_OF_CRUN.search(message)
+    return None if found is None else found[1]
+
+
+def awaited_start(transport: "ClusterTransport", detail: "WorkloadDetail", program: str, missing: str) -> str:
+    """Return what the placed pods of a workload wait for, in a sentence; empty if nothing is known.
+
+    `program` is what the container runs, and `missing` what to say if the image doesn't have it.
+
+    Raises:
+        EntryRefused: the container can't run.
+    """
+    bare = detail.name.rpartition("/")[2]
+    if not bare.startswith(JOB_PREFIX):
+        return ""
+    selector = f"{_OF_JOB}={bare.removeprefix(JOB_PREFIX)}"
+    path = path_of("v1", "pods", namespace_of(detail.name))
+    said = ""
+    for pod in transport.list(path, PodContainers, label_selector=selector):
+        state, image = pod.state, pod.main.image
+        for over in filter(None, (state.terminated, state.waiting)):
+            if over.reason in _NOT_STARTED:
+                if missing_program(over.message) == program:
+                    raise EntryRefused(f"the image {image} has no {program}: {missing}")
+                raise EntryRefused(f"the container of {detail.name} can't be started: {over.message}")
+        if state.waiting is not None and state.waiting.message:
+            said = f"{short_name(detail.name)} is placed, and its container waits: {state.waiting.message}"
+    return said

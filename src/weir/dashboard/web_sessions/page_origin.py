@@ -1,0 +1,51 @@
+"""Pages that a request may come from. Pure functions."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import h11
+
+_OWN_PAGES = frozenset({"", "same-origin", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserRequest:
+    """Headers of a request that tell which page sent it."""
+
+    method: str
+    host: str
+    origin: str = ""
+    fetch_site: str = ""
+    fetch_mode: str = ""
+    fetch_dest: str = ""
+
+    @property
+    def is_opened(self) -> bool:
+        """Return True if a person opens the address in a window."""
+        return (self.method, self.fetch_mode, self.fetch_dest) == ("GET", "navigate", "document")
+
+
+def page_refusal(request: BrowserRequest, scheme: str) -> str | None:
+    """Return why a request is refused that is of another page than the session's own.
+
+    The address may be opened from elsewhere; a page of another origin, which any user of this machine can
+    serve on a port of it, may neither read nor change anything. `scheme`: of the session's address.
+    """
+    parts = urlsplit(request.origin)
+    if request.origin and (parts.scheme, parts.netloc) != (scheme, request.host):
+        return "This request comes from another site."
+    if request.fetch_site not in _OWN_PAGES and not request.is_opened:
+        return "This request comes from another site."
+    return None
+
+
+def described_by(request: h11.Request, headers: dict[str, str]) -> BrowserRequest:
+    """Return the headers of a request that tell which page sent it; `headers` by lower-case names."""
+    return BrowserRequest(
+        method=request.method.decode("ascii"),
+        host=headers.get("host", ""),
+        origin=headers.get("origin", ""),
+        fetch_site=headers.get("sec-fetch-site", ""),
+        fetch_mode=headers.get("sec-fetch-mode", ""),
+        fetch_dest=headers.get("sec-fetch-dest", ""),
+    )

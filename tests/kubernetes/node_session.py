@@ -1,0 +1,97 @@
+"""A person with a kubeconfig and OpenSSH, and a real node on which their sessions run."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tests.e2e.ssh_session import LIMIT_S, PersonAtHome, ended
+from tools.node.image import MACHINE_IMAGE
+
+JUPYTER = Path(os.environ.get("WEIR_JUPYTER", "/opt/jlab"))
+"""Environment with JupyterLab, which the containers of the node see."""
+MOUNTS = sorted({"/usr", str(JUPYTER), str(Path(sys.base_prefix).resolve())})
+SMALL = ("--cpu", "0.1", "--image", MACHINE_IMAGE)
+_LINK = re.compile(r"http://(\S+?):(\d+)(/sessions/\S+)")
+
+
+class ClusterPerson(PersonAtHome):
+    """Works with a kubeconfig on a project."""
+
+    def __init__(self, home: Path, kubeconfig: Path, project: str) -> None:
+        super().__init__(home, {"WEIR_URL": "kube:", "KUBECONFIG": str(kubeconfig), "WEIR_PROJECT": project})
+
+    def ended_with(self, code: int, *words: str, text: str = "") -> str:
+        """Run `weir` until it ends with this code; return what it says."""
+        done = self.weir(*words, text=text)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.stderr
+
+    @contextmanager
+    def notebook(self, *words: str) -> Iterator["Notebook"]:
+        """Run `weir jupyter`, and yield a browser that opened its link."""
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "weir", "jupyter", *words],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with ended(process), process.stderr:
+            found = _LINK.match(process.stdout.readline())
+            assert found is not None, process.stderr.read()
+            with httpx.Client(base_url=f"http://{found[1]}:{found[2]}", timeout=LIMIT_S) as browser:
+                yield Notebook(process, browser, found[3])
+
+
+class Notebook:
+    """A browser at the page of a notebook. `link` opens it."""
+
+    def __init__(self, process: subprocess.Popen[str], browser: httpx.Client, link: str) -> None:
+        self.process = process
+        self.browser = browser
+        self.link = link
+        self.path = link.partition("?")[0]
+
+    def open(self) -> None:
+        answer = self.browser.get(self.link)
+        assert answer.status_code == 303, answer.text
+        assert answer.headers["location"] == self.path
+
+    def ask(self, method: str, path: str, **more: Any) -> Any:
+        """Return an answer of Jupyter's own interface; a token of its page comes with changes."""
+        proof = {"X-XSRFToken": self.browser.cookies.get("_xsrf") or ""}
+        answer = self.browser.request(method, f"{self.path}{path}", headers=proof, **more)
+        assert answer.status_code < 300, (answer.status_code, answer.text)
+        return json.loads(answer.text)
+
+    def status(self) -> int:
+        """Return the status of an answer, whatever it is."""
+        return self.browser.get(f"{self.path}api/status").status_code
+
+    def cookies(self) -> str:
+        return "; ".join(f"{name}={value}" for name, value in self.browser.cookies.items())
+
+
+def execution(code: str) -> str:
+    """Return the message that lets a kernel run code."""
+    header = {"msg_id": "one", "username": "", "session": "test", "msg_type": "execute_request"}
+    content = {"code": code, "silent": False, "store_history": False, "user_expressions": {}}
+    return json.dumps(
+        {
+            "header": {**header, "version": "5.3"},
+            "parent_header": {},
+            "metadata": {},
+            "content": {**content, "allow_stdin": False},
+            "channel": "shell",
+            "buffers": [],
+        }
+    )
