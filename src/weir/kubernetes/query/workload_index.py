@@ -5,6 +5,7 @@ their metadata; the few fields of those that people see are kept here.
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from weir.kubernetes.api.paths import key_of
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.rows import phase_status, workload_row
 
+GONE_MAX = 2_000
+"""Deleted workloads that are remembered for their last Events."""
 LIVE = frozenset(("pending", "starting", "running", "stopping"))
 
 
@@ -77,6 +80,7 @@ class WorkloadIndex:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._workloads: dict[str, WorkloadIndexEntry] = {}
         self._by_owner: dict[str, str] = {}
+        self._gone: OrderedDict[str, WorkloadIndexEntry] = OrderedDict()  # by the key of the owner
         self._clock = clock
         self.changed: Callable[[str, WorkloadIndexEntry | None, float], None] = lambda _key, _now, _at_s: None
         """Called with each change: the key, and the workload unless it is gone."""
@@ -110,10 +114,18 @@ class WorkloadIndex:
                 gone = self._workloads.pop(change.key, None)
                 if gone is not None:
                     owner = key_of(gone.namespace, gone.object.spec.owner.name)
+                    self._remember(owner, gone)
                     if self._by_owner.get(owner) == change.key:
                         del self._by_owner[owner]
                     self.changed(change.key, None, self._clock())
                     self.removed(gone, self._clock())
+
+    def _remember(self, owner: str, gone: WorkloadIndexEntry) -> None:
+        """Remember a workload that is gone: its last Events are heard of later."""
+        self._gone[owner] = gone
+        self._gone.move_to_end(owner)
+        if len(self._gone) > GONE_MAX:
+            self._gone.popitem(last=False)
 
     def named(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
         """Return the workload of a name."""
@@ -131,12 +143,18 @@ class WorkloadIndex:
         return list(self._workloads.values())
 
     def owner_of(self, namespace: str, pod: str) -> WorkloadIndexEntry | None:
-        """Return the workload of a pod by its name, OWNER-SUFFIX with a suffix for each level."""
+        """Return the workload of a pod by its name, OWNER-SUFFIX with a suffix for each level.
+
+        It may have been deleted a while ago.
+        """
         stem = pod
         while stem:
-            key = self._by_owner.get(key_of(namespace, stem))
+            owner = key_of(namespace, stem)
+            key = self._by_owner.get(owner)
             if key is not None:
                 return self._workloads.get(key)
+            if owner in self._gone:
+                return self._gone[owner]
             stem = stem.rpartition("-")[0]
         return None
 

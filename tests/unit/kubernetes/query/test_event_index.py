@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from weir.kubernetes.api.changes import ObjectSet
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
+from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query import event_index as module
 from weir.kubernetes.query.event_index import NAME_MAX, NOTE_MAX, EventIndex, EventQuery, matching_events
 from weir.kubernetes.query.objects import EventView
@@ -47,6 +48,20 @@ def test_events_are_of_their_namespace_and_as_many_as_are_kept(monkeypatch: Any)
     assert len(events) == 5
     assert {row.workload for row in matching_events(events.all(), EventQuery("a"))} == {"a/job-a"}
     assert [row.sentence for row in matching_events(events.all(), EventQuery("c"))] == []
+
+
+def test_event_of_a_pod_is_attributed_to_its_workload_after_that_was_deleted() -> None:
+    workloads = WorkloadIndex()
+    events = EventIndex(workloads, clock=lambda: 1_767_225_600.0)
+    spec = {"project": "vision", "owner": {"name": "train"}}
+    body = {"metadata": {"name": "job-train", "namespace": "ns", "uid": "u"}, "spec": spec}
+    workloads.deliver([ObjectSet("ns/job-train", msgspec.convert(body, WorkloadObject))])
+    workloads.deliver([ObjectRemoved("ns/job-train", "u")])
+    regarding = {"kind": "Pod", "namespace": "ns", "name": "train-x7k2p"}
+    events.deliver([event("late", regarding=regarding)])
+    (row,) = matching_events(events.all(), EventQuery(workload="ns/job-train"))
+    assert (row.project, row.pod) == ("vision", "train-x7k2p")
+    assert workloads.get("ns", "train") is None
 
 
 def test_numbers_of_events_are_in_the_order_of_time_and_exact_in_a_browser() -> None:
