@@ -14,8 +14,9 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.ports import free_port
 from tools.controlplane.queries import wait_for_queries, withdraw
-from tools.controlplane.weir import project
+from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
 WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/{}/workloads"
@@ -90,6 +91,13 @@ def run(cluster: Cluster, namespace: str, name: str) -> None:
     cluster.until(runs, 120, f"{name} to run")
 
 
+class Standby(Weir):
+    """Another replica, of the same command."""
+
+    def command(self) -> list[str]:
+        return self._arguments
+
+
 def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent_database(
     weir: Installed, cluster: Cluster, plane: ControlPlane, postgres: Postgres
 ) -> None:
@@ -122,6 +130,24 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     wait_for_queries(cluster.api)
     cluster.until(lambda: ended(cluster, b) == {f"{b}/job-first"}, 120, "what vanished")
     assert ended(cluster, a) == {f"{a}/job-first"}
+
+    # another replica takes over, and writes where the first one stopped
+    command = weir.command()
+    command[command.index("--port") + 1] = str(free_port())
+    account = plane.kubeconfig_of(weir.namespace, "weir")
+    standby = Standby(plane, account, name="standby", arguments=command)
+    with standby:
+        cluster.until(lambda: "listening" in standby.log_text(), 120, "the standby")
+        run(cluster, b, "next")
+        weir.kill()
+        cluster.until(lambda: "history_opened" in standby.log_text(), 120, "the standby to write")
+        delete(cluster, b, "next")  # and killed while it may not have written that yet
+        standby.kill()
+    weir.start()
+    wait_for_queries(cluster.api)
+    cluster.until(
+        lambda: ended(cluster, b) == {f"{b}/job-first", f"{b}/job-next"}, 120, "the work of both leaders"
+    )
 
     # the database is away: scheduling goes on, and what ended meanwhile is stored later
     postgres.stop()

@@ -74,7 +74,8 @@ class ClusterHistoryReader:
             .offset(start)
             .limit(limit)
         )
-        count = select(func.count()).select_from(joined).where(*where)
+        counted = joined if wanted.named else workloads
+        count = select(func.count()).select_from(counted).where(*where)
 
         def read(connection: Connection) -> tuple[int, list[StoredHistoryEntry]]:
             rows = [_workload(text) for text in connection.execute(listed).scalars()] if limit else []
@@ -152,7 +153,7 @@ def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
     where: list[ColumnElement[bool]] = [
         column == value
         for column, value in (
-            (_stated.namespace, wanted.namespace),
+            (_workloads.user, wanted.namespace),  # see the tables
             (_workloads.project, wanted.project),
             (_workloads.type, wanted.type),
         )
