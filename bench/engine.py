@@ -13,6 +13,8 @@ Cases, with the goals of the design for the size in brackets:
     node     a cycle after one node changed on that full cluster
     cannot   "can't run" for a gang of 8-device pods on full nodes, with the reason (10,000: 15 ms)
     reclaim  a quarter of all devices for one gang of whole nodes (1,000: 0.5 s)
+    suggest  what would let a workload of that backlog start (10,000: 2 s); decisions wait up to `longest_ms`
+    explain  nodes by score and victims by price for a workload of that backlog
     memory   with 10 running pods a node (10,000: 1,500 MB)
 
 Every measurement has a process of its own, in which Python's collector leaves the finished cluster alone,
@@ -30,7 +32,9 @@ import random
 import resource
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 
@@ -44,16 +48,30 @@ from weir.engine.refusal_sentences import RefusalSentences
 from weir.engine.refusals import Refusal
 from weir.model.policy import PRESETS, Policy
 from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.scalars import PRIORITY_MAX
+from weir.service.decision_details import explain_decision
+from weir.service.decision_state import DecisionState
+from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.events import Checkpointed, NodeSet
 from weir.state.jobs import EquivalenceClass
 from weir.state.reduce import reduce
 
 Row = dict[str, object]
+Found = TypeVar("Found")
 ONE_CORE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZES = (1250, 2500, 5000, 10_000)
 COLUMNS = (
     *("case", "preset", "nodes", "workloads", "seconds", "reduce_seconds", "ms_p50", "ms_p99"),
-    *("peak_memory_mb", "bare_memory_mb", "goal", "goal_of", "part_of_goal"),
+    *(
+        "longest_ms",
+        "suggestions",
+        "untried",
+        "peak_memory_mb",
+        "bare_memory_mb",
+        "goal",
+        "goal_of",
+        "part_of_goal",
+    ),
 )
 PROJECT_NODES = 10
 EVENTS = 100
@@ -230,6 +248,56 @@ def shots(made: Made, pods: int, right: Callable[[Plan], bool], count: int = SHO
     return quantiles(took)
 
 
+class Asked:
+    """The state of a cluster that is asked about, with the milliseconds of each answer."""
+
+    def __init__(self, made: Made) -> None:
+        self.state = DecisionState(made.cluster, made.cache, made.policy, made.now_s)
+        self.took: list[float] = []
+
+    def __call__(self, read: Callable[[DecisionState], Found], /) -> Found:
+        """Read."""
+        began = perf_counter()
+        try:
+            return read(self.state)
+        finally:
+            self.took.append((perf_counter() - began) * 1e3)
+
+
+def suggest(nodes: int, policy: Policy) -> Row:
+    """What would let pending workloads start, of several projects."""
+    busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
+    busy.measured(busy.events, 1)
+    busy.made.decide()
+    took, longest, found, untried = [], 0.0, 0, 0
+    possible = SuggestionOptions(PRIORITY_MAX, projects=(project(0), project(1)))
+    for of in list(busy.made.cluster.waiting.values())[: SHOTS // 2]:
+        asked, began = Asked(busy.made), perf_counter()
+        answer = suggestions(asked, of.first.name, possible)
+        took.append(perf_counter() - began)
+        longest = max(longest, *asked.took)
+        found, untried = found + len(answer.found), untried + len(answer.untried)
+    return {
+        "workloads": busy.gpus,
+        **quantiles(took),
+        "longest_ms": round(longest, 1),
+        "suggestions": found,
+        "untried": untried,
+    }
+
+
+def explain(nodes: int, policy: Policy) -> Row:
+    """The scores and the victims of pending workloads."""
+    busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
+    busy.made.decide()
+    took = []
+    for of in list(busy.made.cluster.waiting.values())[:SHOTS]:
+        asked, name = Asked(busy.made), of.first.name
+        assert asked(partial(explain_decision, name=name)) is not None
+        took += [answered_ms / 1e3 for answered_ms in asked.took]
+    return {"workloads": busy.gpus, **quantiles(took)}
+
+
 def memory(nodes: int, policy: Policy) -> Row:
     """Eight pods with a device and two without on every node, and a cycle over them."""
     gpus = nodes * NODE_GPUS
@@ -274,6 +342,8 @@ CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = 
     "node": (node_changed, None, "ms_p50", 0.0),
     "cannot": (cannot, 10_000, "ms_p50", 15.0),
     "reclaim": (reclaim, 1000, "ms_p50", 500.0),
+    "suggest": (suggest, 10_000, "ms_p50", 2000.0),
+    "explain": (explain, None, "ms_p50", 0.0),
     "memory": (memory, 10_000, "peak_memory_mb", 1500.0),
 }
 """The case, the size its goal is for, what the goal is of, and the goal."""

@@ -63,25 +63,29 @@ def considered_victims(
     """Return the victims that a requester may evict on the `useful` nodes, and what protects the others."""
     finder = _Finder(context, rules)
     eligible: list[tuple[Tier, float, ConsideredVictim]] = []
-    protected: list[tuple[float, str, ConsideredVictim]] = []
+    protected: list[Job] = []
     for job in _running_on(context, rules.job, useful):
         victim = finder.eligible(job)
         if victim is not None:
             eligible.append(victim)
         else:
-            shown = finder.protected(job)
-            protected.append((-shown.gpus, job.name, shown))
+            protected.append(job)
     first = nsmallest(CONSIDERED_MOST, eligible, key=lambda entry: (entry[0], entry[1], entry[2].workload))
-    rest = nsmallest(CONSIDERED_MOST, protected, key=lambda entry: entry[:2])
-    named = (*(entry[2] for entry in first), *(entry[2] for entry in rest))
+    rest = nsmallest(CONSIDERED_MOST, protected, key=lambda job: (-job.devices_held()[0], job.name))
+    named = (*(entry[2] for entry in first), *(finder.protected(job) for job in rest))
     return ConsideredVictims(len(eligible), len(protected), named)
 
 
 def _running_on(context: PreemptionContext, requester: Job, useful: Bools) -> Iterator[Job]:
+    """Yield the other workloads that run on useful nodes."""
+    nodes: list[bool] = useful.tolist()
     for jobs in context.cluster.running.values():
         for job in jobs.values():
-            if job is not requester and any(useful[pod.node] for pod in job.running_pods()):
-                yield job
+            if job is not requester:
+                for pod in job.running_pods():
+                    if nodes[pod.node]:
+                        yield job
+                        break
 
 
 class _Finder:

@@ -32,7 +32,7 @@ def decision_details(
     context = ReasonContext(cluster, policy, now_s, cache)
     candidate = Candidate(job.waiting, job.waiting.position_of(job))
     affinity = context.feasibility.affinity(job)
-    useful = np.zeros(len(cluster.nodes), np.bool_)
+    useful = np.zeros(cluster.free_capacity.free.shape[1], np.bool_)
     for _, shape, _ in context.lacking(candidate):
         useful |= context.feasibility.feasible_nodes(shape, affinity)[0]
     preemption = context_after_releases(context.allocator)

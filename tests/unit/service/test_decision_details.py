@@ -63,6 +63,12 @@ def test_victims_of_the_plan_are_eligible_and_others_say_what_protects_them() ->
     assert (found.eligible, found.protected) == (2, 1)
 
 
+def test_columns_may_be_wider_than_the_number_of_nodes() -> None:
+    """Columns grow by half, so that five nodes have six."""
+    for name in ("asks", "runs"):
+        assert explained(FREE.replace("{name: empty,", '{name: "empty[0-3]",'), name).rankings[0].fitting == 5
+
+
 def test_running_workload_is_explained_as_if_it_were_placed_again() -> None:
     found = explained(FREE, "runs")
     assert found.again
