@@ -1,7 +1,7 @@
 """All benchmarks, one after another.
 
     python -m bench [dashboard engine kubernetes kube_queries kube_size packing quotas
-        sessions spot store sweeps topology] [--traces DIRECTORY] [--output json] [--quick]
+        session_headroom sessions spot store sweeps topology] [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
 """
@@ -35,6 +35,7 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
         "quotas": replays,
         "spot": replays,
         "store": ["--quick"] if quick else [],
+        "session_headroom": ["--seeds", "1"] if quick else [],
         "sessions": ["--sessions", "10"] if quick else [],
         "sweeps": ["--seeds", "2"] if quick else [],
         "topology": replays,

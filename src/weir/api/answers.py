@@ -261,6 +261,8 @@ class PoolStatus(Answer):
     others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
     trouble: str | None = None  # its impairment now, in a sentence
     certificate_ends_s: float | None = None  # of the listener for other machines; None without one
+    session_headroom: int | None = None  # GPUs that stay free for sessions, as learned; None: not learned
+    session_headroom_why: str = ""
 
 
 class EventPage(Page):

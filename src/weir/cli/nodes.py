@@ -285,6 +285,15 @@ def _held_of(found: "PoolStatus") -> str:
     return f"{number(found.allocated)} of {found.devices:,} held{others}"
 
 
+def _headroom(found: "PoolStatus") -> list[tuple[str, str]]:
+    """Return the headroom for sessions, and why it is so much; nothing if it isn't learned."""
+    if found.session_headroom is None:
+        return []
+    return [
+        ("Headroom", f"{counted(found.session_headroom, 'GPU')} for sessions. {found.session_headroom_why}")
+    ]
+
+
 def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
     """Return the lines of the summary."""
     virtual = ", virtual" if found.virtual else ""
@@ -297,6 +306,7 @@ def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
                 ("GPUs", f"{_held_of(found)}{virtual}"),
                 ("Machines", number(found.nodes)),
                 ("Workloads", f"{found.running:,} running, {found.pending:,} pending"),
+                *_headroom(found),
                 ("Policy", found.policy),
                 ("Version", found.version),
             ],

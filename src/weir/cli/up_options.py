@@ -71,6 +71,9 @@ class StateOptions:
     """Number of virtual GPUs to use instead of real ones, for trying Weir out."""
     sessions_port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
     """Port of sessions in a browser, such as Jupyter; by default the one after --port."""
+    session_headroom: Annotated[int, Parameter(validator=Number(gte=0, lte=1024))] = 0
+    """Most GPUs to keep free of work over quota for sessions, as learned from the hours at which they begin.
+    With 0 nothing is learned."""
     limits: Path | None = None
     """File with limits of the server, such as requests for each person."""
     notifications: Path | None = None
@@ -210,6 +213,7 @@ def server_settings(
         host=DEFAULT_HOST if host is None else host,
         port=DEFAULT_PORT if port is None else port,
         sessions_port=state.sessions_port,
+        session_headroom=state.session_headroom,
         virtual_gpus=state.virtual_gpus,
         limits_file=state.limits,
         notifications_file=state.notifications,

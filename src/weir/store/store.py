@@ -35,6 +35,7 @@ from weir.store.records import (
 )
 from weir.store.samples import UsageTables, mark_probed
 from weir.store.schedules import ScheduleTable
+from weir.store.session_starts import SessionStarts
 from weir.store.sweeps import SweepTable
 from weir.store.tables import pool
 from weir.store.templates import TemplateTable
@@ -49,12 +50,10 @@ NOTHING_ASKED: Mapping[str, object] = {}
 class Store:
     """The database of one pool, opened by one process at a time.
 
-    Every method may be called from any thread. Methods that change state (workloads, queues, tokens, the
-    journal) return once it is durable; concurrent requests share one commit. Those that end in `_soon` return
-    a future for it instead. Events and samples don't wait for the disk: a power cut may lose the last ones.
+    Every method may be called from any thread. Changes of state return once they are durable, or a future
+    for that (`_soon`); concurrent ones share a commit. A power cut may lose the last events and samples.
 
-    Raises, from every method: StoreFailed (an OSError) when the disk is full or broken, in which case
-    nothing of the call is kept; and the Refusal named at the method.
+    Every method raises StoreFailed (an OSError) if the disk is full or broken: then nothing of it is kept.
     """
 
     journal: Journal
@@ -78,6 +77,7 @@ class Store:
         self._workloads = WorkloadTable(self._database)
         self.arrays = ArrayTable(self._database, self._history)
         self.schedules = ScheduleTable(self._database)
+        self.session_starts = SessionStarts(self._database)
         self.templates = TemplateTable(self._database)
         self._queues = QueueTable(self._database)
         self._tokens = TokenTable(self._database)

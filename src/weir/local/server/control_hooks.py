@@ -95,6 +95,7 @@ class PoolControlHooks:
         self._queue_rows: dict[str, QueueRow] = {}
         self._queues_next_s = 0.0
         self._queues_changes = -1
+        self._control: Control | None = None
         self._joined = 0  # readers of the stream when the rows were sent
 
     def connect(self) -> Control:
@@ -113,7 +114,7 @@ class PoolControlHooks:
         pool.event_log.begin(now_s)
         pool.counters.connected_s = now_s
         readers = (pool.view, pool.activity_view, pool.event_log, pool.counters, pool.meter)
-        control = Control(
+        control = self._control = Control(
             _ObservedBackend(pool, self._secrets, self._cancellations, self._sweeps),
             pool.policy,
             pool.clock,
@@ -132,6 +133,9 @@ class PoolControlHooks:
         lost = self._pool.store.lost
         if lost is not None:
             raise StoreFailed(lost)
+        control = self._control
+        if control is not None and control.policy is not self._pool.policy:
+            control.policy = self._pool.policy  # headroom was learned
         self._pool.event_log.step(now_s)
 
     def after_step(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol

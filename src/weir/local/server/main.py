@@ -213,6 +213,7 @@ def _open_pool(
     pool.priority_classes = settings.priority_classes
     pool.prices = settings.prices
     pool.notifications.settings = settings.notifications
+    pool.session_headroom.devices_max = settings.session_headroom
     backend = LocalBackend(
         store.journal,
         home,
@@ -301,7 +302,10 @@ class PoolServer(uvicorn.Server):
             await self._sessions.open()
         pool = self._pool
         watches = (self._connections.sweep(), pool.node_changes.maintenance.watch(), pool.sweeps.run())
-        self._tasks = [asyncio.create_task(each) for each in (*watches, pool.schedules.watch())]
+        self._tasks = [
+            asyncio.create_task(each)
+            for each in (*watches, pool.schedules.watch(), pool.session_headroom.watch())
+        ]
 
     def _protocol_for(self, name: str) -> asyncio.Protocol:
         """Return the protocol of a new connection to a host name: that of a session, or of the pool."""

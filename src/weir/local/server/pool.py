@@ -46,6 +46,7 @@ from weir.local.server.request_limiter import SuggestionQueue
 from weir.local.server.reruns import Reruns, stop_index
 from weir.local.server.schedules.schedule_service import Schedules
 from weir.local.server.server_limits import ServerLimits
+from weir.local.server.session_headroom import SessionHeadroom
 from weir.local.server.start_conditions import StartGates
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
 from weir.local.server.sweeps.controller import SweepController
@@ -124,6 +125,7 @@ class PoolService(PoolState):
             self, self.secrets, self.cancellations, self.gates, self.array_feed, self.sweeps
         )
         self.control_thread = ControlThread(hooks, self.clock)
+        self.session_headroom = SessionHeadroom(self, self.control_thread.wake)
         self.job_reports = JobReports(self, self.trials, self.control_thread.wake)
         self.checks: dict[str, Callable[[], Trouble]] = {"control": lambda: self.control_thread.trouble}
         self.health = Health(self.checks, Probe(home, store.probe))

@@ -27,6 +27,7 @@ class ServerSettings:
         host: the address to listen on; only one of this machine itself.
         port: 0 takes any that is free.
         sessions_port: port of sessions in a browser; the one after `port` if None.
+        session_headroom: most GPUs that are kept free for sessions, as learned; 0: nothing is learned.
         virtual_gpus: number of virtual GPUs to use instead of real ones, for trying Weir out.
         policy_file: the policy; the preset `balanced` if None.
         limits_file: limits of the server, such as requests for each person; the defaults if None.
@@ -55,6 +56,7 @@ class ServerSettings:
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     sessions_port: int | None = None
+    session_headroom: int = 0
     virtual_gpus: int | None = None
     policy_file: Path | None = None
     limits_file: Path | None = None

@@ -22,6 +22,7 @@ routes = APIRouter(prefix="/api/v1", tags=["pool"])
 async def status(pool: ThePool, _who: Who) -> Response:
     """Return the state of the pool."""
     running, pending = pool.view.counts()
+    learned = pool.session_headroom.learned
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     found = PoolStatus(
         version=__version__,
@@ -35,6 +36,8 @@ async def status(pool: ThePool, _who: Who) -> Response:
         virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
         trouble=pool.trouble,
         certificate_ends_s=pool.certificate_ends_s(),
+        session_headroom=None if learned is None else learned.devices,
+        session_headroom_why="" if learned is None else learned.sentence,
     )
     return json_response(pool.on_wall_clock(found))
 

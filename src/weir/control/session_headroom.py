@@ -1,0 +1,97 @@
+"""Headroom for sessions, learned from the hours at which they begin. Pure functions.
+
+The same hour of the same weekday in past weeks tells how many devices sessions ask for at nearly the same
+time. That number is kept free of work over quota before that hour, and none at other times. What is learned
+rests on few numbers of each week: a week unlike all others doesn't count.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+WEEK_S = 7 * 86400.0
+WEEKS_MAX = 6
+WEEKS_MIN = 2
+"""Weeks of history before anything is learned."""
+QUANTILE = 0.8
+"""Part of the past weeks whose demand the headroom covers."""
+AHEAD_S = 3600.0
+"""Time that is looked ahead. Borrowers give devices back as they end, so headroom grows slowly."""
+TOGETHER_S = 600.0
+"""Sessions that begin within this time need devices at the same time: no borrower may end between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStart:
+    """A session that was submitted, with the devices that it asks for."""
+
+    at_s: float
+    devices: float
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedHeadroom:
+    """Headroom that is learned for now.
+
+    Attributes:
+        devices: whole devices to keep free.
+        demands: devices that sessions asked for together in this hour of past weeks, the last week first.
+        limit: the most devices that may be kept free.
+    """
+
+    devices: int
+    demands: tuple[int, ...]
+    limit: int
+
+    @property
+    def sentence(self) -> str:
+        """Return the reason for the number."""
+        if len(self.demands) < WEEKS_MIN:
+            return f"Headroom for sessions is learned after {WEEKS_MIN} weeks of history."
+        weeks = ", ".join(map(str, self.demands))
+        text = (
+            f"At this hour of the past {len(self.demands)} weeks, sessions asked together for {weeks} GPUs."
+        )
+        kept = f"{self.devices} GPU{'' if self.devices == 1 else 's'} stay free of work over quota for them"
+        return f"{text} {kept}{', the most allowed' if self.devices == self.limit else ''}."
+
+
+def learned_headroom(
+    starts: Sequence[SessionStart],
+    *,
+    now_s: float,
+    known_since_s: float,
+    limit: int,
+    offsets_s: Sequence[float] = (0.0,) * WEEKS_MAX,
+) -> LearnedHeadroom:
+    """Return the headroom for the next hour.
+
+    `starts` are in the order of their times. All times are of one timeline that never jumps; `known_since_s`
+    is its first time with a history. `offsets_s[k]` is how much later, on that timeline, this hour of the day
+    was k + 1 weeks ago, where clocks were changed since.
+    """
+    times_s = [start.at_s for start in starts]
+    demands = []
+    for week in range(1, WEEKS_MAX + 1):
+        from_s = now_s - week * WEEK_S + offsets_s[week - 1]
+        if from_s < known_since_s:
+            break
+        first, last = bisect_left(times_s, from_s), bisect_left(times_s, from_s + AHEAD_S)
+        demands.append(_together(starts[first:last]))
+    if len(demands) < WEEKS_MIN:
+        return LearnedHeadroom(0, tuple(demands), limit)
+    enough = sorted(demands)[ceil(QUANTILE * len(demands)) - 1]
+    return LearnedHeadroom(min(enough, limit), tuple(demands), limit)
+
+
+def _together(starts: Sequence[SessionStart]) -> int:
+    """Return the most devices that sessions asked for within TOGETHER_S."""
+    most, held, first = 0.0, 0.0, 0
+    for start in starts:
+        held += start.devices
+        while starts[first].at_s <= start.at_s - TOGETHER_S:
+            held -= starts[first].devices
+            first += 1
+        most = max(most, held)
+    return ceil(most - 1e-6)
