@@ -13,6 +13,7 @@ from weir.engine.preemption_rules import (
 )
 from weir.model.policy import AffinityPolicy
 from weir.state.jobs import Job, Pod
+from weir.state.shapes import RequestShape
 
 
 class EligibleVictims:
@@ -88,23 +89,26 @@ class EligibleVictims:
         prices, overlay = self._policy.price, self._accounting.overlay
         jobs = self._cluster.running_pods.jobs_saved_within(self._now_s, self._move_budget, prices.restart)
         if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
-            jobs = [job for job in jobs if any(overlay.over_quota(queue) for queue in job.path)]
+            projects = {job.project: job.path for job in jobs}
+            over = {at for at, path in projects.items() if any(overlay.over_quota(queue) for queue in path)}
+            jobs = [job for job in jobs if job.project in over]
         cheap = cheap_to_move(self._allowed(jobs), self._move_budget, prices, self._now_s)
         return [job for job in cheap if self._could_move(job)]
 
     def _could_move(self, job: Job) -> bool:
         """Return True if each shape of a workload fits any node."""
-        affinity, placer = self._context.affinity_of(job), self._context.placer
-        for shape, placed in zip(job.shapes, job.placed, strict=True):
-            if placed:
-                key = (shape.id, affinity)
-                fits = self._fits_elsewhere.get(key)
-                if fits is None:
-                    fits = int(placer.plain_ranks(shape, affinity).min()) != INFEASIBLE
-                    self._fits_elsewhere[key] = fits
-                if not fits:
+        affinity = self._context.affinity_of(job)
+        for at, shape in enumerate(job.shapes):
+            if job.placed[at]:
+                fits = self._fits_elsewhere.get((shape.id, affinity))
+                if not (self._fits_anywhere(shape, affinity) if fits is None else fits):
                     return False
         return True
+
+    def _fits_anywhere(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> bool:
+        fits = int(self._context.placer.plain_ranks(shape, affinity).min()) != INFEASIBLE
+        self._fits_elsewhere[shape.id, affinity] = fits
+        return fits
 
     def _of_project(self, project: int) -> list[Job]:
         return self._allowed([job for job in self._cluster.running[project].values() if job.preemptible])
