@@ -10,6 +10,7 @@ from weir.api.history import HistoryReport
 from weir.api.workload_list import WorkloadRow
 from weir.store.cluster_records import (
     GAP,
+    PENDING,
     ClusterEventFilter,
     ClusterWorkloadFilter,
     StoredHistoryEntry,
@@ -92,7 +93,7 @@ class ClusterHistoryReader:
     # Events
 
     def events(self, wanted: ClusterEventFilter, start: int, limit: int) -> RecordPage[EventRow]:
-        """Return events from `start` on, newest first."""
+        """Return events from `start` on, newest first; new reasons only if they are asked for by kind."""
         where = [
             column == value
             for column, value in (
@@ -103,6 +104,8 @@ class ClusterHistoryReader:
             )
             if value
         ]
+        if not wanted.kind:  # Weir's Events have the same reasons, unless they were too many
+            where.append(_events.kind != PENDING)
         query = select(cluster_events).where(*where).order_by(_events.at_s.desc(), _events.id.desc())
         count = select(func.count()).select_from(cluster_events).where(*where)
 

@@ -1,26 +1,28 @@
 """The last minutes of a report: they are in memory, and not in the database yet."""
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 from weir.api.answers import UsageReport, UsageRow
 from weir.api.history import HistoryReport, HistoryRow
 
 Row = TypeVar("Row", bound=UsageRow)
+Report = UsageReport | HistoryReport
+NO_DEPARTMENT = ""
+"""Key in the database of projects without a department; in memory it is a dash."""
 _ADDED = ("allocated_gpu_s", "over_quota_gpu_s", "waiting_s")
 _MEASURED = ("used_gpu_s", "idle_gpu_s")
 
 
 def usage_with_recent(stored: UsageReport, recent: UsageReport, until_s: float) -> UsageReport:
     """Return a stored report with the GPU time of the last minutes. Workloads are counted by the database."""
-    rows = _joined(stored.rows, recent.rows, UsageRow)
+    rows = _joined(stored, recent, UsageRow)
     rows.sort(key=lambda row: (-row.allocated_gpu_s, -row.waiting_s, row.key))
     return stored.model_copy(update={"rows": rows, "until_s": until_s})
 
 
 def history_with_recent(stored: HistoryReport, recent: HistoryReport, until_s: float) -> HistoryReport:
     """Return a stored report with the GPU time of the last minutes."""
-    rows = _joined(stored.rows, recent.rows, HistoryRow)
+    rows = _joined(stored, recent, HistoryRow)
     rows.sort(key=lambda row: (-row.allocated_gpu_s, -row.waiting_s, row.key))
     changed = {
         "rows": rows,
@@ -31,13 +33,11 @@ def history_with_recent(stored: HistoryReport, recent: HistoryReport, until_s: f
     return stored.model_copy(update=changed)
 
 
-def _joined(stored: Sequence[Row], recent: Sequence[Row], of: type[Row]) -> list[Row]:
-    rows = {row.key: row for row in stored}
-    for row in recent:
-        known = rows.get(row.key)
-        if known is None:
-            known = of.model_validate(_none(row.key))
-        rows[row.key] = _sum(known, row)
+def _joined(stored: Report, recent: Report, of: type[Row]) -> list[Row]:
+    rows: dict[str, Row] = {row.key: of.model_validate(row, from_attributes=True) for row in stored.rows}
+    for row in recent.rows:
+        key = NO_DEPARTMENT if recent.by == "department" and row.key == "-" else row.key
+        rows[key] = _sum(rows.get(key) or of.model_validate(_none(key)), row)
     return list(rows.values())
 
 
