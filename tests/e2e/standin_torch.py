@@ -1,6 +1,7 @@
-"""What examples/checkpoints_torch.py uses of torch, in a few lines of plain Python: numbers in place of tensors.
+"""What the examples use of torch, in a few lines of plain Python: numbers in place of tensors.
 
-Laid into a directory as the package `torch`, so that the example's own logic can be run where torch isn't.
+Laid into a directory as the package `torch`, so that the examples' own logic can be run where torch isn't.
+Each process appends the numbers of the examples that it trains on to the file that STANDIN_SEEN names.
 """
 
 from pathlib import Path
@@ -17,6 +18,11 @@ class device(str):
 class Tensor:
     def __init__(self, value): self.value = value
     def to(self, device): return self
+    def __mul__(self, factor): return Tensor(self.value * factor)
+    def __getitem__(self, numbers):
+        if "STANDIN_SEEN" in os.environ:
+            with open(os.environ["STANDIN_SEEN"], "a") as file: file.write(f"{numbers}\\n")
+        return Tensor(self.value * len(numbers))
     def sum(self, dim, keepdim): return Tensor(self.value * 3)
     def backward(self): _pending.append(self.value)
     def item(self): return self.value
@@ -35,7 +41,11 @@ def save(state, file): pickle.dump(state, file)
 def load(path, map_location): return pickle.loads(open(path, "rb").read())
 """,
     "cuda.py": "def is_available(): return False\n",
-    "distributed.py": "class ReduceOp: MAX = 1\n",
+    "distributed.py": """
+class ReduceOp: MAX = 1
+def init_process_group(backend): assert backend == "gloo"
+def destroy_process_group(): pass
+""",
     "optim.py": """
 import torch
 class Optimizer: pass
@@ -43,7 +53,7 @@ class AdamW(Optimizer):
     def __init__(self, parameters, lr): self.parameters, self.lr, self.speed = parameters, lr, 0.0
     def zero_grad(self): torch._pending.clear()
     def step(self):
-        (slope,) = torch._pending
+        slope = sum(torch._pending)
         self.speed = 0.9 * self.speed + slope
         self.parameters[0] -= self.lr * self.speed
     def state_dict(self): return {"speed": self.speed}
@@ -68,9 +78,9 @@ class Sequential(Module):
 """,
     "nn/functional.py": """
 import torch
-def mse_loss(said, meant): return torch.Tensor(said.value - meant.value)
+def mse_loss(said, meant, reduction="mean"): return torch.Tensor(said.value - meant.value)
 """,
-    "nn/parallel.py": "",
+    "nn/parallel.py": "def DistributedDataParallel(model): return model\n",
 }
 
 
