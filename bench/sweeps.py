@@ -7,7 +7,8 @@ Each trial trains a small network for up to 27 epochs (`bench.sweep_trainings`).
 the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many GPU-seconds as
 the sweep used, on as many GPUs. The sweep's decisions are those of the server (`weir.sweeps`), in virtual
 time: eight GPUs, one epoch takes a time that depends on the size of the network. Virtual time alone is
-measured with 10,000 trials of made curves.
+measured with 10,000 trials of made curves. `best_trial_trained_to` is the last step that the best of all
+full trainings reached in the sweep, and `its_place_there` its place among the trials at that rung.
 """
 
 import argparse
@@ -35,6 +36,7 @@ class Outcome:
     epochs: int
     gpu_s: float
     trials: list[Training] = field(default_factory=list)
+    results: list[dict[int, float]] = field(default_factory=list)  # of each trial, by rung
 
 
 def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: int) -> Outcome:
@@ -70,7 +72,7 @@ def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: i
             heapq.heappush(running, (now_s + took_s, trial, rung))
         if not running:
             best = min(min(found.values()) for found in results)
-            return Outcome(best, epochs, gpu_s, networks)
+            return Outcome(best, epochs, gpu_s, networks, results)
         now_s, trial, rung = heapq.heappop(running)
         loss = networks[trial].loss_at(RUNGS[rung])
         results[trial][rung] = loss
@@ -82,6 +84,16 @@ def full(networks: list[Training]) -> Outcome:
     best = min(each.loss_at(epoch) for each in networks for epoch in RUNGS)
     gpu_s = sum(each.epoch_s * RUNGS[-1] for each in networks)
     return Outcome(best, RUNGS[-1] * len(networks), gpu_s)
+
+
+def end_of_the_best(ours: Outcome) -> tuple[int, int]:
+    """Return the last step of the trial that is the best in full, and its place at that rung in the sweep."""
+    best = min(
+        range(len(ours.trials)), key=lambda trial: min(ours.trials[trial].loss_at(rung) for rung in RUNGS)
+    )
+    rung = max(ours.results[best])
+    there = sorted(found[rung] for found in ours.results if rung in found)
+    return RUNGS[rung], 1 + there.index(ours.results[best][rung])
 
 
 def optuna_pruner(training: type[Training], gpu_s_max: float, seed: int, eta: int) -> Outcome:
@@ -178,6 +190,7 @@ def main() -> int:
         ours = sweep(training, args.trials, seed, args.sampler, args.eta)
         theirs = optuna_pruner(training, ours.gpu_s, seed, args.eta)
         all_ = full(ours.trials)
+        step, place = end_of_the_best(ours)
         rows.append(
             {
                 "bench": "sweeps",
@@ -187,6 +200,8 @@ def main() -> int:
                 "best_full": all_.best,
                 "worse_percent": 100 * (ours.best / all_.best - 1),
                 "gpu_s_percent": 100 * ours.gpu_s / all_.gpu_s,
+                "best_trial_trained_to": step,
+                "its_place_there": place,
                 "best_optuna_pruner": theirs.best,
                 "no_worse": ours.best <= theirs.best,
             }
