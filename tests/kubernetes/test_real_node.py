@@ -18,7 +18,7 @@ from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.work import pod
+from tools.controlplane.work import job, pod
 from tools.node.node import GPU, RealNode
 from tools.node.programs import Programs
 
@@ -316,3 +316,78 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
 def no_device_twice(given: dict[tuple[str, str], list[str]]) -> None:
     devices = sorted(one for held in given.values() for one in held)
     assert all(one != other for one, other in pairwise(devices)), given
+
+
+TRIAL = """\
+step=$(cat $WEIR_CHECKPOINT_DIR/step 2>/dev/null || echo 0)
+while [ $step -lt $WEIR_SWEEP_RUNG ]; do step=$((step + 1)); echo $WEIR_SWEEP_TRIAL $step >> /state/trained; done
+echo $step > $WEIR_CHECKPOINT_DIR/step
+printf '{"weir_rungs": [[%s, %s]]}' $step $WEIR_PARAM_X > $WEIR_SWEEP_MESSAGE
+"""
+
+
+def test_trials_of_a_sweep_leave_results_and_checkpoints(
+    teams: tuple[Team, Team], node: RealNode, weir: Installed
+) -> None:
+    """The kubelet passes the message on, and gives each trial its directory of the claim."""
+    vision, _ = teams
+    api, within = vision.cluster.api, vision.namespace
+    rbac, account = "rbac.authorization.k8s.io", {"kind": "ServiceAccount", "name": "weir"}
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "s", "namespace": within},
+    }
+    ref = {"apiGroup": rbac, "kind": "ClusterRole", "name": "weir-sweeps"}
+    api.create({**binding, "roleRef": ref, "subjects": [{**account, "namespace": weir.namespace}]})
+    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    path = {"path": str(node.shared / "checkpoints"), "type": "DirectoryOrCreate"}
+    volume = {"accessModes": modes, "capacity": size, "hostPath": path, "storageClassName": ""}
+    claim = {
+        "accessModes": modes,
+        "resources": {"requests": size},
+        "storageClassName": "",
+        "volumeName": within,
+    }
+    api.create(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": within}, "spec": volume},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "spec": claim,
+            "metadata": {"name": "checkpoints", "namespace": within},
+        },
+    )
+    state = {"path": str(node.shared / "sweep"), "type": "DirectoryOrCreate"}
+    made = for_real(job(within, "trial", 1, volumes=[{"name": "state", "hostPath": state}]), TRIAL)
+    spec = {
+        "project": vision.name,
+        "params": {"x": "float:0..1"},
+        "trials": 4,
+        "rungs": [1, 3],
+        "eta": 2,
+        "sampler": "random",
+        "arguments": False,
+        "checkpointClaim": "checkpoints",
+        "jobTemplate": {"metadata": {}, "spec": made["spec"]},
+    }
+    metadata = {"name": "tiny", "namespace": within}
+    api.create({"apiVersion": "weir.dev/v1alpha1", "kind": "Sweep", "metadata": metadata, "spec": spec})
+    sweep = f"/apis/weir.dev/v1alpha1/namespaces/{within}/sweeps/tiny"
+    status = lambda: api.get(sweep).get("status", {})  # noqa: E731
+    vision.cluster.until(lambda: status().get("phase") == "Finished", 240, lambda: f"{status()}")
+    trials = status()["trials"]
+    assert len(trials) == 4
+    for trial in trials:
+        assert [each["value"] for each in trial["results"]] == pytest.approx(
+            [json.loads(trial["params"])["x"]] * len(trial["results"])
+        )
+    trained = (node.shared / "sweep" / "trained").read_text().splitlines()
+    assert len(trained) == len(set(trained)), "no step twice"
+    reached = [
+        f"{number} {step}"
+        for number, trial in enumerate(trials)
+        for step in range(1, 4)[: 2 * len(trial["results"]) - 1]
+    ]
+    assert sorted(trained) == sorted(reached)
+    assert any(len(trial["results"]) == 2 for trial in trials)

@@ -13,6 +13,7 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
+from tools.controlplane.work import job
 
 SWEEP = [
     *("sweep", "-p", "team-a", "--gpus", "1", "--image", "train", "--name", "digits", "--no-arguments"),
@@ -229,6 +230,22 @@ def test_a_sweep_is_stopped(
     cluster.until(is_over(cluster), 120, "its end")
     cluster.until(lambda: not cluster.api.items(JOBS), 120, "its Jobs to be gone")
     assert {row["state"] for row in shown(run)["trial_rows"]} == {"stopped"}
+
+
+def test_an_owner_takes_its_quota_from_the_trials(
+    run: Run, cluster: Cluster, allowed: str, weir: Weir, trainer: TrialRunner
+) -> None:
+    cluster.namespace("team-b")
+    cluster.api.create(project("team-b", 2))
+    trainer.paused.set()
+    begin(run)
+    cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "it to use what is free")
+    cluster.api.create(job("team-b", "owner", 2))
+    cluster.until(lambda: "owner" in "".join(cluster.running("team-b")), 120, "the owner to have its quota")
+    cluster.until(lambda: len(cluster.running("team-a")) == 1, 120, "the trials to keep one")
+    trainer.paused.clear()
+    cluster.until(is_over(cluster), 240, "its end")
+    check_finished(shown(run), trainer)
 
 
 def test_trouble_is_said_and_contained(
