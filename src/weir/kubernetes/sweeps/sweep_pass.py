@@ -182,7 +182,7 @@ class SweepPass:
         number = len(progress.trials)
         try:
             found = await asyncio.to_thread(
-                suggest, plan.sampler, plan.space(), plan.seed, number, progress.past()
+                lambda: suggest(plan.sampler, plan.space(), plan.seed, number, progress.past())
             )
         except SamplerUnavailable as error:
             raise SweepFailed(str(error)) from None
