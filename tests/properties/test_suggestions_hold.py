@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from weir.api.answers import Suggestion
@@ -39,8 +40,8 @@ _REQUEST_FIELDS: dict[str, Any] = {
 }
 
 
-def changed(spec: Workload, change: dict[str, Any]) -> Workload:
-    """Return the workload that a person would submit instead."""
+def changed(spec: Workload, change: dict[str, Any], *, others_make: bool) -> Workload:
+    """Return the workload that a person would submit instead; pods that `others_make` stay as many."""
     for key, value in change.items():
         if key == "topology":
             spec = replace(spec, topology=TopologyRequest(value["name"], None, value["preferred"]))
@@ -48,7 +49,7 @@ def changed(spec: Workload, change: dict[str, Any]) -> Workload:
             spec = replace(spec, max_runtime_s=seconds(value))
         elif key == "pods":
             group = spec.groups[0]
-            fewer = replace(group, count=value, min=min(group.min, value))
+            fewer = replace(group, count=group.count if others_make else value, min=min(group.min, value))
             spec = replace(spec, groups=(fewer,), min_pods=min(spec.min_pods, value))
         elif key in ("priority", "preemptible", "project"):
             spec = replace(spec, **{key: value})
@@ -77,7 +78,9 @@ def _queues(cluster: Cluster, change: dict[str, Any]) -> Iterator[Queue]:
         yield replace(queue, **amounts)
 
 
-def starts(world: World, facts: ClusterFacts, name: str, suggestion: Suggestion) -> bool:
+def starts(
+    world: World, facts: ClusterFacts, name: str, suggestion: Suggestion, *, others_make: bool
+) -> bool:
     """Follow a suggestion on a new copy, and carry decisions out until the workload runs."""
     running = Running(world)
     cluster = running.cluster = copy_cluster(facts)
@@ -88,7 +91,11 @@ def starts(world: World, facts: ClusterFacts, name: str, suggestion: Suggestion)
     elif "quota" in change:
         reduce(cluster, QueuesSet(tuple(_queues(cluster, change))))
     else:
-        waits_since_s, ran_s, spec = job.waits_since_s, job.ran_s, changed(job.spec, change)
+        waits_since_s, ran_s, spec = (
+            job.waits_since_s,
+            job.ran_s,
+            changed(job.spec, change, others_make=others_make),
+        )
         reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, facts.now_s))
         reduce(cluster, WorkloadSubmitted(spec, spec.submitted_s, ran_s))
         cluster.jobs[name].waits_since_s = waits_since_s
@@ -99,19 +106,23 @@ def starts(world: World, facts: ClusterFacts, name: str, suggestion: Suggestion)
     return False
 
 
+@pytest.mark.parametrize("others_make", [False, True], ids=["one machine", "Kubernetes"])
 @examples(12)
 @given(worlds(policies=POLICIES, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=10))
-def test_every_suggestion_lets_the_workload_start(world: World) -> None:
+def test_every_suggestion_lets_the_workload_start(others_make: bool, world: World) -> None:
     running = settled(world, 20)
     cluster, policy = running.cluster, world.policy
     projects = tuple(queue.name for queue in world.queues if queue.is_project)
     possible = SuggestionOptions(PRIORITY_MAX, projects=projects)
+    if others_make:
+        classes = (20, 60, 100, 500)
+        possible = SuggestionOptions(PRIORITY_MAX, classes, shares=False, others_make=True)
     cluster.now_s = running.now_s
     facts = cluster_facts(cluster)
     state = DecisionState(cluster, running.cache, policy, running.now_s)
     pending = [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
     for job in pending[:ASKED_MOST]:
-        found = suggestions(lambda read: read(state), job.name, possible)
-        for suggestion in found.found:
+        for suggestion in suggestions(lambda read: read(state), job.name, possible).found:
             if suggestion.at_s is None:
-                assert starts(world, facts, job.name, suggestion), f"{job.name}: {suggestion.sentence}"
+                holds = starts(world, facts, job.name, suggestion, others_make=others_make)
+                assert holds, f"{job.name}: {suggestion.sentence}"

@@ -1,7 +1,7 @@
 """Commands that change something: what they send to the pool, and what they print."""
 
 import pytest
-from tests.unit.cli.samples import DETAIL, ROWS, STATUS, fill
+from tests.unit.cli.samples import DETAIL, ROWS, STATUS, WHY, fill
 from tests.unit.client.fake import Fake, Said, page, problem, queue, row
 
 from weir.cli.main import main
@@ -178,3 +178,13 @@ def test_the_snapshot_is_the_output(fake: Fake, capsys: pytest.CaptureFixture[st
 )
 def test_a_suggestion_as_a_command(change: dict, answer: str) -> None:
     assert as_command(change, "a") == answer
+
+
+def test_why_names_what_there_was_no_time_to_try(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.on("GET", "/workloads/train-4k2p/why", {**WHY, "untried": ["a larger quota", "another project"]})
+    assert main(["why", "train-4k2p"]) == 0
+    assert (
+        capsys.readouterr()
+        .out.rstrip()
+        .endswith("Not tried for lack of time: a larger quota, another project.")
+    )

@@ -1,5 +1,8 @@
 """Estimated starts are ranges learned from enough ended work, and are never made from services."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 
 from weir.api.answers import Suggestion
@@ -9,6 +12,8 @@ from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.scenario_io.scalars import PRIORITY_MAX
+from weir.service import what_if
+from weir.service.control_thread import ControlUnavailable
 from weir.service.decision_state import DecisionState
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
@@ -25,6 +30,7 @@ from weir.state.events import (
 from weir.state.reduce import reduce
 
 NOW_S = 10_000.0
+Found = TypeVar("Found")
 
 
 def workload(name: str, *, type_: WorkloadType, max_runtime_s: float | None = None) -> Workload:
@@ -93,3 +99,50 @@ def test_a_maximum_run_time_bounds_the_wait() -> None:
 def test_a_run_longer_than_nearly_all_alike_gives_no_estimate() -> None:
     assert waits(10, ran_s=200.0)
     assert waits(10, ran_s=280.0) == []
+
+
+def test_what_there_is_no_time_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = full_pool()
+    state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
+    whole = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX))
+    assert (len(whole.found), whole.untried) == (2, ())
+    assert whole.found[0].change == {"gpus": 2}
+    monkeypatch.setattr(what_if, "TRIALS_MOST", 2)  # enough to find fewer devices, and for nothing more
+    part = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX))
+    assert part.found == whole.found[:1]
+    assert part.untried[-1] == "the end of one running workload"
+
+
+def test_suggestions_end_with_the_control_loop() -> None:
+    state = DecisionState(full_pool(), EngineCache(), Policy(), NOW_S)
+    left = 6
+
+    class Ends:
+        def __call__(self, read: Callable[[DecisionState], Found], /) -> Found:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise ControlUnavailable("The control loop has ended.")
+            return read(state)
+
+    found = suggestions(Ends(), "waits", SuggestionOptions(PRIORITY_MAX))
+    assert [each.change for each in found.found] == [{"gpus": 2}]
+    assert "the end of one running workload" in found.untried
+
+
+def test_an_unknown_workload_is_no_fault_of_the_trials() -> None:
+    state = DecisionState(full_pool(), EngineCache(), Policy(), NOW_S)
+    with pytest.raises(KeyError):
+        suggestions(lambda read: read(state), "nothing", SuggestionOptions(PRIORITY_MAX))
+
+
+def full_pool() -> Cluster:
+    """Return a pool with two of four GPUs free, and a workload that waits for four."""
+    cluster = Cluster()
+    reduce(cluster, NodeSet(Node("n", 4, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
+    reduce(cluster, QueuesSet((Queue("p", quota={"gpu": 4000}),)))
+    half = PodGroup("0", Request(devices=2))
+    reduce(cluster, WorkloadSubmitted(Workload("runs", "p", (half,), 1, 0.0, preemptible=False), 0.0))
+    reduce(cluster, PodAssigned(Placement(PodKey("runs", 0, 0), "n", (0, 1)), NOW_S - 60))
+    reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
+    return cluster
