@@ -104,6 +104,7 @@ def _agents(values: Values) -> NodeAgents | None:
     return NodeAgents(
         values.get("runtimeClass", plain.runtime_class),
         {**plain.node_selector, **values.get("nodeSelector", {})},
+        values.get("kubeletInsecureTls", False),
     )
 
 
@@ -162,4 +163,5 @@ _NODE: dict[str, Callable[[random.Random], Any]] = {
     "enabled": _one(True, False),
     "runtimeClass": _one("", "nvidia", "nvidia-cdi"),
     "nodeSelector": _labels,
+    "kubeletInsecureTls": _one(True, False),
 }

@@ -56,9 +56,15 @@ class Team:
         """Wait until these pods run, and no others."""
         self.cluster.until(
             lambda: set(self.run()) == names,
-            120,
-            lambda: f"{names} to run, not {self.run()}\n{node.last_words()}",
+            300,
+            lambda: f"{names} to run, not {self.run()}: {self._reasons()}\n{node.last_words()}",
         )
+
+    def _reasons(self) -> dict[str, Any]:
+        """Return why each workload waits."""
+        path = f"/apis/weir.dev/v1alpha1/namespaces/{self.namespace}/workloads"
+        found = self.cluster.api.items(path)
+        return {each["metadata"]["name"]: (each.get("status") or {}).get("reason") for each in found}
 
     def refused(self) -> list[str]:
         """Return why a kubelet refused pods, as it says itself."""

@@ -22,6 +22,7 @@ from tools.node.node import RealNode
 from tools.node.programs import Programs
 
 from weir.kubernetes.install.node_agent import NodeAgents
+from weir.kubernetes.node.kubelet_metrics import KubeletMetrics, NoKubeletMetrics, PodLoad
 
 __all__ = ["shared"]  # a fixture
 NAME, HOME, ACCOUNT = "measured", "weir-system", "weir-node"
@@ -92,8 +93,13 @@ def start_agent(shared: Cluster, node: RealNode, weir: Installed, pod: Object, u
         "--token": str(volume(node, pod, "projected", "token") / "token"),
         "--pod-resources": str(node.pod_resources),
         "--interval": "1",
+        "--kubelet": "127.0.0.1",
+        "--kubelet-port": str(node.port),
+        "--kubelet-authority": str(volume(node, pod, "projected", "token") / "kubelet-ca.crt"),
+        "--kubelet-token": str(volume(node, pod, "projected", "token") / "kubelet-token"),
     }
     words = [word for pair in changes.items() for word in pair]
+    words.append("--kubelet-insecure-tls")
     started = []
 
     def start() -> subprocess.Popen[bytes]:
@@ -156,6 +162,36 @@ def test_weir_shows_the_use_of_the_gpus_that_the_kubelet_gave(
         let(busy=None, quiet=40, odd=70)
         start_agent()
         until_shown(busy=[None, None], quiet=[0.4], odd=[0.7])
+    finally:
+        team.remove()
+
+
+def test_the_kubelet_tells_the_processor_time_and_the_traffic_of_pods(
+    shared: Cluster, node: RealNode, weir: Installed, pod: Object
+) -> None:
+    team = Team(shared, weir, "loaded", 2)
+    files = volume(node, pod, "projected", "token")
+    authority, token = files / "kubelet-ca.crt", files / "kubelet-token"
+    try:
+        team.pod("works", 1, "while :; do :; done")
+        team.pod("rests", 1)
+        team.until_run({"works", "rests"}, node)
+        kubelet = KubeletMetrics("127.0.0.1", node.port, authority, token, verify=False)
+
+        def loads() -> dict[str, PodLoad]:
+            found = {name: load for (space, name), load in kubelet.read().items() if space == team.namespace}
+            known = [each for each in found.values() if None not in (each.cores, each.network)]
+            return found if len(known) == 2 and (found["works"].cores or 0) > 0.02 else {}
+
+        found = shared.until(loads, 240, lambda: str(kubelet.read()))
+        assert found["rests"].cores is not None
+        assert found["works"].cores is not None
+        assert found["rests"].cores < found["works"].cores
+        assert found["rests"].network == 0.0
+        with pytest.raises(NoKubeletMetrics, match="certificate"):
+            KubeletMetrics("127.0.0.1", node.port, authority, token).read()
+        with pytest.raises(NoKubeletMetrics, match="can't be read"):
+            KubeletMetrics("127.0.0.1", node.port, authority, files / "absent", verify=False).read()
     finally:
         team.remove()
 

@@ -15,6 +15,7 @@ from tools.node.guard import NAMESPACES
 
 _VARIABLE = "WEIR_REAL_NODE"
 _CGROUPS = Path("/sys/fs/cgroup")
+_NEEDED = {"unshare": "util-linux", "ip": "iproute2"}
 
 
 def must_run() -> bool:
@@ -33,8 +34,9 @@ def obstacle() -> str:
         return "A kubelet needs Linux."
     if os.geteuid() != 0:
         return "A kubelet needs root; run the tests as root, in a virtual machine if possible."
-    if shutil.which("unshare") is None:
-        return "There is no unshare; install util-linux."
+    for program, package in _NEEDED.items():
+        if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
+            return f"There is no {program}; install {package}."
     tried = subprocess.run(
         [*NAMESPACES, "mount", "-t", "tmpfs", "node", "/var/lib"], check=False, capture_output=True, text=True
     )

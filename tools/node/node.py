@@ -70,6 +70,7 @@ class RealNode:
         self.directory = plane.directory / f"node-{name}"
         self._plane = plane
         self._programs = programs
+        self.port = free_port()  # of the kubelet
         self._guard: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -121,7 +122,7 @@ class RealNode:
             name=self.name,
             gpus=self.gpus,
             cgroup=f"{PREFIX}{os.getpid()}-{self.name}",
-            port=free_port(),
+            port=self.port,
             mounts=list(self._mounts),
             labels=",".join(f"{key}={value}" for key, value in LABELS.items()),
             claimable=self.claimable,

@@ -44,9 +44,12 @@ state = "/run/containerd"
 _NETWORK = {"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "none"}]}
 _NETWORK_PLUGIN = """\
 #!%(programs)s/busybox sh
-# A pod gets its loopback interface, and an address in its status. Nothing of the machine changes.
+# A pod gets its loopback interface, one that leads nowhere, and an address in its status.
+# Nothing of the machine changes.
 [ "$CNI_COMMAND" = ADD ] || exit 0
 %(programs)s/busybox nsenter --net="$CNI_NETNS" %(programs)s/busybox ip link set lo up
+[ "$CNI_IFNAME" = lo ] || %(programs)s/busybox nsenter --net="$CNI_NETNS" \
+  ip link add "$CNI_IFNAME" type veth peer name nowhere >&2
 echo '{"cniVersion": "0.4.0", "interfaces": [{"name": "'"$CNI_IFNAME"'", "sandbox": "'"$CNI_NETNS"'"}],
   "ips": [{"version": "4", "address": "10.88.0.2/16", "interface": 0}]}'
 """

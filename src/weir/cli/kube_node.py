@@ -3,6 +3,7 @@
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,10 @@ from cyclopts.validators import Number
 
 if TYPE_CHECKING:
     from weir.kubernetes.node.gpu_holders import WholeGpu
+    from weir.kubernetes.node.kubelet_metrics import KubeletMetrics
     from weir.local.devices import DeviceActivity, Nvml
 
-_PORT_MAX = 65_535
+_PORT = Parameter(validator=Number(gte=1, lte=65_535))
 
 
 class DriverGpus:
@@ -40,14 +42,47 @@ class DriverGpus:
                 yield self._gpus[activity.index].uuid, activity
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class KubeletOptions:
+    """The kubelet's metrics of pods, which the idle rules need."""
+
+    kubelet: str = ""
+    """Address of the kubelet, which knows the processor time and traffic of pods; not read without it."""
+    kubelet_port: Annotated[int, _PORT] = 10250
+    """Port of the kubelet."""
+    kubelet_authority: Path = Path("/var/run/secrets/weir.dev/kubelet-ca.crt")
+    """File with the authority of the kubelet's certificate."""
+    kubelet_token: Path = Path("/var/run/secrets/weir.dev/kubelet-token")
+    """File with the token of this pod for the kubelet."""
+    kubelet_insecure_tls: Annotated[bool, Parameter(negative=())] = False
+    """Accept any certificate of the kubelet, if the cluster's authority didn't sign it."""
+
+    @property
+    def source(self) -> "KubeletMetrics | None":
+        """Return the source of the metrics; None without a kubelet."""
+        from weir.kubernetes.node.kubelet_metrics import KubeletMetrics
+
+        if not self.kubelet:
+            return None
+        return KubeletMetrics(
+            self.kubelet,
+            self.kubelet_port,
+            self.kubelet_authority,
+            self.kubelet_token,
+            verify=not self.kubelet_insecure_tls,
+        )
+
+
 def node(
     *,
     server: str = "weir-replicas.weir-system.svc",
-    port: Annotated[int, Parameter(validator=Number(gte=1, lte=_PORT_MAX))] = 9443,
+    port: Annotated[int, _PORT] = 9443,
     server_name: str = "weir.weir-system.svc",
     authority: Path = Path("/etc/weir/authority/ca.crt"),
     token: Path = Path("/var/run/secrets/weir.dev/token"),
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+    metrics: KubeletOptions = KubeletOptions(),
     interval: Annotated[float, Parameter(validator=Number(gte=1, lte=60))] = 30.0,
 ) -> int:
     """Report the use of a cluster node's GPUs to Weir. The DaemonSet weir-node runs it.
@@ -84,7 +119,7 @@ def node(
         )
         return 1
     sender = ReportSender(server, port, server_name, authority, token)
-    agent = NodeAgent(DriverGpus(nvml), pod_resources, sender, interval)
+    agent = NodeAgent(DriverGpus(nvml), pod_resources, sender, interval, metrics.source)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.end.set())
     agent.run()

@@ -102,6 +102,8 @@ class NodeAgentOptions:
     """RuntimeClass of NVIDIA's container toolkit, or none."""
     gpu_nodes: str = "nvidia.com/gpu.present=true"
     """Labels of the nodes with GPUs, as KEY=VALUE separated by commas."""
+    kubelet_insecure_tls: Annotated[bool, _SWITCH] = False
+    """Let weir-node accept any certificate of the kubelets, if the cluster's authority didn't sign them."""
 
     @property
     def agents(self) -> "NodeAgents | None":
@@ -114,6 +116,7 @@ class NodeAgentOptions:
         return NodeAgents(
             "" if runtime == "none" else check.one("--node-runtime-class", check.name, runtime),
             check.one("--gpu-nodes", check.labels, self.gpu_nodes),
+            self.kubelet_insecure_tls,
         )
 
 

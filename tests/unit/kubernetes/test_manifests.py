@@ -48,7 +48,7 @@ def test_each_policy_has_a_binding_that_denies_and_options_are_off(
     assert "namespaceSelector" not in policies["weir-pod-keys"]["spec"]["matchConstraints"]
 
 
-def test_agents_have_no_rights_no_port_and_one_directory_of_the_node(
+def test_agents_have_one_right_no_port_and_one_directory_of_the_node(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     plain, things = printed(capsys), printed(capsys, "--node")
@@ -68,9 +68,11 @@ def test_agents_have_no_rights_no_port_and_one_directory_of_the_node(
     }
     (secret,) = [each["secret"] for each in pod["volumes"] if "secret" in each]
     assert [each["key"] for each in secret["items"]] == ["ca.crt"], "the key of the certificate stays Weir's"
-    assert not [
+    (binding,) = [
         each for each in things if "Binding" in each["kind"] and "weir-node" in str(each.get("subjects"))
     ]
+    role = by_kind(things, binding["roleRef"]["kind"])[binding["roleRef"]["name"]]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}]
     assert "DaemonSet" not in {each["kind"] for each in plain}
     level = "pod-security.kubernetes.io/enforce"
     levels = [

@@ -135,6 +135,8 @@ class NodeAgentValues(_Values):
     """RuntimeClass of NVIDIA's container toolkit; empty where it is the node's default."""
     node_selector: Labels = {"nvidia.com/gpu.present": "true"}
     """Labels of the nodes with GPUs."""
+    kubelet_insecure_tls: bool = False
+    """Accept any certificate of the kubelets, where the cluster's authority didn't sign them."""
 
 
 class History(_Values):

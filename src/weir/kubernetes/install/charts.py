@@ -24,7 +24,7 @@ from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, HistoryStorage
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.network import calls_policy
-from weir.kubernetes.install.node_agent import NodeAgents
+from weir.kubernetes.install.node_agent import INSECURE, NodeAgents
 from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.policy_expressions import quoted_list
 from weir.version import __version__
@@ -81,7 +81,7 @@ _MARKED = Installation(
         _HISTORY,
     ),
     monitoring=True,
-    node=NodeAgents("value-runtime-class", {"value": "gpu-nodes"}),
+    node=NodeAgents("value-runtime-class", {"value": "gpu-nodes"}, kubelet_insecure_tls=True),
 )
 """An installation with a marker for each option, and with all that options add."""
 
@@ -148,6 +148,7 @@ _MARKERS = Markers(
         VOLUME_URL: _CLAIM,
         "--keep-history": _KEEPS,
         _HISTORY.keep: _KEEPS,
+        INSECURE: ".Values.node.kubeletInsecureTls",
         "--without-project": _WITHOUT_PROJECT,
         f"queue:{_PROJECT}": _WITHOUT_PROJECT,
         "--without-project-in": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectIn",

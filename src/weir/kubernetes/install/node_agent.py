@@ -1,7 +1,7 @@
 """The DaemonSet of the nodes' agents, and the objects around its pods.
 
-An agent opens no port and has no rights in the cluster: its token is for Weir alone. On its node it reads one
-directory of the kubelet's, as root without capabilities, because the kubelet's socket belongs to root.
+An agent opens no port. It has one right, to read the metrics of kubelets, and a token for Weir alone. On
+its node it reads one directory of the kubelet's, as root without capabilities: the socket belongs to root.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from weir import __version__
 from weir.kubernetes.admission.node_tokens import ACCOUNT, AUDIENCE
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.install.network import NAME_SERVER_PORTS
-from weir.kubernetes.install.parts import CHOSEN, Thing, within
+from weir.kubernetes.install.parts import CHOSEN, Thing, thing, within
 
 REPLICAS = f"{NAME}-replicas"
 """A headless Service: an agent reports to every replica, because each answers questions."""
@@ -21,6 +21,8 @@ AUTHORITY, TOKEN = "/etc/weir/authority", "/var/run/secrets/weir.dev"
 _CHOSEN = {"app.kubernetes.io/name": ACCOUNT}
 _LABELS = {**_CHOSEN, "app.kubernetes.io/version": __version__}
 _TOKEN_S = 3600
+KUBELET_PORT = 10250
+INSECURE = "--kubelet-insecure-tls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class NodeAgents:
 
     runtime_class: str = "nvidia"  # with NVIDIA's container toolkit; empty: that of the node
     node_selector: Mapping[str, str] = field(default_factory=lambda: {"nvidia.com/gpu.present": "true"})
+    kubelet_insecure_tls: bool = False  # for kubelets whose certificate the cluster's authority didn't sign
 
 
 def node_agents(
@@ -47,7 +50,12 @@ def node_agents(
     names = [
         {"protocol": protocol, "port": each} for each in NAME_SERVER_PORTS for protocol in ("UDP", "TCP")
     ]
-    outgoing = [{"to": [{"podSelector": {"matchLabels": CHOSEN}}], "ports": ports}, {"ports": names}]
+    kubelets = [{"protocol": "TCP", "port": KUBELET_PORT}]
+    outgoing = [
+        {"to": [{"podSelector": {"matchLabels": CHOSEN}}], "ports": ports},
+        {"ports": names},
+        {"ports": kubelets},
+    ]
     calls = {
         "podSelector": {"matchLabels": _CHOSEN},
         "policyTypes": ["Ingress", "Egress"],
@@ -64,17 +72,22 @@ def node_agents(
             **within(namespace, "v1", "ServiceAccount", ACCOUNT, labels=_LABELS),
             "automountServiceAccountToken": False,
         },
+        *_rights(namespace),
         within(namespace, "v1", "Service", REPLICAS, spec=service),
         within(namespace, policy, "NetworkPolicy", f"{ACCOUNT}-reports", spec=reports),
         within(namespace, policy, "NetworkPolicy", ACCOUNT, labels=_LABELS, spec=calls),
-        _daemon_set(namespace, _container(namespace, image, port), options, secret, pull_secrets),
+        _daemon_set(namespace, _container(namespace, image, port, options), options, secret, pull_secrets),
     ]
 
 
 def _daemon_set(
     namespace: str, container: Thing, options: NodeAgents, secret: str, pull_secrets: Any
 ) -> Thing:
-    token = {"path": "token", "audience": AUDIENCE, "expirationSeconds": _TOKEN_S}
+    tokens = [
+        {"serviceAccountToken": {"path": "token", "audience": AUDIENCE, "expirationSeconds": _TOKEN_S}},
+        {"serviceAccountToken": {"path": "kubelet-token", "expirationSeconds": _TOKEN_S}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "kubelet-ca.crt"}]}},
+    ]
     items = [{"key": "ca.crt", "path": "ca.crt"}]
     pod: Thing = {
         "serviceAccountName": ACCOUNT,
@@ -86,7 +99,7 @@ def _daemon_set(
         "volumes": [
             {"name": "pod-resources", "hostPath": {"path": POD_RESOURCES, "type": "Directory"}},
             {"name": "authority", "secret": {"secretName": secret, "items": items, "defaultMode": 0o444}},
-            {"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}},
+            {"name": "token", "projected": {"sources": tokens}},
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
         ],
     }
@@ -104,7 +117,19 @@ def _daemon_set(
     return within(namespace, "apps/v1", "DaemonSet", ACCOUNT, labels=_LABELS, spec=spec)
 
 
-def _container(namespace: str, image: str, port: int) -> Thing:
+def _rights(namespace: str) -> list[Thing]:
+    """Return the right to read the metrics of kubelets."""
+    rbac = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}
+    account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT}
+    return [
+        thing(f"{rbac}/v1", "ClusterRole", ACCOUNT, labels=_LABELS, rules=[rule]),
+        thing(f"{rbac}/v1", "ClusterRoleBinding", ACCOUNT, labels=_LABELS, roleRef=role, subjects=[account]),
+    ]
+
+
+def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Thing:
     return {
         "name": ACCOUNT,
         "image": image,
@@ -112,9 +137,11 @@ def _container(namespace: str, image: str, port: int) -> Thing:
             *("kube", "node", "--server", f"{REPLICAS}.{namespace}.svc", "--port", str(port)),
             *("--server-name", f"{NAME}.{namespace}.svc", "--authority", f"{AUTHORITY}/ca.crt"),
             *("--token", f"{TOKEN}/token", "--pod-resources", f"{POD_RESOURCES}/kubelet.sock"),
+            *("--kubelet", "$(NODE_IP)", *([INSECURE] if options.kubelet_insecure_tls else [])),
         ],
         "env": [
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory
+            {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
             {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
         ],

@@ -1,11 +1,12 @@
 """Use of GPUs over the time between two reports."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from weir.kubernetes.node.gpu_holders import PodDevice, WholeGpu
+from weir.kubernetes.node.kubelet_metrics import PodLoad
 from weir.kubernetes.usage.node_reports import DeviceReport, NodeReport, PodReport
 
 
@@ -65,7 +66,9 @@ class UseWindows:
         for uuid, activity in driver.activities():
             self._windows[uuid].add(activity)
 
-    def report(self, devices: Sequence[PodDevice]) -> NodeReport:
+    def report(
+        self, devices: Sequence[PodDevice], loads: Mapping[tuple[str, str], PodLoad] | None = None
+    ) -> NodeReport:
         """Return the report of the samples, and begin with none.
 
         A device counts only if the same pod has held it all the time: else its use may be that of another.
@@ -79,7 +82,8 @@ class UseWindows:
                 window = windows.get(device.gpu.uuid)
             number = place if device.gpu is None else device.gpu.index
             pods[device.namespace, device.pod].append(_device_report(number, device.name, window))
-        return NodeReport([PodReport(namespace, name, found) for (namespace, name), found in pods.items()])
+        known = loads or {}
+        return NodeReport([PodReport(*pod, found, *known.get(pod, PodLoad())) for pod, found in pods.items()])
 
 
 def _device_report(number: int, name: str, window: _Window | None) -> DeviceReport:

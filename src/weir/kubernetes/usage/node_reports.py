@@ -34,12 +34,13 @@ class DeviceReport(Struct, rename="camel"):
 
 
 class PodReport(Struct, rename="camel"):
-    """A pod with its devices, and its processor time and network traffic per second where they are known."""
+    """A pod with its devices, and its cores in use and bytes per second where they are known."""
 
     namespace: Name
     name: Name
     devices: Annotated[list[DeviceReport], Meta(max_length=256)] = []
     cores: Rate | None = None
+    disk: Rate | None = None
     network: Rate | None = None
 
 
@@ -103,6 +104,4 @@ def _metrics(pod: PodReport) -> PodMetrics:
     devices = (
         DeviceMetrics((each.number, each.uuid), each.use, each.peak, each.memory_used) for each in pod.devices
     )
-    return PodMetrics(
-        tuple(sorted(devices, key=lambda each: each.place)), cores=pod.cores, network=pod.network
-    )
+    return PodMetrics(tuple(sorted(devices, key=lambda each: each.place)), pod.cores, pod.disk, pod.network)

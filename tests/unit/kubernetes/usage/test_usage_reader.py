@@ -179,6 +179,15 @@ def test_reports_of_nodes_count_where_no_server_is_named() -> None:
         assert report("n", 0.0).use == 0.0
     assert rig.state() is Activity.UNKNOWN, "its processors and its network aren't measured"
     assert rig.evictions() == []
+    device = DeviceReport(0, "GPU-1", 0.0, 0.0, 1 << 30)
+    quiet = PodReport("team", "runs", [device], cores=0.0, network=0.0)
+    for _ in range(200):
+        rig.now_s += EVERY_S
+        reports.take("n", NodeReport([quiet]))
+        reader.look(unnamed)
+        rig.step()
+    assert rig.state() is Activity.PARKED
+    assert len(rig.evictions()) == 1, "the idle rules work without a server"
     assert reader.has_source(SETTINGS)
     reader.look(SETTINGS)
     assert rig.prometheus.queries, "a server that is named counts alone"
