@@ -208,25 +208,34 @@ class PendingOrder:
                 self.lines[key[0][1]][key].stale.add(project)
 
     def _update(self, project: int) -> None:
-        classes = self._cluster.waiting_of.get(project, ())
-        before, now = self._lines_of.pop(project, set()), self._by_line(classes)
+        classes, before = self._cluster.waiting_of.get(project), self._lines_of.pop(project, set())
+        if classes is None and not before:
+            return  # the usual case
+        now = self._by_line(classes or ())
         for key in sorted(before.difference(now), key=_wants_of):
-            of_size = self.lines[key[0][1]]
-            del of_size[key].classes[project]
-            of_size[key].stale.add(project)
-            if not of_size[key].classes:
-                del of_size[key]
-                if not of_size:
-                    del self.lines[key[0][1]]
+            self._leave(key, project)
         for key, some in now.items():
-            line = self.lines.setdefault(key[0][1], {}).setdefault(key, RequestLine())
+            of_size = self.lines.setdefault(key[0][1], {})
+            line = of_size.get(key)
+            if line is None:
+                line = of_size[key] = RequestLine()
             line.classes[project] = some
             line.stale.add(project)
         if now:
             self._lines_of[project] = set(now)
         _set(self.claiming, project, bool(now and self._feasibility.owners(project)))
-        priorities = {of.first.priority for of in classes}
+        several = classes is not None and len(classes) > 1
+        priorities = {of.first.priority for of in classes or ()} if several else ()
         _set(self.ranked, project, len(priorities) > 1 or bool(now and self._policy.aging))
+
+    def _leave(self, key: LineKey, project: int) -> None:
+        of_size = self.lines[key[0][1]]
+        del of_size[key].classes[project]
+        of_size[key].stale.add(project)
+        if not of_size[key].classes:
+            del of_size[key]
+            if not of_size:
+                del self.lines[key[0][1]]
 
     def _by_line(self, classes: Iterable[EquivalenceClass]) -> dict[LineKey, list[EquivalenceClass]]:
         found: dict[LineKey, list[EquivalenceClass]] = {}

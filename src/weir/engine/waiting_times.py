@@ -8,13 +8,12 @@ from weir.state.cluster import Cluster
 
 def patience_times_s(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
     """Return the times at which minimum run times end, and the first after now of each patience."""
-    pending = cluster.waiting.values()
+    pending = [of.members[0][2] for of in cluster.waiting.values()]
     times: list[float] = []
     if policy.reclaim_share_after:
-        since_s = [of.first.waits_since_s for of in pending]
-        times += _first_end_s(since_s, policy.reclaim_share_after, now_s)
+        times += _first_end_s([job.waits_since_s for job in pending], policy.reclaim_share_after, now_s)
     if policy.topology.patience:
-        gangs_s = [of.first.waits_since_s for of in pending if of.first.topology is not None]
+        gangs_s = [job.waits_since_s for job in pending if job.topology is not None]
         times += _first_end_s(gangs_s, policy.topology.patience, now_s)
     if policy.min_runtime.any and pending:
         for running in cluster.running.values():
