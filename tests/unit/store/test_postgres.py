@@ -1,4 +1,4 @@
-"""The store on a PostgreSQL server, where $WEIR_TEST_POSTGRES names one: an address whose user may create databases."""
+"""The store on a real PostgreSQL: a server of its own, or that of $WEIR_TEST_POSTGRES, whose user may create databases."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
+from tests.postgres_server import private_postgres, programs
 
 from weir.model.queues import Queue
 from weir.store import Store, StoreFailed
@@ -18,18 +19,28 @@ from weir.store.backup import backup
 from .fixtures import NOW_S, end, opened, submitted
 from .week import record_week
 
-SERVER = os.environ.get("WEIR_TEST_POSTGRES", "")
-pytestmark = pytest.mark.skipif(not SERVER, reason="WEIR_TEST_POSTGRES names no PostgreSQL server")
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of a server."""
+    named = os.environ.get("WEIR_TEST_POSTGRES", "")
+    if named:
+        yield named
+        return
+    if programs() is None:
+        pytest.skip("there is no PostgreSQL on this machine: apt-get install postgresql")
+    with private_postgres() as started:
+        yield started.url
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
+def url(server: str) -> Iterator[str]:
     """An empty database."""
     name = f"weir_{secrets.token_hex(4)}"
-    engine = create_engine(SERVER, isolation_level="AUTOCOMMIT")
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
-        yield make_url(SERVER).set(database=name).render_as_string(hide_password=False)
+        yield make_url(server).set(database=name).render_as_string(hide_password=False)
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     engine.dispose()
 
@@ -85,7 +96,7 @@ def test_second_server_on_one_database_is_refused(url: str, tmp_path: Path) -> N
 
 
 def end_sessions(url: str) -> None:
-    engine = create_engine(SERVER, isolation_level="AUTOCOMMIT")
+    engine = create_engine(make_url(url).set(database="postgres"), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         ended = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name")
         connection.execute(ended, {"name": make_url(url).database})
