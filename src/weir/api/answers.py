@@ -317,6 +317,10 @@ class UsageRow(Answer):
     workloads: int
     ended: int
     preempted: int
+    working_gpu_s: float | None = None  # by the state of the workloads, as far as it is known
+    starved_gpu_s: float | None = None
+    parked_gpu_s: float | None = None
+    left_gpu_s: float | None = None
 
 
 class UsageReport(Answer):

@@ -48,6 +48,10 @@ def columns(by: str) -> "tuple[Column[UsageRow], ...]":
         Column("WORKLOADS", lambda row: number(row.workloads), right=True, drop=5),
         Column("ENDED", lambda row: number(row.ended), right=True, drop=7),
         Column("PREEMPTED", lambda row: number(row.preempted), right=True, drop=6),
+        Column("WORKING", lambda row: _of_held(row.working_gpu_s, row), right=True, drop=9),
+        Column("STARVED", lambda row: _of_held(row.starved_gpu_s, row), right=True, drop=11),
+        Column("PARKED", lambda row: _of_held(row.parked_gpu_s, row), right=True, drop=8),
+        Column("LEFT", lambda row: _of_held(row.left_gpu_s, row), right=True, drop=10),
     )
 
 

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 from weir.engine.plan import Plan
+from weir.model.activity import Activity
 from weir.model.resources import GPU, UNLIMITED
 from weir.state.cluster import Cluster
 from weir.state.events import (
@@ -25,6 +26,7 @@ from weir.state.shapes import GPU_ROW
 from weir.store.records import DeviceUsageSample, UsageSample, UsageSamples, WorkloadUsageSample
 from weir.store.usage_counters import (
     MILLI,
+    STATES,
     DeviceCounter,
     Group,
     MeteredWorkload,
@@ -83,8 +85,13 @@ class UsageMeter:
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
         """Ignore plans: they change nothing by themselves."""
 
-    def used(self, workload: str, node: str, fraction: float, at_s: float) -> None:
-        """Add utilization: the fraction of a workload's devices on a node used since the last call."""
+    def used(
+        self, workload: str, node: str, fraction: float, at_s: float, state: Activity | None = None
+    ) -> None:
+        """Add utilization: the fraction of a workload's devices on a node used since the last call.
+
+        `state`: the state of the workload in that time; None if it isn't certain.
+        """
         with self._lock:
             node_usage = self._node_usages.get((workload, node))
             if node_usage is not None and at_s > node_usage.seen_s:
@@ -92,6 +99,8 @@ class UsageMeter:
                 node_usage.seen_s = at_s
                 node_usage.seen += seen
                 node_usage.used += seen * min(1.0, max(0.0, fraction))
+                if state is not None:
+                    node_usage.states[state] = node_usage.states.get(state, 0.0) + seen
 
     def device_used(self, node: str, device: int, fraction: float, memory: int, at_s: float) -> None:
         """Since the last call, this fraction of a device was used, and this much of its memory is."""
@@ -122,13 +131,16 @@ class UsageMeter:
             node_usage.advance(now_s, self._projects[workload.group[0]].over_s)
             sums = [
                 value / MILLI
-                for value in (node_usage.allocated, node_usage.seen, node_usage.used, node_usage.over)
+                for value in (
+                    *(node_usage.allocated, node_usage.seen, node_usage.used, node_usage.over),
+                    *(node_usage.states.get(state, 0.0) for state in STATES),
+                )
             ]
             into = uses.setdefault(key, [0.0] * len(sums))
             uses[key] = [before + value for before, value in zip(into, sums, strict=True)]
             preempted[key] = preempted.get(key, 0) + node_usage.preempted
             if workload.uid is not None and any(sums):
-                by_workload.append(WorkloadUsageSample(workload.uid, node_usage.node, *sums))
+                by_workload.append(WorkloadUsageSample(workload.uid, node_usage.node, *sums[:4]))
             node_usage.clear()
         self._node_usages = {
             key: node_usage for key, node_usage in self._node_usages.items() if node_usage.milli
@@ -142,6 +154,10 @@ class UsageMeter:
                 used_gpu_s=sums[2],
                 over_quota_gpu_s=sums[3],
                 preempted=preempted[group, node],
+                working_gpu_s=sums[4],
+                starved_gpu_s=sums[5],
+                parked_gpu_s=sums[6],
+                left_gpu_s=sums[7],
             )
             for (group, node), sums in uses.items()
             if any(sums) or preempted[group, node]

@@ -8,7 +8,10 @@ from weir.api.history import HistoryReport, HistoryRow
 
 Row = TypeVar("Row", bound=UsageRow)
 _SUMS = ("allocated_gpu_s", "over_quota_gpu_s", "waiting_s", "workloads", "ended", "preempted")
-_KNOWN_SUMS = ("used_gpu_s", "idle_gpu_s")
+_KNOWN_SUMS = (
+    *("used_gpu_s", "idle_gpu_s"),
+    *("working_gpu_s", "starved_gpu_s", "parked_gpu_s", "left_gpu_s"),
+)
 ModelOf = Callable[[str], str]
 """Returns the GPU model of a node by its name."""
 

@@ -179,7 +179,8 @@ class RungResult:
 class UsageSample:
     """Usage of one project, user, type and node.
 
-    Waiting has no node (""). `seen_gpu_s` is the part of `allocated_gpu_s` of which the use is known.
+    Waiting has no node (""). `seen_gpu_s` is the part of `allocated_gpu_s` of which the use is known. The
+    last four are parts of it by the state of the workload, where that is known.
     """
 
     project: str
@@ -193,6 +194,10 @@ class UsageSample:
     over_quota_gpu_s: float = 0.0
     waiting_s: float = 0.0
     preempted: int = 0
+    working_gpu_s: float = 0.0
+    starved_gpu_s: float = 0.0
+    parked_gpu_s: float = 0.0
+    left_gpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,9 @@ def _sums() -> list[Column[float]]:
     return [Column(name, Double, nullable=False) for name in names]
 
 
+STATE_SUMS = ("working_gpu_s", "starved_gpu_s", "parked_gpu_s", "left_gpu_s")
+"""Sums of GPU time by the state of the workload that held the GPU, where it is known."""
+
 uses = Table(
     "uses",
     metadata,
@@ -259,6 +262,7 @@ uses = Table(
     Column("over_quota_gpu_s", Double, nullable=False),
     Column("waiting_s", Double, nullable=False),
     Column("preempted", Integer, nullable=False),
+    *(Column(name, Double, nullable=False, server_default="0") for name in STATE_SUMS),
     sqlite_with_rowid=False,
 )
 

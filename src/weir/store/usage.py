@@ -17,6 +17,7 @@ from weir.store.tables import (
     MINUTE,
     SAMPLED,
     SPANS,
+    STATE_SUMS,
     device_uses,
     marks,
     pool_uses,
@@ -28,6 +29,7 @@ from weir.store.tables import (
 By = Kind | Literal["node"]
 POINTS_MOST = 2000
 _SUMS = ("allocated_gpu_s", "seen_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s", "preempted")
+_REPORTED = (*_SUMS, *STATE_SUMS)
 
 Piece = tuple[int, int, int]
 """The sums of one span length, from the first instant to before the second."""
@@ -182,13 +184,14 @@ def _sums(
     connection: Connection, found: Sequence[Piece], by: By, user: str | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     key = uses.c[by]
-    query = select(key, *(func.sum(uses.c[name]).label(name) for name in _SUMS)).where(in_pieces(uses, found))
+    sums = (func.sum(uses.c[name]).label(name) for name in _REPORTED)
+    query = select(key, *sums).where(in_pieces(uses, found))
     if by == "node":
         query = query.where(key != "")
     if user is not None:
         query = query.where(uses.c.user == user)
     for row in connection.execute(query.group_by(key)).mappings():
-        yield row[by], {name: row[name] for name in _SUMS}
+        yield row[by], {name: row[name] for name in _REPORTED}
 
 
 def _counts(
@@ -230,6 +233,7 @@ def _on_nodes(
 def _row(key: str, values: dict[str, Any]) -> UsageRow:
     seen = values.get("seen_gpu_s", 0.0)
     used = values.get("used_gpu_s", 0.0)
+    is_known = any(values.get(name) for name in STATE_SUMS)
     return UsageRow(
         key=key,
         allocated_gpu_s=values.get("allocated_gpu_s", 0.0),
@@ -240,4 +244,5 @@ def _row(key: str, values: dict[str, Any]) -> UsageRow:
         workloads=values.get("workloads", 0),
         ended=values.get("ended", 0),
         preempted=values.get("preempted", 0),
+        **{name: values.get(name, 0.0) if is_known else None for name in STATE_SUMS},
     )

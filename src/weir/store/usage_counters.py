@@ -1,6 +1,10 @@
 """Running sums of one node's, device's or project's usage between two samples."""
 
+from weir.model.activity import Activity
+
 MILLI = 1000.0
+STATES = (Activity.WORKING, Activity.STARVED, Activity.PARKED, Activity.LEFT)
+"""States whose time is summed up, in the order of the sums."""
 
 
 Group = tuple[str, str, str, str]
@@ -57,6 +61,7 @@ class NodeCounter:
         "seen",
         "seen_s",
         "since_s",
+        "states",
         "used",
         "workload",
     )
@@ -72,6 +77,7 @@ class NodeCounter:
     def clear(self) -> None:
         """Begin a new sample."""
         self.allocated = self.seen = self.used = self.over = 0.0
+        self.states: dict[Activity, float] = {}
         self.preempted = 0
 
     def advance(self, at_s: float, over_s: float) -> None:

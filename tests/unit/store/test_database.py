@@ -314,6 +314,8 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
             before.execute(f"DROP TABLE {table}")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")
+        for column in ("working_gpu_s", "starved_gpu_s", "parked_gpu_s", "left_gpu_s"):
+            before.execute(f"ALTER TABLE uses DROP COLUMN {column}")
         before.execute("DROP INDEX workloads_array")
         for column in ("array_uid", "array_index", "replaced"):
             before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from weir.model.activity import Activity
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.reasons import EvictionCause, EvictionRule
@@ -127,6 +128,28 @@ def test_use_counts_for_the_time_since_it_was_measured() -> None:
         (0, 50.0, 15.0, 5),
         (1, 50.0, 0.0, 0),
     ]
+
+
+def test_time_counts_for_the_state_that_was_measured() -> None:
+    metered = Metered()
+    metered.submit("job", request=Request(devices=2))
+    metered.start("job", 0, 1, at_s=10.0)
+    for at_s, state in (
+        (20.0, None),
+        (40.0, Activity.WORKING),
+        (45.0, Activity.STARVED),
+        (55.0, Activity.PARKED),
+        (70.0, Activity.LEFT),
+        (75.0, Activity.UNKNOWN),
+        (80.0, Activity.WORKING),
+    ):
+        metered.meter.used("job", "node", 0.5, at_s, state)
+    use = of_node(metered.meter.take(90.0))
+    states = (use.working_gpu_s, use.starved_gpu_s, use.parked_gpu_s, use.left_gpu_s)
+    assert states == (50.0, 10.0, 20.0, 30.0)
+    assert sum(states) <= use.seen_gpu_s == 140.0
+    again = of_node(metered.meter.take(100.0))
+    assert again.working_gpu_s == 0.0
 
 
 def test_shares_count_as_shares() -> None:

@@ -41,7 +41,15 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
             FIRST_S,
             FIRST_S + 120,
             [
-                use(allocated_gpu_s=100, seen_gpu_s=80, used_gpu_s=60, over_quota_gpu_s=20, preempted=1),
+                use(
+                    allocated_gpu_s=100,
+                    seen_gpu_s=80,
+                    used_gpu_s=60,
+                    over_quota_gpu_s=20,
+                    preempted=1,
+                    working_gpu_s=50,
+                    parked_gpu_s=30,
+                ),
                 use(node="", waiting_s=500),
                 UsageSample("speech", "", "bob", "build", "node", 10.0),
             ],
@@ -60,8 +68,13 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
         "workloads": 2,
         "ended": 1,
         "preempted": 1,
+        "working_gpu_s": pytest.approx(50),
+        "starved_gpu_s": 0.0,
+        "parked_gpu_s": pytest.approx(30),
+        "left_gpu_s": 0.0,
     }
     assert (speech.used_gpu_s, speech.idle_gpu_s, speech.workloads) == (None, None, 1)
+    assert speech.working_gpu_s is None
     by = {
         by: {
             row.key: (round(row.allocated_gpu_s, 6), row.workloads, row.ended)

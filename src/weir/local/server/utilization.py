@@ -177,7 +177,8 @@ class UtilizationTask:
         self._pool.activity_view.add(activities, sample.at_s)
         meter, node = self._pool.meter, self._pool.node.name
         for name, (fraction, _) in fractions.items():
-            meter.used(name, node, fraction, sample.at_s)
+            reading = activities.get(name)
+            meter.used(name, node, fraction, sample.at_s, None if reading is None else reading.state)
         for each in sample.devices:
             if each.use is not None:
                 meter.device_used(node, each.index, each.use, each.memory_used or 0, sample.at_s)
