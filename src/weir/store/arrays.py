@@ -5,12 +5,13 @@ the workloads of the indices, so a crash loses no index and makes none twice.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from weir.api.workload_list import ArrayCounts
 from weir.control.journal import NO_CONDITIONS, ArrayMember, ArrayPlan, WorkloadRecord
@@ -21,16 +22,22 @@ from weir.store.database import Database
 from weir.store.event_history import EventHistory
 from weir.store.journal import WORKLOAD_RECORDS, workload_record
 from weir.store.records import ArrayIndexRecord, ArrayRecord, HistoryEvent, RecordPage
-from weir.store.tables import ARRAY, ENDED, LIVE, arrays, submissions, workloads
+from weir.store.tables import ARRAY, ENDED, LIVE, array_skips, arrays, submissions, workloads
 
 ORDER_S = 1e-6
 """Time between the submissions of an array's indices: they are queued in their order."""
 _columns = workloads.c
 _SAME_COLUMNS = ("project", "department", "user", "type", "priority", "preemptible", "devices", "pods")
 _COPIED = ("command", "directory", "grace_s", "secrets", "container")
+_skips = array_skips.c
+_SKIPPED = select(func.count()).where(_skips.uid == _columns.uid).correlate(workloads).scalar_subquery()
 _OF_ARRAY = WORKLOAD_RECORDS.add_columns(
-    *(arrays.c[name] for name in ("written", "only", "position", "again", "skipped"))
+    *(arrays.c[name] for name in ("written", "only", "position", "again")), _SKIPPED.label("skips")
 ).join(arrays, arrays.c.uid == _columns.uid)
+_PLAN = select(arrays).join(workloads, _columns.uid == arrays.c.uid).where(_columns.state == ARRAY)
+"""Plans of arrays that aren't over."""
+_WINDOW = 1024
+"""Indices of the plan that are looked at together for those that were stopped."""
 _INDEX_COLUMNS = (
     *("uid", "array_index", "state", "first_started_s", "ended_s"),
     *("wall_s", "exit_code", "restarts", "sentence"),
@@ -96,14 +103,18 @@ class ArrayTable:
             if row is None or row.held is not None or row.withdrawn_s is not None:
                 return []
             template = _array_record(row)
-            again, skipped, position = json.loads(row.again), set(json.loads(row.skipped)), row.position
+            again, position = json.loads(row.again), row.position
             taken = [(index, now_s) for index in again[:number]]
             again = again[number:]
             while position < len(template.indices) and len(taken) < number:
-                index = template.indices[position]
-                if index not in skipped:
-                    taken.append((index, row.submitted_s + position * ORDER_S))
-                position += 1
+                window = template.indices[position : position + _WINDOW]
+                skipped = _skipped(connection, uid, window)
+                for index in window:
+                    if len(taken) == number:
+                        break
+                    if index not in skipped:
+                        taken.append((index, row.submitted_s + position * ORDER_S))
+                    position += 1
             plan = update(arrays).where(arrays.c.uid == uid)
             connection.execute(plan.values(position=position, again=as_json(again)))
             return [_queue_index(connection, row, template, index, at_s) for index, at_s in taken]
@@ -119,7 +130,7 @@ class ArrayTable:
             ).one_or_none()
             if row is None:
                 return []
-            skipped, again = set(json.loads(row.skipped)), list(json.loads(row.again))
+            skipped, again = _skipped(connection, uid, indices), list(json.loads(row.again))
             position = {index: at for at, index in enumerate(_array_record(row).indices)}
             over = (*_queued(uid), _columns.state != LIVE)
             ended = set(connection.execute(select(_columns.array_index).where(*over)).scalars())
@@ -129,9 +140,11 @@ class ArrayTable:
             if replaced:
                 which = (*over, _columns.array_index == bindparam("of_index"))
                 connection.execute(update(workloads).where(*which).values(replaced=True), replaced)
-            plan = update(arrays).where(arrays.c.uid == uid)
-            values = {"again": as_json(again), "skipped": as_json(sorted(skipped.difference(chosen)))}
-            connection.execute(plan.values(values))
+            revived = [{"of_index": index} for index in chosen if index in skipped]
+            if revived:
+                which = (_skips.uid == uid, _skips.array_index == bindparam("of_index"))
+                connection.execute(delete(array_skips).where(*which), revived)
+            connection.execute(update(arrays).where(arrays.c.uid == uid).values(again=as_json(again)))
             return chosen
 
         return self._database.write(work)
@@ -140,17 +153,20 @@ class ArrayTable:
         """Stop an index that wasn't queued yet; return False if it was, or isn't one of the array."""
 
         def work(connection: Connection) -> bool:
-            row = connection.execute(
-                _OF_ARRAY.where(_columns.uid == uid, _columns.state == ARRAY)
-            ).one_or_none()
+            row = connection.execute(_PLAN.where(arrays.c.uid == uid)).one_or_none()
             if row is None:
                 return False
-            again, skipped = list(json.loads(row.again)), set(json.loads(row.skipped))
-            if index not in again and index not in _array_record(row).indices[row.position :]:
-                return index in skipped
-            again = [each for each in again if each != index]
-            values = {"again": as_json(again), "skipped": as_json(sorted({*skipped, index}))}
-            connection.execute(update(arrays).where(arrays.c.uid == uid).values(values))
+            again, indices = list(json.loads(row.again)), _indices(row)
+            at = bisect_left(indices, index)
+            comes = row.position <= at < len(indices) and indices[at] == index
+            is_skipped = bool(_skipped(connection, uid, [index]))
+            if index not in again and not comes:
+                return is_skipped
+            if index in again:
+                rest = as_json([each for each in again if each != index])
+                connection.execute(update(arrays).where(arrays.c.uid == uid).values(again=rest))
+            if not is_skipped:
+                connection.execute(insert(array_skips).values(uid=uid, array_index=index))
             return True
 
         return self._database.write(work)
@@ -167,6 +183,7 @@ class ArrayTable:
             values = {"state": end.how.value, "ended_s": end.at_s, "sentence": end.sentence}
             connection.execute(update(workloads).where(*array).values(values))
             connection.execute(update(arrays).where(arrays.c.uid == uid).values(counts=counts))
+            connection.execute(delete(array_skips).where(_skips.uid == uid))
             numbers = {"how": end.how.value, "indices": end.counts.model_dump()}
             event = HistoryEvent(end.at_s, ENDED, end.sentence, uid, row.name, row.project, numbers=numbers)
             self._history.write(connection, [event])
@@ -189,7 +206,7 @@ class ArrayTable:
                 within = _columns.array_index.between(shown[0], shown[-1])
                 query = select(*(_columns[name] for name in _INDEX_COLUMNS)).where(*_queued(uid), within)
                 queued = {each.array_index: each for each in connection.execute(query)}
-            stopped = {*json.loads(row.skipped)} if row.state == ARRAY else {*shown}
+            stopped = _skipped(connection, uid, shown) if row.state == ARRAY else {*shown}
             items = [_index_record(index, queued.get(index), stopped) for index in shown]
             return RecordPage(items, len(indices), shown[-1] if len(rest) > limit else None)
 
@@ -208,8 +225,22 @@ def _array_record(row: Row[Any]) -> ArrayRecord:
     only = tuple(json.loads(row.only))
     record = replace(workload_record(row), array=ArrayPlan(row.written, only))
     whole = read_indices(row.written)
-    skipped = json.loads(row.skipped)
-    return ArrayRecord(record, whole, only or whole.indices, row.position > 0, len(skipped))
+    return ArrayRecord(record, whole, only or whole.indices, row.position > 0, row.skips)
+
+
+def _indices(row: Row[Any]) -> Sequence[int]:
+    """Return the indices that an array runs, in ascending order."""
+    only: Sequence[int] = json.loads(row.only)
+    return only or read_indices(row.written).indices
+
+
+def _skipped(connection: Connection, uid: int, indices: Collection[int]) -> set[int]:
+    """Return those of the indices that were stopped before they were queued."""
+    if not indices:
+        return set()
+    within = _skips.array_index.between(min(indices), max(indices))
+    found = connection.execute(select(_skips.array_index).where(_skips.uid == uid, within)).scalars()
+    return set(found).intersection(indices)
 
 
 def _queue_index(

@@ -74,7 +74,7 @@ def insert_workloads(
 def _insert_array(connection: Connection, uid: int, plan: ArrayPlan) -> None:
     connection.execute(update(workloads).where(_columns.uid == uid).values(array_uid=uid))
     values = {"uid": uid, "written": plan.written, "only": as_json(plan.only)}
-    values |= {"position": 0, "again": "[]", "skipped": "[]", "counts": "{}"}
+    values |= {"position": 0, "again": "[]", "counts": "{}"}
     connection.execute(insert(arrays), values)
 
 

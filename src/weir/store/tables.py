@@ -148,9 +148,17 @@ arrays = Table(
     Column("only", Text, nullable=False),  # the indices that run, if not all; JSON
     Column("position", Integer, nullable=False),  # of the next index to be queued
     Column("again", Text, nullable=False),  # indices to be queued once more before that; JSON
-    Column("skipped", Text, nullable=False),  # indices that were stopped before they were queued; JSON
     Column("counts", Text, nullable=False),  # of the indices by state, once it is over; JSON
 )
+
+array_skips = Table(
+    "array_skips",
+    metadata,
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
+    Column("array_index", Integer, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+"""Indices of arrays that were stopped before they were queued, while the array isn't over."""
 
 schedules = Table(
     "schedules",

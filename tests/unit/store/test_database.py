@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -19,6 +20,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from tools import prefork
 
 import weir.store.schema
+from weir.control.journal import ArrayPlan
 from weir.control.port import ReserveNomination
 from weir.state.events import Nominated, Placement, PodKey
 from weir.store import HistoryEvent, NameTaken, Store, StoreFailed, UsageSample, UsageSamples, WorkloadFilter
@@ -289,6 +291,22 @@ def test_tables_can_be_made_elsewhere() -> None:
             assert ("WHERE" in made) == (index.name in partial)
 
 
+def test_stopped_indices_survive_the_change_of_their_list_to_rows(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        made = store.submit(replace(submitted("parts"), array=ArrayPlan("0-9", ())))
+        assert store.arrays.skip(made.launch.uid, 3).result()
+    with sqlite3.connect(tmp_path / "weir.db") as before:
+        before.execute("ALTER TABLE arrays ADD COLUMN skipped TEXT NOT NULL DEFAULT '[]'")
+        before.execute("UPDATE arrays SET skipped = '[3, 7]'")
+        before.execute("DROP TABLE array_skips")
+        before.execute("UPDATE alembic_version SET version_num = '0016'")
+    with opened(tmp_path, migrated=False) as store:
+        page = store.arrays.page(made.launch.uid, None, 100)
+        assert [row.index for row in page.items if row.status == "stopped"] == [3, 7]
+        queued = store.arrays.queue(made.launch.uid, 100, NOW_S)
+        assert [record.member.index for record in queued if record.member] == [0, 1, 2, 4, 5, 6, 8, 9]
+
+
 def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
     nomination = Nominated("w", (Placement(PodKey("w", 0, 0), "node", (0,)),), NOW_S, ())
     with opened(tmp_path) as store:
@@ -302,6 +320,7 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
             "notification_rules",
             "notification_messages",
             "arrays",
+            "array_skips",
             "schedules",
             "templates",
         ):
