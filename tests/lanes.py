@@ -14,6 +14,7 @@ IN_FRONT = "tests/kubernetes/"
 IN_A_BROWSER = "tests/browser/"
 """Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
+    "cluster_sessions",
     *("sweeps", "kept_submissions"),
     *(
         "cli",

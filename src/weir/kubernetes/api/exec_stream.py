@@ -30,6 +30,7 @@ ALIVE_S = 20.0
 PIECE_BYTES = 32 << 10
 _CLOSE = 255
 _HAS_EXIT_CODE = "NonZeroExitCode"
+_NO_REASON = "no reason is given"
 
 
 class Channel(IntEnum):
@@ -143,14 +144,14 @@ def exit_code_of(written: bytes) -> int:
     try:
         status = msgspec.json.decode(written, type=_EndStatus)
     except msgspec.DecodeError:
-        raise ExecNotStarted(written[:300].decode(errors="replace")) from None
+        raise ExecNotStarted(written[:300].decode(errors="replace") or _NO_REASON) from None
     if status.status == "Success":
         return 0
     if status.reason == _HAS_EXIT_CODE and status.details is not None:
         codes = [each.message for each in status.details.causes if each.reason == "ExitCode"]
         if codes and codes[0].isdigit():
             return int(codes[0])
-    raise ExecNotStarted(status.message or status.reason)
+    raise ExecNotStarted(status.message or status.reason or _NO_REASON)
 
 
 class ExecClient:

@@ -22,16 +22,17 @@ _NO_INTERPRETER, _NOT_LISTENING = 91, 92
 _START_S_MAX, _END_S_MAX = 30.0, 5.0
 _READ_BYTES = 64 << 10
 _SHELL = """
-for each in python3 python; do command -v $each >/dev/null && exec $each -I -S -c "$2" "$1"; done
+for each in python3 python; do command -v $each >/dev/null && exec $each -I -S -c "$3" "$1" "$2"; done
 node=$(command -v node) || node=$(dirname "$(readlink -f "$(command -v code-server)")")/../lib/node
-[ -x "$node" ] && exec "$node" -e "$3" "$1"
+[ -x "$node" ] && exec "$node" -e "$4" "$1" "$2"
 exit 91
 """
 _PYTHON = """
-import os, socket, sys, threading
-s = socket.socket(socket.AF_UNIX)
-try: s.connect(sys.argv[1])
-except OSError: sys.exit(92)
+import os, socket, sys, threading, time
+s, end = socket.socket(socket.AF_UNIX), time.monotonic() + float(sys.argv[2])
+while s.connect_ex(sys.argv[1]):
+  if time.monotonic() > end: sys.exit(92)
+  time.sleep(0.05)
 os.write(1, b"+")
 def up():
   try:
@@ -46,10 +47,14 @@ except OSError: pass
 os._exit(0)
 """
 _NODE = """
-const s = require("net").connect(process.argv[1]); let joined = 0;
-s.on("error", () => process.exit(joined ? 0 : 92)); s.on("close", () => process.exit(0));
-s.on("connect", () => {
-  joined = 1; process.stdout.write("+"); process.stdin.pipe(s); s.pipe(process.stdout); });
+const end = Date.now() + 1000 * process.argv[2];
+(function join() {
+  const s = require("net").connect(process.argv[1]); let joined = 0;
+  s.on("error", () => joined ? process.exit(0) : Date.now() > end ? process.exit(92) : setTimeout(join, 50));
+  s.on("close", () => joined && process.exit(0));
+  s.on("connect", () => {
+    joined = 1; process.stdout.write("+"); process.stdin.pipe(s); s.pipe(process.stdout); });
+})();
 """
 
 
@@ -97,8 +102,8 @@ class ProgramStreams:
         """Keep a new stream for the first request."""
         self._idle.append(end)
 
-    async def opened(self) -> HttpEnd:
-        """Return a new stream.
+    async def opened(self, *, wait_s: float = 0.0) -> HttpEnd:
+        """Return a new stream. `wait_s`: time for which the script waits for the socket of the program.
 
         Raises:
             NotListening: the program can't be reached now.
@@ -108,9 +113,9 @@ class ProgramStreams:
             raise NotListening("Its pod doesn't run now.")
         if len(self._tasks) >= STREAMS_MAX:
             raise NotListening(f"It has {STREAMS_MAX} connections already.")
-        command = ["sh", "-c", _SHELL, "weir", self._path, _PYTHON, _NODE]
+        command = ["sh", "-c", _SHELL, "weir", self._path, str(wait_s), _PYTHON, _NODE]
         try:
-            async with asyncio.timeout(_START_S_MAX):
+            async with asyncio.timeout(_START_S_MAX + wait_s):
                 stream = await self._client.start(self.address, command)
                 output = stream.output()
                 rest = await _joined(stream, output)

@@ -29,6 +29,8 @@ from weir.local.session_programs import base_path, keeps_base_path
 
 CODE_S = 60.0
 VIEW_S = 12 * 3600
+LISTENS_S = 20.0
+"""Time for which one script in the container waits until the program listens."""
 _REPEATED = (b"GET", b"HEAD")
 _COOKIE = "weir_view"
 _ELSEWHERE = "Sessions answer to 127.0.0.1 alone: use a tunnel from another machine."
@@ -137,7 +139,7 @@ async def until_it_listens(streams: ProgramStreams, pause_s: float) -> None:
     """
     while True:
         try:
-            end = await streams.opened()
+            end = await streams.opened(wait_s=LISTENS_S)
         except NotListening:
             await asyncio.sleep(pause_s)
         else:
