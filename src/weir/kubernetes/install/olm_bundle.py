@@ -263,8 +263,9 @@ _SWEEP: Thing = {
 def _examples() -> list[Thing]:
     """Return an example of each kind that people write."""
 
-    def example(kind: str, name: str, spec: Thing) -> Thing:
-        return {"apiVersion": f"{GROUP}/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    def example(kind: str, name: str, spec: Thing, **metadata: str) -> Thing:
+        named = {"name": name, **metadata}
+        return {"apiVersion": f"{GROUP}/v1alpha1", "kind": kind, "metadata": named, "spec": spec}
 
     return [
         example("Department", "research", {"quota": {"gpu": 16}}),
@@ -273,7 +274,7 @@ def _examples() -> list[Thing]:
         ),
         example("Topology", "network", {"levels": ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]}),
         example("SchedulerConfig", "weir", {"sharedNodes": {"max": 2}}),
-        example("Sweep", "digits", _SWEEP),
+        example("Sweep", "digits", _SWEEP, namespace="default"),
     ]
 
 
