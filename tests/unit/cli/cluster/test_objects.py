@@ -225,7 +225,8 @@ def test_workloads_are_found_by_their_name_their_owner_and_what_they_are() -> No
     assert by_name is not None
     assert by_name is by_owner
     index.deliver([ObjectRemoved("ns/job-a", "0a1b")])
-    assert index.get("ns", "job-a") is index.get("ns", "a") is index.owner_of("ns", "a-0-x") is None
+    assert index.get("ns", "job-a") is index.get("ns", "a") is None
+    assert index.owner_of("ns", "a-0-x") is by_name, "events come after what they are about"
 
 
 @pytest.mark.parametrize(
