@@ -20,7 +20,7 @@ from weir.store.cluster_records import GAP, PENDING, ClusterEvent, ClusterHistor
 from weir.store.cluster_tables import cluster_events, cluster_workloads
 from weir.store.codec import as_json, mapping_of
 from weir.store.database import Database
-from weir.store.dialects import insert_new, put_all
+from weir.store.dialects import insert_new, put_all, storable_row
 from weir.store.event_history import EventHistory
 from weir.store.notification_outbox import NotificationOutbox
 from weir.store.records import HistoryEvent, Retention, UsageSamples
@@ -59,6 +59,11 @@ class ClusterHistory:
         self._history = EventHistory(self._database, NotificationOutbox(self._database))
         self._uses = UsageTables(self._database, retention)
         self._retention = retention
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why nothing is stored now; None if it is, as far as is known."""
+        return self._database.trouble
 
     def close(self) -> None:
         """Write queued work, and close."""
@@ -194,7 +199,7 @@ def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end:
     reason = row.reason if row.status == PENDING else None
     why = None if reason is None else reason.why
     evicted_s = None if row.evicted is None else row.evicted.at_s
-    found.rows.append(_row(workload, row, first_s) | {"started_s": started_s})
+    found.rows.append(storable_row(_row(workload, row, first_s) | {"started_s": started_s}))
     full = row.model_copy(update={"first_started_s": first_s, "ended_s": found.rows[-1]["ended_s"]})
     found.stated.append(
         {
@@ -287,7 +292,7 @@ def _number(at_s: float, source: str) -> int:
 
 def _event(event: ClusterEvent) -> dict[str, Any]:
     row = event.row
-    return {
+    values = {
         "source": event.source,
         "id": row.id,
         "at_s": row.at_s,
@@ -299,6 +304,7 @@ def _event(event: ClusterEvent) -> dict[str, Any]:
         "sentence": row.sentence,
         "numbers": as_json(row.numbers),
     }
+    return storable_row(values)
 
 
 def _delete(connection: Connection, key: Column[Any], keys: Sequence[Any]) -> None:

@@ -18,7 +18,7 @@ from weir.store.cluster_records import (
 from weir.store.cluster_tables import cluster_events, cluster_workloads
 from weir.store.codec import mapping_of
 from weir.store.database import ReadableDatabase
-from weir.store.dialects import address_of, encrypted, open_engine
+from weir.store.dialects import address_of, encrypted, open_engine, storable
 from weir.store.errors import StoreFailed
 from weir.store.history_report import HistoryReports, Prices
 from weir.store.identity import check_cluster, mark_of_database
@@ -95,7 +95,7 @@ class ClusterHistoryReader:
     def events(self, wanted: ClusterEventFilter, start: int, limit: int) -> RecordPage[EventRow]:
         """Return events from `start` on, newest first; new reasons only if they are asked for by kind."""
         where = [
-            column == value
+            column == storable(value)
             for column, value in (
                 (_events.namespace, wanted.namespace),
                 (_events.workload, wanted.workload),
@@ -133,8 +133,9 @@ class ClusterHistoryReader:
 
     def gaps(self, since_s: float, until_s: float) -> Sequence[str]:
         """Return what could not be stored in a period, as sentences."""
+        by_weir = _events.source.startswith(f"{GAP}:", autoescape=True)  # an Event may have any kind
         within = select(_events.sentence).where(
-            _events.kind == GAP, _events.at_s >= since_s, _events.at_s < until_s
+            _events.kind == GAP, by_weir, _events.at_s >= since_s, _events.at_s < until_s
         )
         found: Sequence[str] = self._read(
             lambda connection: list(connection.execute(within.order_by(_events.at_s).limit(3)).scalars())
@@ -154,7 +155,7 @@ class ClusterHistoryReader:
 
 def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
     where: list[ColumnElement[bool]] = [
-        column == value
+        column == storable(value)
         for column, value in (
             (_workloads.user, wanted.namespace),  # see the tables
             (_workloads.project, wanted.project),
@@ -162,16 +163,18 @@ def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
         )
         if value
     ]
-    where.append(_workloads.state.in_(wanted.statuses) if wanted.statuses else _workloads.state != LIVE)
+    statuses = [storable(status) for status in wanted.statuses]
+    where.append(_workloads.state.in_(statuses) if statuses else _workloads.state != LIVE)
     if wanted.text:
-        where.append(_workloads.name.contains(wanted.text, autoescape=True))
+        where.append(_workloads.name.contains(storable(wanted.text), autoescape=True))
     if wanted.present:
         present: BindParameter[int] = bindparam(
             "present", list(wanted.present), expanding=True, literal_execute=True
         )
         where.append(_workloads.uid.not_in(present))
     if wanted.named:
-        where.append(or_(_stated.name == wanted.named, _stated.owner == wanted.named))
+        named = storable(wanted.named)
+        where.append(or_(_stated.name == named, _stated.owner == named))
     return where
 
 

@@ -190,6 +190,16 @@ def add_up(
     connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=values), list(rows))
 
 
+def storable(text: str) -> str:
+    """Return a text that both databases take: PostgreSQL has no NUL in a text."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def storable_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose texts both databases take."""
+    return {name: storable(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
 def put(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
     """Insert a row, or set that of the same key."""
     put_all(connection, table, [row])

@@ -237,6 +237,34 @@ def test_gaps_are_told_once(history: ClusterHistory, reader: ClusterHistoryReade
     assert reader.gaps(NOW_S + 61, NOW_S + DAY) == []
 
 
+def test_gap_cannot_be_told_by_an_event_of_a_namespace(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    forged = event("5f7c", "theirs")
+    history.write([], [replace(forged, row=forged.row.model_copy(update={"kind": "history_gap"}))])
+    assert reader.gaps(NOW_S - DAY, NOW_S + DAY) == []
+
+
+def test_texts_that_postgresql_refuses_keep_nothing_from_being_stored(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    nul = workload(1, "nul", reason={**REASON, "sentence": "a\0b"})
+    hidden = event("e\0", "ns", workload="ns/\0")
+    history.write([nul, ended(2, reason={**REASON, "sentence": "\0"})], [hidden, event("plain")])
+    history.write([ended(1, name="nul", reason={**REASON, "sentence": "c\0"})], [hidden])
+    assert names(reader) == ["ns/train", "ns/nul"]
+    sentences = [each.sentence for each in reader.events(ClusterEventFilter(), 0, 9).items]
+    assert "plain" in sentences
+    assert sentences.count("e\N{REPLACEMENT CHARACTER}") == 1
+    pending = reader.events(ClusterEventFilter(kind="pending"), 0, 9).items
+    assert [each.sentence for each in pending] == ["a\N{REPLACEMENT CHARACTER}b"]
+    for word in ("text", "named", "project", "namespace", "type"):
+        assert names(reader, **{word: "\0"}) == []
+    assert names(reader, statuses=["\0"]) == []
+    for word in ("namespace", "workload", "project", "kind"):
+        reader.events(ClusterEventFilter(**{word: "\0x"}), 0, 9)
+
+
 def test_database_of_another_cluster_or_of_a_pool_is_refused(
     url: str, history: ClusterHistory, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from weir.api.answers import Explanation, QueueRow
 from weir.kubernetes.query.event_index import IndexedEvent
-from weir.kubernetes.query.rows import at_s, event_row, max_runtime_s, memory_isolation
+from weir.kubernetes.query.rows import at_s, event_number, event_row, max_runtime_s, memory_isolation
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 from weir.store import ClusterEvent, ClusterHistoryEntry
 
@@ -63,8 +63,10 @@ def workload_record(
     )
 
 
-def event_record(event: IndexedEvent) -> ClusterEvent:
-    """Return the record of an event."""
+def event_record(event: IndexedEvent, now_s: float) -> ClusterEvent:
+    """Return the record of an event. An Event states its own time: one of the future would never be old."""
     view, name, project = event
     row = event_row(view, name, project)
+    if row.at_s > now_s:
+        row = row.model_copy(update={"at_s": now_s, "id": event_number(view, now_s)})
     return ClusterEvent(view.metadata.uid or f"event:{row.id}", view.regarding.namespace, row)

@@ -13,6 +13,8 @@ from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEnt
 REMOVED_MAX = 10_000
 """Workloads whose objects are gone; the oldest are dropped."""
 WORKLOADS, EVENTS = "deleted workloads", "events"
+LOST_STEP_S = 3600.0
+"""What is lost is counted by hour: another leader may have stored what this replica dropped."""
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class UnstoredChanges:
         self._workloads: dict[str, None] = {}
         self._removed: OrderedDict[str, tuple[WorkloadIndexEntry, float]] = OrderedDict()
         self._events: dict[str, None] = {}
-        self._lost: Counter[str] = Counter()
+        self._lost: Counter[tuple[str, float]] = Counter()  # by kind, and end of the hour
         self._lock = Lock()
         workloads.removed = self._remove
         events.added, events.dropped = self._add_event, self._drop_event
@@ -43,23 +45,27 @@ class UnstoredChanges:
 
     def _remove(self, last: WorkloadIndexEntry, at_s: float) -> None:
         with self._lock:
+            self._workloads.pop(last.key, None)  # or a standby would keep the keys of all that ever was
             self._removed[last.uid] = last, at_s
             self._bound()
 
     def _bound(self) -> None:
         while len(self._removed) > REMOVED_MAX:
-            self._removed.popitem(last=False)
-            self._lost[WORKLOADS] += 1
+            _, (_, at_s) = self._removed.popitem(last=False)
+            self._lose(WORKLOADS, at_s)
+
+    def _lose(self, kind: str, at_s: float) -> None:
+        self._lost[kind, (at_s // LOST_STEP_S + 1) * LOST_STEP_S] += 1
 
     def _add_event(self, key: str) -> None:
         with self._lock:
             self._events[key] = None
 
-    def _drop_event(self, key: str) -> None:
+    def _drop_event(self, key: str, at_s: float) -> None:
         with self._lock:
             if key in self._events:
                 del self._events[key]
-                self._lost[EVENTS] += 1
+                self._lose(EVENTS, at_s)
 
     def take(self) -> Unstored:
         """Return everything, and keep nothing of it."""
@@ -80,8 +86,16 @@ class UnstoredChanges:
             self._removed.update(later)
             self._bound()
 
+    def stored_until(self, at_s: float) -> None:
+        """Take note that a leader has stored everything up to a time: what was dropped isn't lost."""
+        with self._lock:
+            self._lost = Counter({key: count for key, count in self._lost.items() if key[1] > at_s})
+
     def lost(self) -> "Counter[str]":
         """Return how many were dropped since the last call, by kind."""
+        found: Counter[str] = Counter()
         with self._lock:
             lost, self._lost = self._lost, Counter()
-        return lost
+        for (kind, _), count in lost.items():
+            found[kind] += count
+        return found

@@ -5,10 +5,10 @@ two tries grows. What can't wait that long is counted, and the history says so.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from structlog import get_logger
 
@@ -37,6 +37,8 @@ EVENTS_KEPT_S = 3600.0
 """Time for which an API server keeps Events."""
 _LOG = get_logger(__name__)
 Recent = Callable[[float], list[UsageHistoryEntry]]
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 class HistoryWriter:
@@ -66,12 +68,17 @@ class HistoryWriter:
         self._sampled_s: float | None = None
         self._tidy_s = 0.0
         self._failed_s = PAUSE_S
-        self.trouble = ""
-        """Reason for which nothing is stored now; empty if all is well."""
+        self._trouble = ""  # the last failure
         self.written_s = 0.0
         """Time of the last write."""
         self._closing = Event()
         self._thread = Thread(target=self._run, name="weir-history", daemon=True)
+
+    @property
+    def trouble(self) -> str:
+        """Return why nothing is stored now; empty if all is well. A database that hangs fails late."""
+        history = self._history
+        return self._trouble or (None if history is None else history.trouble) or ""
 
     def start(self) -> None:
         """Begin to write."""
@@ -105,14 +112,14 @@ class HistoryWriter:
             sentence = str(error) if isinstance(error, OSError | ValueError) else ""
             if not sentence:
                 _LOG.error("history_failed", exc_info=error)
-            elif sentence != self.trouble:
+            elif sentence != self._trouble:
                 _LOG.warning("history_not_written", why=sentence)
-            self.trouble = sentence or f"{type(error).__name__}: {error}"
+            self._trouble = sentence or f"{type(error).__name__}: {error}"
             self._failed_s = min(PAUSE_S_MAX, 2 * self._failed_s)
             return self._failed_s
-        if self.trouble:
+        if self._trouble:
             _LOG.info("history_written_again")
-        self.trouble, self._failed_s, self.written_s = "", PAUSE_S, time.time()
+        self._trouble, self._failed_s, self.written_s = "", PAUSE_S, time.time()
         return EVERY_S
 
     def _let_go(self) -> None:
@@ -126,6 +133,7 @@ class HistoryWriter:
         history = ClusterHistory(self._options.read_url(), self._cluster, retention_of(self._options.keep_s))
         try:
             self._sampled_s = self._usage.unstored_s = history.sampled_s()
+            self._unstored.stored_until(self._sampled_s or 0.0)
             self._signatures.clear()
             removed = self._unstored.take().removed  # first: what changes from here on is taken later
             present = self._workloads.all()
@@ -141,16 +149,18 @@ class HistoryWriter:
 
     def _write(self, history: ClusterHistory, taken: Unstored) -> None:
         try:
-            records = [self._record(each, at_s) for each, at_s in taken.removed]
-            signatures = {}
+            records = [*_made(lambda each: self._record(*each), taken.removed)]
+            changed, signatures = [], {}
             for key in taken.workloads:
                 namespace, _, name = key.partition("/")
                 found = self._workloads.named(namespace, name)
                 if found is None or self._signatures.get(found.uid) == signature(found):
                     continue
                 signatures[found.uid] = signature(found)
-                records.append(self._record(found))
-            history.write(records, [event_record(each) for each in self._events.some(taken.events)])
+                changed.append(found)
+            records += _made(self._record, changed)
+            now_s, events = time.time(), self._events.some(taken.events)
+            history.write(records, [*_made(lambda each: event_record(each, now_s), events)])
         except BaseException:
             self._unstored.give_back(taken)
             raise
@@ -207,6 +217,15 @@ class HistoryWriter:
         if time.monotonic() >= self._tidy_s:
             self._tidy_s = time.monotonic() + TIDY_EVERY_S
             history.tidy(time.time())
+
+
+def _made(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
+    """Yield the records of items. One that can't be made keeps no other from being stored."""
+    for item in items:
+        try:
+            yield make(item)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it
+            _LOG.error("history_record_failed", exc_info=error)
 
 
 def _utc(at_s: float) -> str:

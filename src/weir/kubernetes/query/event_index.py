@@ -46,8 +46,8 @@ class EventIndex:
         self._clock = clock
         self.added: Callable[[str], None] = lambda _key: None
         """Called with the key of each new event."""
-        self.dropped: Callable[[str], None] = lambda _key: None
-        """Called with the key of each event that isn't kept any more."""
+        self.dropped: Callable[[str, float], None] = lambda _key, _at_s: None
+        """Called with the key and the time of each event that isn't kept any more."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -63,7 +63,8 @@ class EventIndex:
     def _add(self, key: str, found: EventView) -> None:
         event = _bounded(found)
         name, project = self._about(event)
-        stamp = at_s(event.event_time or event.metadata.creation_timestamp) or self._clock()
+        now_s = self._clock()
+        stamp = min(now_s, at_s(event.event_time or event.metadata.creation_timestamp) or now_s)
         self._events[key] = stamp, event, name, project
         self._drop_old()
         self.added(key)
@@ -74,8 +75,8 @@ class EventIndex:
             stamp = next(iter(self._events.values()))[0]
             if stamp >= oldest_s and len(self._events) <= EVENTS_MAX:
                 return
-            key, _ = self._events.popitem(last=False)
-            self.dropped(key)
+            key, dropped = self._events.popitem(last=False)
+            self.dropped(key, dropped[0])
 
     def _about(self, event: EventView) -> tuple[str | None, str | None]:
         """Return the workload that an Event is about, and its project."""

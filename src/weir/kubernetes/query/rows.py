@@ -168,7 +168,7 @@ def event_row(event: EventView, workload: str | None, project: str | None) -> Ev
     about = event.regarding
     stamp_s = at_s(event.event_time or event.metadata.creation_timestamp) or 0.0
     return EventRow(
-        id=_event_number(event, stamp_s),
+        id=event_number(event, stamp_s),
         at_s=stamp_s,
         kind=event.reason.lower(),
         workload=workload,
@@ -178,7 +178,7 @@ def event_row(event: EventView, workload: str | None, project: str | None) -> Ev
     )
 
 
-def _event_number(event: EventView, stamp_s: float) -> int:
+def event_number(event: EventView, stamp_s: float) -> int:
     """Return the number of an Event: later ones have higher numbers, which a float holds exactly."""
     number = int(stamp_s * 1000) << _EVENT_BITS
     return number | zlib.crc32(event.metadata.uid.encode()) >> (32 - _EVENT_BITS)

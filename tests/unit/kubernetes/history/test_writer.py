@@ -77,8 +77,8 @@ class Replica:
     def remove(self, name: str) -> None:
         self.workloads.deliver([ObjectRemoved(f"ns/{name}", "")])
 
-    def tell(self, uid: str, workload: str) -> None:
-        meta = Metadata(name=uid, namespace="ns", uid=uid, creation_timestamp=stamp())
+    def tell(self, uid: str, workload: str, at: str = "") -> None:
+        meta = Metadata(name=uid, namespace="ns", uid=uid, creation_timestamp=at or stamp())
         view = EventView(meta, None, "Scheduled", uid, RegardingView("Workload", "ns", workload), "weir")
         self.events.deliver([ObjectSet(f"ns/{uid}", view)])
 
@@ -210,3 +210,69 @@ def test_a_secret_that_cannot_be_read_is_trouble_and_no_end(make: Make, url: str
     writer = make(read).lead()
     until(lambda: "--database-file" in writer.trouble)
     writer.close()
+
+
+def test_record_that_cannot_be_made_keeps_no_other_from_being_stored(
+    make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = module.workload_record
+
+    def record(workload: Any, *args: Any, **more: Any) -> Any:
+        if workload.name.startswith("bad"):
+            raise KeyError(workload.name)
+        return found(workload, *args, **more)
+
+    monkeypatch.setattr(module, "workload_record", record)
+    replica = make(lambda: url)
+    for name in ("bad", "good", "bad-later"):
+        replica.set(name, "Failed", endedAt=stamp())
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s))
+    assert stored(reader) == {"ns/good": "failed"}
+    for name in ("bad-later", "good"):
+        replica.remove(name)
+    replica.set("next", "Failed", endedAt=stamp())
+    until(lambda: stored(reader) == {"ns/good": "failed", "ns/next": "failed"})
+    writer.close()
+    assert not writer.trouble
+
+
+def test_event_that_states_a_time_to_come_is_of_now(
+    make: Make, url: str, reader: ClusterHistoryReader
+) -> None:
+    replica = make(lambda: url)
+    replica.set("a", "Running")
+    replica.tell("later", "a", "9999-01-01T00:00:00Z")
+    replica.tell("now", "a")
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s))
+    writer.close()
+    assert kinds(reader) == ["later", "now"]
+    now_s = time.time()
+    for each in reader.events(ClusterEventFilter(), 0, 9).items:
+        assert each.at_s <= now_s
+        assert each.id <= (int(now_s * 1000) + 1) << 11
+
+
+def test_what_a_standby_dropped_long_ago_was_stored_by_its_leader(
+    make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unstored_module, "REMOVED_MAX", 3)
+    leader, standby = make(lambda: url), make(lambda: url)
+    writer = leader.lead()
+    until(lambda: bool(writer.written_s))
+    writer.close()
+    standby.workloads._clock = lambda: time.time() - 2 * 3600
+    for at in range(5):
+        standby.set(f"old-{at}", "Running")
+        standby.remove(f"old-{at}")
+    standby.workloads._clock = time.time
+    assert not standby.unstored.take().workloads  # keys of what is gone would add up on a standby
+    for at in range(4):
+        standby.set(f"new-{at}", "Running")
+        standby.remove(f"new-{at}")
+    writer = standby.lead()
+    until(lambda: bool(writer.written_s))
+    writer.close()
+    (gap,) = reader.gaps(time.time() - 3600, time.time() + 3600)
+    assert " 1 deleted workloads" in gap
