@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
+from weir.cli.terminal import plain
 
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
 """Variables that describe the terminal of the caller."""
@@ -41,7 +42,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
             leader = enter(pool, detail, pod)
             return run_beside(leader, command, in_container=bool(detail.image))
     except EntryRefused as reason:
-        print(f"weir: {reason}.", file=sys.stderr)
+        print(f"weir: {plain(str(reason))}.", file=sys.stderr)
         return reason.code
 
 

@@ -9,6 +9,7 @@ from tests.unit.client.fake import Fake, problem
 from weir.cli.main import main
 from weir.cli.pod_entry import EntryRefused
 from weir.cli.sessions import ssh_config, ssh_files
+from weir.cli.sessions.commands import refusals_said
 
 
 def test_variables_reach_sshd_as_they_are(tmp_path: Path) -> None:
@@ -104,3 +105,32 @@ class _Answers:
 
     def readline(self) -> str:
         return self.left.pop(0)
+
+
+@pytest.mark.parametrize(
+    "user",
+    ["root\n  ProxyCommand touch /tmp/x", "x';touch /tmp/x;'", "-oProxyCommand=x", "%h", "\x1b[2J", ""],
+)
+def test_an_account_that_a_container_says_adds_nothing_to_the_configuration(
+    user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    kept = ssh_files.remote_keys() / "weir-dev" / "user"
+    kept.parent.mkdir(parents=True)
+    with pytest.raises(EntryRefused, match="is no account of ssh") as refused:
+        ssh_files.keep_user("dev", user)
+    assert str(refused.value).isprintable()
+    kept.write_text(user)  # by a version that kept whatever was said
+    assert ssh_files.user_of("dev") == "root"
+    with pytest.raises(EntryRefused):
+        ssh_config.render(["weir-dev"], user)
+
+
+def test_what_a_container_says_does_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    def refused() -> int:
+        raise EntryRefused("the command can't be started in the container: \x1b]0;mine\x07\x1b[2J", 126)
+
+    assert refusals_said(refused) == 126
+    assert capsys.readouterr().err == (
+        "weir: the command can't be started in the container: \\x1b]0;mine\\x07\\x1b[2J.\n"
+    )

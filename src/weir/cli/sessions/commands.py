@@ -106,7 +106,7 @@ def ssh(
         Print the configuration of ssh for your workloads, and do nothing else.
     """
     if print_config:
-        return _print_config()
+        return refusals_said(_print_config)
     options = session_options(project, request, rules, environment, placement)
     if find().is_cluster:
         from weir.cli.cluster.sessions import cluster_shell
@@ -198,7 +198,7 @@ def refusals_said(run: Callable[[], int]) -> int:
     try:
         return run()
     except EntryRefused as refusal:
-        print(f"weir: {refusal}.", file=sys.stderr)
+        print(f"weir: {plain(str(refusal))}.", file=sys.stderr)
         return refusal.code
     except ValueError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)

@@ -17,6 +17,7 @@ from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
 from weir.cli.sessions import ssh_files
 from weir.cli.sessions.ssh_files import HOST_PREFIX, SSHD_CONFIG
 from weir.cli.sessions.start import live, running
+from weir.cli.terminal import plain
 from weir.client.ssh_tunnel import MACHINE_SOCKET
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def pipe(name: str, /, *, key: str | None = None, user: str | None = None) -> in
         with connect() as pool:
             sshd, config, leader = _entered(pool, workload, key)
     except EntryRefused as refusal:
-        print(f"weir: {refusal}.", file=sys.stderr)
+        print(f"weir: {plain(str(refusal))}.", file=sys.stderr)
         return refusal.code
     return _become(sshd, config, leader)
 

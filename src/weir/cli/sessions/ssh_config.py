@@ -47,6 +47,9 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
 
     `user` is the person's account on the machine of the pool. If that is another machine (`is_remote`), the
     stream is inside of one of ssh to it, which has checked its key.
+
+    Raises:
+        EntryRefused: the account can't be written there.
     """
     listed = "".join(f"Host {host}\n" for host in sorted(hosts))
     files = f"{_as_is(str(ssh_files.remote_keys() if is_remote else ssh_files.links()))}/%n"
@@ -60,7 +63,7 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
     ]
     settings = [
         ("ProxyCommand", f"{_as_is(shlex.join(own_command()))} session pipe '%n'"),
-        ("User", user),
+        ("User", ssh_files.account(user)),
         ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
         *(_ELSEWHERE if is_remote else here),
     ]

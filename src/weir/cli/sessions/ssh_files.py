@@ -26,6 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,200}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SSHD_SETS = frozenset(("TERM", "SHLVL", "_", "PWD", "OLDPWD"))
 _UNQUOTED = re.compile(r"[\n\r\0]")
+_ACCOUNT = re.compile(r"\w[\w.@+\\-]{0,99}")
 _USER, _ROOT = "user", "root"
 """File with the account of a session on a cluster."""
 BASE_SETTINGS = (
@@ -56,6 +57,20 @@ def host_alias(name: str) -> str:
         right = "letters, digits, dots, hyphens and underscores"
         raise EntryRefused(f"{name!r} can't be a host of ssh: use `weir shell`, or a name of {right}")
     return f"{HOST_PREFIX}{name}"
+
+
+def account(user: str) -> str:
+    """Return the name of an account, which a container or another machine says.
+
+    It becomes a line of the configuration of ssh, and a word of a command there.
+
+    Raises:
+        EntryRefused: it can't be part of them.
+    """
+    if _ACCOUNT.fullmatch(user) is None:
+        right = "letters, digits and . _ @ + - alone"
+        raise EntryRefused(f"{user[:80]!r} is no account of ssh: its name has {right}")
+    return user
 
 
 def make(own: str, name: str, environment: Mapping[str, str]) -> Path:
@@ -147,15 +162,19 @@ def remote_names() -> set[str]:
 
 
 def keep_user(name: str, user: str) -> None:
-    """Keep the account of a session on a cluster, which its image decides."""
-    _write(remote_keys() / host_alias(name) / _USER, f"{user}\n")
+    """Keep the account of a session on a cluster, which its image decides.
+
+    Raises:
+        EntryRefused: it can't be one.
+    """
+    _write(remote_keys() / host_alias(name) / _USER, f"{account(user)}\n")
 
 
 def user_of(name: str) -> str:
-    """Return the account of a session on a cluster; root if it wasn't entered yet."""
+    """Return the account of a session on a cluster; root if it isn't known."""
     try:
-        return (remote_keys() / host_alias(name) / _USER).read_text("utf-8").strip() or _ROOT
-    except OSError:
+        return account((remote_keys() / host_alias(name) / _USER).read_text("utf-8").strip())
+    except (OSError, UnicodeDecodeError, EntryRefused):
         return _ROOT
 
 

@@ -131,4 +131,4 @@ def _say_once(text: str, said: str) -> str:
 
 
 def _say(text: str) -> None:
-    print(screen(sys.stderr).paint(text, "quiet"), file=sys.stderr, flush=True)
+    print(screen(sys.stderr).paint(plain(text), "quiet"), file=sys.stderr, flush=True)
