@@ -26,16 +26,14 @@ from weir.kubernetes.crd.schemas import API_VERSION, camel
 from weir.kubernetes.crd.sweep_objects import (
     KIND,
     PLURAL,
-    STATUS_BYTES_MAX,
-    TRIALS_MAX,
     SweepObject,
 )
+from weir.kubernetes.sweeps.object_limits import beyond_object
 from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL, checkpoint_path
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
-_RESULT_BYTES, _TRIAL_BYTES = 130, 200
 _OWN = ("params", "trials", "rungs", "eta", "metric", "mode", "sampler", "seed", "parallel", "arguments")
 
 
@@ -192,30 +190,8 @@ def _check(submission: SweepSubmission, errors: BodyErrors) -> None:
     if not _is_preemptible(workload):
         text = "type: trials of a sweep are preemptible; write train, or a priority below 100"
         errors.at(("workload", "type"), text)
-    if submission.sampler == "cmaes":
-        text = "sampler: cmaes keeps more about each trial than an object can hold; write tpe, gp or random"
-        errors.at(("sampler",), text)
-    if submission.trials_max > TRIALS_MAX:
-        text = (
-            f"trials: a sweep of a cluster is one object, with {TRIALS_MAX:,} trials at most, and this has "
-            f"{submission.trials_max:,}; write fewer"
-        )
-        errors.at(("trials",), text)
-        return
-    size = submission.trials_max * _trial_bytes(submission)
-    if size > STATUS_BYTES_MAX:
-        fitting = STATUS_BYTES_MAX // _trial_bytes(submission)
-        text = (
-            f"trials: the results of {submission.trials_max:,} trials take up to {size:,} bytes, and an "
-            f"object holds {STATUS_BYTES_MAX:,}; write at most {fitting:,}, or fewer parameters or rungs"
-        )
-        errors.at(("trials",), text)
-
-
-def _trial_bytes(submission: SweepSubmission) -> int:
-    """Return the most bytes that a trial takes in the status."""
-    params = sum(len(each.name) + each.length_max + 8 for each in submission.space())
-    return _TRIAL_BYTES + params + _RESULT_BYTES * len(submission.rungs)
+    for place, text in beyond_object(submission):
+        errors.at((place,), text)
 
 
 def _is_preemptible(workload: Submission) -> bool:

@@ -11,11 +11,14 @@ from weir.api.field_errors import FieldErrorList, read_model
 from weir.api.sweep_submissions import SweepSubmission
 from weir.kubernetes.crd.schemas import API_VERSION, InvalidObject
 from weir.kubernetes.crd.sweep_objects import KIND, SweepObject, SweepTrial
+from weir.kubernetes.sweeps.object_limits import beyond_object
 from weir.sweeps.parameters import command_of_trial
 from weir.sweeps.trial_variables import trial_variables
 
 SWEEP_LABEL, TRIAL_LABEL = "sweep.weir.dev/name", "sweep.weir.dev/trial"
 MESSAGE_PATH = "/dev/termination-log"
+TTL, TTL_S_MIN = "ttlSecondsAfterFinished", 3600
+"""Time for which a Job that is over stays, at least: its results are read from its pods."""
 CHECKPOINTS, VOLUME = "/weir/checkpoints", "weir-checkpoints"
 
 
@@ -48,7 +51,10 @@ def read_sweep(sweep: SweepObject) -> SweepSubmission:
     }
     workload = {"project": spec.project, "command": _container(spec.job_template).get("command")}
     text = msgspec.json.encode({**fields, "workload": workload})
-    return read_model(SweepSubmission, text, _SpecErrors("The Sweep"))
+    plan = read_model(SweepSubmission, text, _SpecErrors("The Sweep"))
+    for _, sentence in beyond_object(plan):
+        raise ValueError(sentence)
+    return plan
 
 
 def trial_job(sweep: SweepObject, plan: SweepSubmission, number: int, trial: SweepTrial) -> dict[str, Any]:
@@ -77,6 +83,8 @@ def trial_job(sweep: SweepObject, plan: SweepSubmission, number: int, trial: Swe
     env = [each for each in container.get("env") or [] if each.get("name") not in variables]
     container["env"] = [*env, *({"name": name, "value": value} for name, value in variables.items())]
     container["terminationMessagePath"] = MESSAGE_PATH
+    if isinstance(ttl_s := job["spec"].get(TTL), int):
+        job["spec"][TTL] = max(ttl_s, TTL_S_MIN)
     labels = {SWEEP_LABEL: metadata.name, TRIAL_LABEL: str(number)}
     template = job["spec"]["template"].setdefault("metadata", {})
     template["labels"] = {**(template.get("labels") or {}), **labels}

@@ -90,8 +90,21 @@ def test_each_trial_has_a_directory_of_the_claim() -> None:
         ({"params": {"lr": "much"}}, "'much' is no range"),
         ({"rungs": [3, 3]}, "3 doesn't come after 3"),
         ({"sampler": "magic"}, "sampler"),
+        ({"sampler": "cmaes"}, "more about each trial than an object can hold"),
+        (
+            {"sampler": "grid", "trials": None, "params": {"lr": "int:1..1001"}},
+            "1,000 trials at most, and this has 1,001",
+        ),
+        ({"trials": 1000, "params": {"opt": f"choice:{'x' * 400},y"}}, "write at most"),
     ],
 )
 def test_a_sweep_that_can_not_be_read_is_named(spec: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_sweep(sweep(**spec))
+
+
+@pytest.mark.parametrize(("stated", "made"), [(0, 3600), (7200, 7200), (None, None)])
+def test_a_job_that_is_over_stays_until_its_results_are_read(stated: int | None, made: int | None) -> None:
+    spec = {**TEMPLATE["spec"], **({} if stated is None else {"ttlSecondsAfterFinished": stated})}
+    found = job(sweep(jobTemplate={**TEMPLATE, "spec": spec}))["spec"]
+    assert found.get("ttlSecondsAfterFinished") == made
