@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from tools.controlplane.ports import free_port
 
 _READY_S = 120.0
@@ -77,6 +79,20 @@ class Postgres:
             self._process.send_signal(3)  # SIGQUIT: an immediate shutdown
             self._process.wait(60)
             self._process = None
+
+    def pause(self) -> None:
+        """Have all of its processes hang."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have them go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        server = psutil.Process(self._process.pid)
+        for each in (server, *server.children()):
+            each.send_signal(number)
 
 
 def programs() -> Path | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from heapq import merge
+from threading import Lock
 from typing import Any, TypeVar
 
 from structlog import get_logger
@@ -45,7 +46,8 @@ class StoredAnswers:
     def __init__(self, options: HistoryOptions, cluster: Callable[[], str]) -> None:
         self._options = options
         self._cluster = cluster
-        self._reader: ClusterHistoryReader | None = None
+        self._reader: _SharedReader | None = None
+        self._opening = Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="weir-history-read")
         self._waiting = 0
         self._failed_s = -PAUSE_S
@@ -58,6 +60,9 @@ class StoredAnswers:
 
     def close(self) -> None:
         """Answer no more."""
+        shared, self._reader = self._reader, None
+        if shared is not None:
+            shared.leave()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def workloads(
@@ -146,18 +151,43 @@ class StoredAnswers:
         if why != self._trouble:
             _LOG.warning("history_not_read", why=why)
         self._trouble, self._failed_s = why, time.monotonic()
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            self._threads.submit(reader.close)
+        shared, self._reader = self._reader, None
+        if shared is not None:
+            self._threads.submit(shared.leave)
 
     def _answer(self, question: Callable[[ClusterHistoryReader], T]) -> T:
         """Answer in a thread. The Secret may have changed since a failure, so it is read again after one."""
-        reader = self._reader
-        if reader is None:
-            url = self._options.read_url()
-            reader = ClusterHistoryReader(url, self._cluster(), retention_of(self._options.keep_s))
-            self._reader = reader
-        return question(reader)
+        with self._opening:
+            shared = self._reader
+            if shared is None:
+                shared = self._reader = _SharedReader(self._options, self._cluster())
+            shared.enter()
+        try:
+            return question(shared.reader)
+        finally:
+            shared.leave()
+
+
+class _SharedReader:
+    """A reader that is closed when its last user leaves: a question may hang for long after the others."""
+
+    def __init__(self, options: HistoryOptions, cluster: str) -> None:
+        self.reader = ClusterHistoryReader(options.read_url(), cluster, retention_of(options.keep_s))
+        self._users = 1  # the answers themselves
+        self._lock = Lock()
+
+    def enter(self) -> None:
+        """Count another user."""
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        """Count one user less, and close the reader after the last."""
+        with self._lock:
+            self._users -= 1
+            is_last = not self._users
+        if is_last:
+            self.reader.close()
 
 
 def _report(
