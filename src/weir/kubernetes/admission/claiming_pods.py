@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from weir.kubernetes.admission.gang_members import with_scheduler
-from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER, PodRules, QuotaTree
+from weir.kubernetes.admission.gang_members import unclaimed_pod, with_scheduler
+from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.paths import is_name, path_of
@@ -28,7 +28,7 @@ SOURCES_MAX = 32
 READ_MAX = 16
 """Claims that are read from the API server at a time."""
 KEPT_MAX, KEPT_S = 1_000, 5.0
-"""Templates that are remembered, and how long: the many pods of a Job name the same one."""
+"""Number of templates to remember, and the time: the many pods of a Job name the same one."""
 
 Source = tuple[str, str]
 """Resource and name of a claim, or of a template of one."""
@@ -44,20 +44,14 @@ class Claimant:
 
 
 def claimant(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> Claimant | None:
-    """Return what is to be looked up for an object; None if its claims don't matter."""
-    made, namespace = request.get("object") or {}, str(request.get("namespace", ""))
-    kind, spec = (request.get("kind") or {}).get("kind"), made.get("spec") or {}
-    pod = spec if kind == "Pod" else (spec.get("template") or {}).get("spec") or {}
-    scheduler = pod.get("schedulerName") or DEFAULT_SCHEDULER
-    if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not known.of(namespace):
+    """Return the pod or Job whose claims must be looked up; None if its claims don't matter."""
+    pod = unclaimed_pod(request, known)
+    if pod is None or any(each.get("controller") and each.get("kind") == "DaemonSet" for each in pod.owners):
         return None
-    owners = (made.get("metadata") or {}).get("ownerReferences") or ()
-    if any(each.get("controller") and each.get("kind") == "DaemonSet" for each in owners):
-        return None
-    sources = tuple(dict.fromkeys(map(_source, (pod.get("resourceClaims") or ())[:SOURCES_MAX])))
+    sources = tuple(dict.fromkeys(map(_source, (pod.spec.get("resourceClaims") or ())[:SOURCES_MAX])))
     if not sources:
         return None
-    return Claimant(namespace, sources, with_scheduler(request, known, reading))
+    return Claimant(pod.namespace, sources, with_scheduler(request, known, reading))
 
 
 def _source(written: Mapping[str, Any]) -> Source:

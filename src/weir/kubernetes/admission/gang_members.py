@@ -7,7 +7,7 @@ scheduler, and counts as present in its gang all the same.
 A Job of such pods gets the defaults of Jobs that Weir schedules: its pods are evicted with their gang.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,20 +30,37 @@ class MemberCandidate:
     patch: list[dict[str, Any]]
 
 
-def candidate(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> MemberCandidate | None:
-    """Return what is to be found out of an object; None if its owner doesn't matter."""
+@dataclass(frozen=True, slots=True)
+class UnclaimedPod:
+    """A pod, or that of a Job's template, in a namespace of a project, left to the default scheduler."""
+
+    kind: str  # Pod or Job
+    namespace: str
+    spec: Mapping[str, Any]
+    owners: Sequence[Mapping[str, Any]]
+
+
+def unclaimed_pod(request: Mapping[str, Any], known: QuotaTree) -> UnclaimedPod | None:
+    """Return the pod of a new object; None if it has another scheduler, a node or no project."""
     made, namespace = request.get("object") or {}, str(request.get("namespace", ""))
-    kind, spec = (request.get("kind") or {}).get("kind"), made.get("spec") or {}
+    kind, spec = (request.get("kind") or {}).get("kind", ""), made.get("spec") or {}
     pod = spec if kind == "Pod" else (spec.get("template") or {}).get("spec") or {}
     scheduler = pod.get("schedulerName") or DEFAULT_SCHEDULER
     if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not known.of(namespace):
         return None
-    references = (made.get("metadata") or {}).get("ownerReferences") or ()
-    written = next((each for each in references if each.get("controller")), None)
+    return UnclaimedPod(kind, namespace, pod, (made.get("metadata") or {}).get("ownerReferences") or ())
+
+
+def candidate(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> MemberCandidate | None:
+    """Return the pod or Job whose owner must be looked up; None if its owner doesn't matter."""
+    pod = unclaimed_pod(request, known)
+    if pod is None:
+        return None
+    written = next((each for each in pod.owners if each.get("controller")), None)
     if written is None or written.get("kind") in NEVER_MEMBERS:
         return None
-    patch = _of_pod(reading) if kind == "Pod" else with_scheduler(request, known, reading)
-    return MemberCandidate(namespace, msgspec.convert(written, OwnerReference), patch) if patch else None
+    patch = _of_pod(reading) if pod.kind == "Pod" else with_scheduler(request, known, reading)
+    return MemberCandidate(pod.namespace, msgspec.convert(written, OwnerReference), patch) if patch else None
 
 
 def _of_pod(reading: PodRules) -> list[dict[str, Any]]:
@@ -51,7 +68,7 @@ def _of_pod(reading: PodRules) -> list[dict[str, Any]]:
 
 
 def with_scheduler(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
-    """Return what a pod gets that becomes Weir's, or a Job whose pods do."""
+    """Return the patch that gives a pod, or the pods of a Job, to Weir."""
     made = request["object"]
     if request["kind"]["kind"] == "Pod":
         named = {**made, "spec": {**made["spec"], "schedulerName": reading.scheduler}}
