@@ -224,7 +224,7 @@ def test_a_sweep_is_stopped(
     assert code == 0, err
     cluster.until(lambda: shown(run)["trial_rows"][1]["state"] == "stopped", 120, "one trial to be stopped")
     code, _, err = run("sweep", "delete", "digits")
-    assert (code, "goes on: end it first with `weir sweep stop team-a/digits`" in err) == (2, True)
+    assert (code, "isn't over: stop it first with `weir sweep stop team-a/digits`" in err) == (2, True)
     code, out, _ = run("sweep", "stop", "digits")
     assert (code, "is stopped" in out) == (0, True)
     cluster.until(is_over(cluster), 120, "its end")

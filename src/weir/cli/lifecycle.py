@@ -78,14 +78,14 @@ def priority(name: str, priority: int | str, /) -> int:
 
 
 def extend(name: str, duration: str, /) -> int:
-    """Keep the idle rules away from a workload for a while: its answer to a warning.
+    """Keep the idle rules away from a workload for a while: the answer to a warning.
 
     Parameters
     ----------
     name
         The workload.
     duration
-        How long from now, such as 2h; the policy bounds it.
+        Time from now, such as 2h; the policy limits it.
     """
     from weir.cli.connect import connect
 
@@ -93,7 +93,7 @@ def extend(name: str, duration: str, /) -> int:
         row = pool.extend(name, duration)
     until_s = None if row.activity is None else row.activity.extended_until_s
     until = "" if until_s is None else f" until {moment(until_s)}"
-    what = row.name if row.array is None else f"the queued indices of {row.name}"
+    what = row.name if row.array is None else f"the running indices of {row.name}"
     print(f"The idle rules leave {what} alone{until or f' for {duration}'}.")
     return 0
 

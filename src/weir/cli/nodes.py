@@ -286,7 +286,7 @@ def _held_of(found: "PoolStatus") -> str:
 
 
 def _headroom(found: "PoolStatus") -> list[tuple[str, str]]:
-    """Return the headroom for sessions, and why it is so much; nothing if it isn't learned."""
+    """Return the headroom for sessions, with its reason; nothing if it isn't learned."""
     if found.session_headroom is None:
         return []
     return [

@@ -106,7 +106,7 @@ class ClusterSweeps:
                 f"and delete its directory {checkpoint_path(sweep)} in a pod"
             )
         if sweep.status.ended_at is None:
-            text = f"Sweep {sweep.key} goes on: end it first with `weir sweep stop {sweep.key}`."
+            text = f"Sweep {sweep.key} isn't over: stop it first with `weir sweep stop {sweep.key}`."
             raise refused(409, text)
         path = self._objects.path(metadata.namespace, metadata.name)
         await self._api.delete(path, uid=metadata.uid, propagation="Background")

@@ -136,7 +136,7 @@ def _print_link(pool: "Pool", name: str, link: str) -> str:
     if pool.address.ssh is not None:
         tunnel = f"ssh -NL {at.port}:{at.netloc} {pool.address.ssh.destination}"
         print(f"The session is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
-    note = f"It opens {name} once, within a minute. `weir stop {name}` ends it."
+    note = f"The link opens {name} once, within a minute. `weir stop {name}` ends it."
     print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
     return link
 

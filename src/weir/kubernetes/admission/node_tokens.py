@@ -21,7 +21,7 @@ _NODE = "authentication.kubernetes.io/node-name"
 
 
 class TooManyTokens(Exception):
-    """The API server is being asked about other tokens; the caller has to come again."""
+    """The API server is being asked about other tokens; the caller has to try again."""
 
 
 class NodeTokens:

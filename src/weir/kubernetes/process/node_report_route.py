@@ -29,9 +29,9 @@ class NodeReportRoute:
         try:
             node = await self._tokens.node_of(request.headers.get("Authorization", ""))
         except (TooManyTokens, ApiError):
-            return _answer(503, "The token can't be checked now: come again.")
+            return _answer(503, "The token can't be checked now: try again.")
         if not node:
-            return _answer(401, "Only weir-node reports, with a token of its pod.")
+            return _answer(401, "Only weir-node may report, with a token of its pod.")
         if (request.content_length or 0) > BYTES_MAX:
             return _answer(413, f"The report has {request.content_length} bytes: send at most {BYTES_MAX}.")
         try:

@@ -37,7 +37,7 @@ from weir.kubernetes.query.usage_reports import (
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
 
 REQUESTS_MAX = 64
-"""Requests under way; more are told to come again, which clients do by themselves."""
+"""Maximum number of requests under way; more are refused for now, and clients repeat them."""
 PAGE_MAX, PAGE = 1_000, 100
 WAIT_S, WAIT_MAX_S = 0.1, 10.0
 """Time that an answer waits for suggestions: by default, and at most."""

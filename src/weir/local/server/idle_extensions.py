@@ -13,7 +13,7 @@ from weir.model.resources import span
 async def extend(pool: PoolService, word: str, duration_s: float, person: Person) -> WorkloadRow:
     """Count no idle time of a workload for this long from now; control stores it before this returns.
 
-    Of an array, it is for the indices that are queued.
+    Of an array, the indices that are workloads now are extended: those that run or are next.
 
     Raises:
         RequestRefused: it is over or not theirs to change, or this is longer than the policy allows.
@@ -30,7 +30,7 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
         raise RequestRefused(422, message, [{"field": "duration", "message": message}])
     names = [name] if array is None else [index_name(name, each.index) for each in list(array.live.values())]
     if not names:
-        raise RequestRefused(409, f"No index of {name} is queued, so the idle rules don't act on it.")
+        raise RequestRefused(409, f"No index of {name} runs, so the idle rules don't act on it.")
     now_s = pool.clock()
     for each in names:
         pool.backend.tell(IdleExcused(each, now_s + duration_s, now_s, by=person.user))

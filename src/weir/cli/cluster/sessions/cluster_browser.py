@@ -111,7 +111,7 @@ async def _serve(
             server.close()
             session.close()
             await streams.close()
-    print(f"\n{name} goes on: the same command opens it, `weir stop {name}` ends it.", file=sys.stderr)
+    print(f"\n{name} still runs: the same command opens it again, and `weir stop {name}` ends it.", file=sys.stderr)
     return 0
 
 
@@ -122,8 +122,8 @@ async def _open(
     await until_it_listens(streams, _LISTENS_LOOK_S)
     link = session.link()
     print(link, flush=True)
-    ends = f"Ctrl-C ends this way in, and `weir stop {name}` ends {name}."
-    note = f"It opens {name} once, within a minute. {ends}"
+    ends = f"Ctrl-C closes this connection, and `weir stop {name}` ends {name}."
+    note = f"The link opens {name} once, within a minute. {ends}"
     print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr, flush=True)
     open_link(link)
 

@@ -25,7 +25,7 @@ async def delete_sweep(
     require(person, Action.DELETE_SWEEP, record.project, owner=record.user)
     name = record.name
     if record.ended_s is None:
-        raise RequestRefused(409, f"Sweep {name} goes on: stop it first with `weir sweep stop {name}`.")
+        raise RequestRefused(409, f"Sweep {name} isn't over: stop it first with `weir sweep stop {name}`.")
     still = RequestRefused(409, f"Trials of sweep {name} are still being stopped: try again in a moment.")
     trials = await asyncio.to_thread(pool.store.sweeps.trials, record.id)
     if name in pool.sweeps.live or any(trial.state == "live" for trial in trials):
