@@ -90,12 +90,12 @@ def _job(name: str, project: str, type_: WorkloadType, at_s: float, length_s: fl
 
 
 def none(_starts: Sequence[SessionStart], _now_s: float) -> int:
-    """Return no head-room."""
+    """Return no headroom."""
     return 0
 
 
 def fixed(devices: int) -> Rule:
-    """Return a rule for the same head-room at all times."""
+    """Return a rule for the same headroom at all times."""
     return lambda _starts, _now_s: devices
 
 
@@ -208,7 +208,7 @@ def main() -> None:
         found = [run(seed, rule) for seed in range(asked.seeds)]
         rows.append(
             {
-                "head-room": name,
+                "headroom": name,
                 "sessions at once, %": round(100 * fmean(each.at_once for each in found), 1),
                 "wait mean, s": round(fmean(each.wait_mean_s for each in found), 1),
                 "wait p95, s": round(fmean(each.wait_p95_s for each in found), 1),

@@ -31,7 +31,7 @@ REFERENCES: list[tuple[object, ...]] = [
     ("reference", 27.0, 2_074.0, 0.269),
     ("prototype, least lost work", 27.1, 1_189.0, 0.198),
     ("prototype, + learned order", 25.5, 1_054.0, 0.183),
-    ("prototype, + head-room 4", None, 1_089.0, 0.133),
+    ("prototype, + headroom 4", None, 1_089.0, 0.133),
     ("prototype, + size credit", None, 867.0, 0.090),
 ]
 

@@ -51,7 +51,7 @@ class LearnedHeadroom:
             return f"Headroom for sessions is learned after {WEEKS_MIN} weeks of history."
         weeks = ", ".join(map(str, self.demands))
         text = (
-            f"At this hour of the past {len(self.demands)} weeks, sessions asked together for {weeks} GPUs."
+            f"In this hour of the past {len(self.demands)} weeks, sessions together requested {weeks} GPUs."
         )
         kept = f"{self.devices} GPU{'' if self.devices == 1 else 's'} stay free of work over quota for them"
         return f"{text} {kept}{', the most allowed' if self.devices == self.limit else ''}."

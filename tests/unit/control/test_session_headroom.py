@@ -39,7 +39,7 @@ def test_the_demand_of_most_weeks_is_kept_free() -> None:
     found = learned(starts(2, 2, 1, 2, 2, 2))
     assert (found.devices, found.demands) == (2, (2, 2, 1, 2, 2, 2))
     assert found.sentence == (
-        "At this hour of the past 6 weeks, sessions asked together for 2, 2, 1, 2, 2, 2 GPUs. "
+        "In this hour of the past 6 weeks, sessions together requested 2, 2, 1, 2, 2, 2 GPUs. "
         "2 GPUs stay free of work over quota for them."
     )
 

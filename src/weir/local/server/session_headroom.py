@@ -40,11 +40,11 @@ class SessionHeadroom:
             try:
                 await self.look()
             except Exception as error:  # noqa: BLE001 - the headroom stays as it was
-                _LOG.warning("head_room_not_learned", kind=type(error).__name__, why=str(error))
+                _LOG.warning("headroom_not_learned", kind=type(error).__name__, why=str(error))
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Learn from the history up to now, and have control keep so much free."""
+        """Learn from the history up to now, and have control keep this capacity free."""
         pool, now_s = self._pool, self._pool.clock()
         since_s = now_s - WEEKS_MAX * WEEK_S - _DAY_S
         starts, known_since_s = await asyncio.to_thread(pool.store.session_starts.since, since_s)
@@ -62,7 +62,7 @@ class SessionHeadroom:
         part = (devices + 0.5) / max(1, pool.node.gpus) if devices else 0.0  # rounded down to whole devices
         fraction = min(1.0, max(self._policy.reserve_fraction, part))
         pool.policy = self._policy.model_copy(update={"reserve_fraction": fraction})
-        _LOG.info("head_room", gpus=devices, why=self.learned.sentence)
+        _LOG.info("headroom_changed", gpus=devices, why=self.learned.sentence)
         self._wake()
 
 

@@ -1,4 +1,4 @@
-"""Learned head-room in a pool: borrowers leave it free, sessions use it, and the status says why."""
+"""Learned headroom in a pool: borrowers leave it free, sessions use it, and the status says why."""
 
 import time
 from pathlib import Path
@@ -23,7 +23,7 @@ def has_history(stands: Standing, monkeypatch: pytest.MonkeyPatch, sessions: int
     monkeypatch.setattr(table, "since", lambda _since_s: (starts, now_s - 8 * WEEK_S))
 
 
-async def test_borrowers_leave_learned_head_room_to_sessions(
+async def test_borrowers_leave_learned_headroom_to_sessions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with standing(tmp_path, gpus=4) as stands:
@@ -53,7 +53,7 @@ async def test_borrowers_leave_learned_head_room_to_sessions(
         await stands.until("c", "running")
 
 
-async def test_a_history_that_cannot_be_read_leaves_the_head_room(
+async def test_a_history_that_cannot_be_read_leaves_the_headroom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with standing(tmp_path, gpus=4) as stands:
