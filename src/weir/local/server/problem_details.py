@@ -240,7 +240,9 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = _SAID.get(error.status_code, str(error.detail))
     if error.status_code == _NOT_FOUND and request.url.path.startswith(_WORKLOADS):
-        sentence = "There is no such workload: no name has a slash. An index of an array is NAME[2], in quotes."
+        sentence = (
+            "There is no such workload: no name has a slash. An index of an array is NAME[2], in quotes."
+        )
     refused = RequestRefused(error.status_code, sentence)
     found = answer(refused)
     found.headers.update(error.headers or {})

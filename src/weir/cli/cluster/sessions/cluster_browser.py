@@ -111,7 +111,10 @@ async def _serve(
             server.close()
             session.close()
             await streams.close()
-    print(f"\n{name} still runs: the same command opens it again, and `weir stop {name}` ends it.", file=sys.stderr)
+    print(
+        f"\n{name} still runs: the same command opens it again, and `weir stop {name}` ends it.",
+        file=sys.stderr,
+    )
     return 0
 
 
