@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from weir.kubernetes.admission.gang_members import unclaimed_pod, with_scheduler
+from weir.kubernetes.admission.gang_members import reviewed_template, with_scheduler
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
@@ -45,7 +45,7 @@ class Claimant:
 
 def claimant(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> Claimant | None:
     """Return the pod or Job whose claims must be looked up; None if its claims don't matter."""
-    pod = unclaimed_pod(request, known)
+    pod = reviewed_template(request, known)
     if pod is None or any(each.get("controller") and each.get("kind") == "DaemonSet" for each in pod.owners):
         return None
     sources = tuple(dict.fromkeys(map(_source, (pod.spec.get("resourceClaims") or ())[:SOURCES_MAX])))

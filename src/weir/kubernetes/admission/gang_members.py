@@ -31,7 +31,7 @@ class MemberCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class UnclaimedPod:
+class ReviewedTemplate:
     """A pod, or that of a Job's template, in a namespace of a project, left to the default scheduler."""
 
     kind: str  # Pod or Job
@@ -40,7 +40,7 @@ class UnclaimedPod:
     owners: Sequence[Mapping[str, Any]]
 
 
-def unclaimed_pod(request: Mapping[str, Any], known: QuotaTree) -> UnclaimedPod | None:
+def reviewed_template(request: Mapping[str, Any], known: QuotaTree) -> ReviewedTemplate | None:
     """Return the pod of a new object; None if it has another scheduler, a node or no project."""
     made, namespace = request.get("object") or {}, str(request.get("namespace", ""))
     kind, spec = (request.get("kind") or {}).get("kind", ""), made.get("spec") or {}
@@ -48,12 +48,12 @@ def unclaimed_pod(request: Mapping[str, Any], known: QuotaTree) -> UnclaimedPod 
     scheduler = pod.get("schedulerName") or DEFAULT_SCHEDULER
     if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not known.of(namespace):
         return None
-    return UnclaimedPod(kind, namespace, pod, (made.get("metadata") or {}).get("ownerReferences") or ())
+    return ReviewedTemplate(kind, namespace, pod, (made.get("metadata") or {}).get("ownerReferences") or ())
 
 
 def candidate(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> MemberCandidate | None:
     """Return the pod or Job whose owner must be looked up; None if its owner doesn't matter."""
-    pod = unclaimed_pod(request, known)
+    pod = reviewed_template(request, known)
     if pod is None:
         return None
     written = next((each for each in pod.owners if each.get("controller")), None)
