@@ -15,7 +15,7 @@ IN_A_BROWSER = "tests/browser/"
 """Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
     "cluster_sessions",
-    *("sweeps", "kept_submissions"),
+    *("sweeps", "history", "kept_submissions"),
     *(
         "cli",
         "scheduling_groups",

@@ -30,6 +30,8 @@ PAUSE_S, PAUSE_S_MAX = 1.0, 60.0
 """Time after a failure: the first one, and at most."""
 LATE_S = 60.0
 """Usage is stored so much later: objects state the times of their changes, and are heard of after them."""
+SKEW_S_MAX = 300.0
+"""Difference between the clocks of two leaders that is waited for."""
 TIDY_EVERY_S = 3600.0
 LAST_WRITE_S = 2.0
 """Time that the end of a leadership waits for the last write."""
@@ -181,12 +183,24 @@ class HistoryWriter:
         since_s = self._sampled_s
         if since_s is None:
             since_s = (now_s - KEPT_S) // STEP_S * STEP_S
+        elif since_s > now_s + SKEW_S_MAX:
+            self._tell_clock(history, since_s, now_s)
+            since_s = until_s - STEP_S
         if since_s >= until_s:
             return
         past, queues = self._recent(since_s), self._queues()
         for from_s, to_s in sample_periods(since_s, until_s):
             history.sample(usage_samples(past, queues, from_s, to_s))
             self._sampled_s = self._usage.unstored_s = to_s
+
+    def _tell_clock(self, history: ClusterHistory, stored_s: float, now_s: float) -> None:
+        """Store that a clock was ahead: without a new beginning, nothing would be stored until then."""
+        sentence = (
+            f"A leader's clock was ahead: it stored the use of GPUs for times up to {_utc(stored_s)}, and "
+            f"what it was before {_utc(now_s)} is uncertain."
+        )
+        _LOG.warning("history_clock_was_ahead", why=sentence)
+        history.tell_gap(sentence, now_s, now_s)
 
     def _tell_gap(self, history: ClusterHistory) -> None:
         """Store what was dropped from memory while the database was away."""

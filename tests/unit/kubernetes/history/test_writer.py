@@ -21,7 +21,13 @@ from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.objects import EventView, RegardingView
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex
-from weir.store import ClusterEventFilter, ClusterHistoryReader, ClusterWorkloadFilter
+from weir.store import (
+    ClusterEventFilter,
+    ClusterHistory,
+    ClusterHistoryReader,
+    ClusterWorkloadFilter,
+    UsageSamples,
+)
 
 CLUSTER = "c1"
 Make = Callable[[Callable[[], str]], "Replica"]
@@ -276,3 +282,21 @@ def test_what_a_standby_dropped_long_ago_was_stored_by_its_leader(
     writer.close()
     (gap,) = reader.gaps(time.time() - 3600, time.time() + 3600)
     assert " 1 deleted workloads" in gap
+
+
+def test_history_goes_on_after_a_leader_whose_clock_was_ahead(
+    make: Make, url: str, reader: ClusterHistoryReader
+) -> None:
+    later_s = (time.time() + 2 * 86400) // 60 * 60
+    history = ClusterHistory(url, CLUSTER, retention_of(86400.0))
+    history.sample(UsageSamples(later_s - 60, later_s, []))
+    history.close()
+    replica = make(lambda: url)
+    replica.set("a", "Running", startedAt=stamp())
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s))
+    writer.close()
+    now_s = time.time()
+    assert (reader.stored()[1] or later_s) < now_s
+    (gap,) = reader.gaps(now_s - 600, now_s + 1)
+    assert "clock was ahead" in gap
