@@ -18,7 +18,7 @@ from weir.store.cluster_records import (
 from weir.store.cluster_tables import cluster_events, cluster_workloads
 from weir.store.codec import mapping_of
 from weir.store.database import ReadableDatabase
-from weir.store.dialects import address_of, encrypted, open_engine, storable
+from weir.store.dialects import address_of, encrypted, limit_statements, open_engine, storable
 from weir.store.errors import StoreFailed
 from weir.store.history_report import HistoryReports, Prices
 from weir.store.identity import check_cluster, mark_of_database
@@ -27,6 +27,8 @@ from weir.store.schema import is_current
 from weir.store.tables import BEGAN, LIVE, SAMPLED, marks, workloads
 from weir.store.usage import By, UsageReports
 
+STATEMENT_S = 20.0
+"""Time that a question may take: those of others wait for its connection."""
 _NOT_YET = "The history's database is new: its first leader has not opened it yet."
 _workloads, _stated, _events = workloads.c, cluster_workloads.c, cluster_events.c
 
@@ -34,9 +36,10 @@ _workloads, _stated, _events = workloads.c, cluster_workloads.c, cluster_events.
 class ClusterHistoryReader:
     """Questions to the history of a cluster. Any thread may ask; each method raises StoreFailed."""
 
-    def __init__(self, url: str, cluster: str, retention: Retention) -> None:
+    def __init__(self, url: str, cluster: str, retention: Retention, limit_s: float = STATEMENT_S) -> None:
         self._database = ReadableDatabase()
         self._database.engine = open_engine(encrypted(address_of(url, None)))
+        limit_statements(self._database.engine, limit_s)
         self._cluster = cluster
         self._is_checked = False
         self._usage = UsageReports(self._database, retention)

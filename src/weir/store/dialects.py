@@ -81,6 +81,18 @@ def open_engine(address: URL) -> Engine:
     return engine
 
 
+def limit_statements(engine: Engine, seconds: float) -> None:
+    """Have PostgreSQL end statements that take longer. SQLite has no such limit."""
+
+    def connected(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET statement_timeout = {int(seconds * 1000)}")
+        connection.commit()
+
+    if engine.dialect.name == "postgresql":
+        event.listen(engine, "connect", connected)
+
+
 def _postgres_connected(connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
         for setting in _POSTGRES_KEEPALIVES:

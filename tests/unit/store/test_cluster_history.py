@@ -291,3 +291,13 @@ def test_reader_of_a_new_database_says_so(url: str) -> None:
     with pytest.raises(StoreFailed, match="first leader has not opened"):
         reader.events(ClusterEventFilter(), 0, 1)
     reader.close()
+
+
+def test_question_that_takes_too_long_is_ended(history: ClusterHistory, url: str) -> None:
+    if not url.startswith("postgresql"):
+        pytest.skip("SQLite has no such limit")
+    reader = ClusterHistoryReader(url, "c1", Retention(), limit_s=0.2)
+    with pytest.raises(StoreFailed, match="statement timeout"):
+        reader._read(lambda connection: connection.execute(text("SELECT pg_sleep(600)")))
+    assert reader.gaps(NOW_S, NOW_S + 1) == []
+    reader.close()

@@ -34,7 +34,9 @@ THREADS, WAITING_MAX = 4, 32
 """Questions to the database at a time, and those that may wait for it."""
 ANSWER_S = 20.0
 PAUSE_S = 2.0
-"""Time after a failure in which no other question is asked: each may take long to fail."""
+"""Time after a failure in which no other question is asked: each may take long to fail. While an earlier one
+hangs, none is asked either.
+"""
 AWAY = "The history's database doesn't answer now, so this goes back 6 hours at most: {}"
 _LOG = get_logger(__name__)
 T = TypeVar("T")
@@ -123,7 +125,8 @@ class StoredAnswers:
         )
 
     async def _ask(self, question: Callable[[ClusterHistoryReader], T]) -> T | None:
-        if self._waiting >= WAITING_MAX or time.monotonic() < self._failed_s + PAUSE_S:
+        hangs = self._trouble and self._waiting
+        if hangs or self._waiting >= WAITING_MAX or time.monotonic() < self._failed_s + PAUSE_S:
             return None
         self._waiting += 1
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
