@@ -15,6 +15,7 @@ from weir.kubernetes.crd.sweep_objects import (
     SweepTrial,
 )
 from weir.sweeps.halving import Halving, Promotion
+from weir.sweeps.outcome import outcome, result_words
 from weir.sweeps.samplers import PastTrial
 
 FAILED_FIRST = 5
@@ -118,12 +119,10 @@ class SweepProgress:
         ]
 
     def outcome(self) -> str:
-        """Return the sentence about a sweep all of whose trials are tried."""
-        best, count = self.best(), len(self.trials)
-        trials = "Its trial has" if count == 1 else f"Its {count:,} trials have"
-        if best is None:
-            return f"{trials} ended, and none reached rung {self.plan.rungs[0]}."
-        return f"{trials} been tried: trial {best} is the best, {self.best_words()}."
+        """Return the sentence about a sweep whose trials are over."""
+        best = self.best()
+        named = None if best is None else f"trial {best}"
+        return outcome(len(self.trials), self.plan.rungs[0], named, self.best_words())
 
     def best_words(self) -> str:
         """Return the best result in words; nothing without one."""
@@ -131,5 +130,4 @@ class SweepProgress:
         if best is None:
             return ""
         result = self.trials[best].results[-1]
-        value = "no number" if result.value is None else f"{result.value:.6g}"
-        return f"{self.plan.metric} {value} at rung {self.plan.rungs[result.rung]}"
+        return result_words(self.plan.metric, result.value, self.plan.rungs[result.rung])

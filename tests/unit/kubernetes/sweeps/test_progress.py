@@ -104,7 +104,7 @@ def test_the_last_promotions_complete_a_trial() -> None:
         progress.end_run(0, reached(0.0, rung), 0.0, failed=False)
     assert progress.trials[5].state == STOPPED_TRIAL
     assert progress.promotion() is None
-    assert progress.outcome() == "Its 6 trials have been tried: trial 0 is the best, loss 0 at rung 9."
+    assert progress.outcome() == "All 6 trials are over: trial 0 is the best, loss 0 at rung 9."
 
 
 def test_a_metric_that_is_no_number_is_the_worst() -> None:

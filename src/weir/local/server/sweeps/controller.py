@@ -33,6 +33,7 @@ from weir.state.events import WorkloadChanged, WorkloadSuspended
 from weir.store import HistoryEvent, RungResult, SweepRecord, TrialRecord
 from weir.store.errors import NameTaken, NoSuchWorkload, StoreFailed, WorkloadOver
 from weir.sweeps.halving import Promotion
+from weir.sweeps.outcome import outcome, result_words
 from weir.sweeps.samplers import suggest
 from weir.sweeps.trial_variables import target_variables, trial_variables
 
@@ -374,14 +375,10 @@ class SweepController:
 
 
 def _outcome(sweep: LiveSweep) -> str:
-    """Return the sentence about a sweep all of whose trials are tried."""
-    best = sweep.best()
-    count = len(sweep.trials)
-    trials = "Its trial has" if count == 1 else f"Its {count:,} trials have"
+    """Return the sentence about a sweep whose trials are over."""
+    spec, best = sweep.spec, sweep.best()
     if best is None:
-        return f"{trials} ended, and none reached rung {sweep.spec.rungs[0]}."
+        return outcome(len(sweep.trials), spec.rungs[0], None, "")
     rung = max(best.results)
-    value = best.results[rung].value
-    shown = "no number" if value is None else f"{value:.6g}"
-    metric, step = sweep.spec.metric, sweep.spec.rungs[rung]
-    return f"{trials} been tried: {best.record.name} is the best, {metric} {shown} at rung {step}."
+    result = result_words(spec.metric, best.results[rung].value, spec.rungs[rung])
+    return outcome(len(sweep.trials), spec.rungs[0], best.record.name, result)
