@@ -69,7 +69,7 @@ def list_(
     sort
         Order: status (running first, each newest first), age (newest first), name, gpus or priority.
     since_
-        Only workloads submitted in this last while, such as 2h or 3d.
+        Only workloads submitted within this time, such as 2h or 3d.
     limit
         Maximum number of workloads, the newest; 0 for all.
     watch
