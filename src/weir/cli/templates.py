@@ -27,7 +27,7 @@ def save(
     project: ProjectOption = None,
     namespace: NamespaceOption = None,
 ) -> int:
-    """Save a template of a project, or change it. Only leads of the project and administrators may do so.
+    """Save a template of a project, or change it. Only its leads and administrators may do so.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def show_(
 
 @app.command
 def remove(name: str, /, *, project: ProjectOption = None, namespace: NamespaceOption = None) -> int:
-    """Remove a template of a project; its workloads stay. Only leads of the project and administrators may do so.
+    """Remove a template of a project; its workloads stay. Only its leads and administrators may do so.
 
     Parameters
     ----------

@@ -72,8 +72,8 @@ class StateOptions:
     sessions_port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
     """Port of sessions in a browser, such as Jupyter; by default the one after --port."""
     session_headroom: Annotated[int, Parameter(validator=Number(gte=0, lte=1024))] = 0
-    """Maximum number of GPUs to keep free of work over quota, at the hours at which sessions began in past weeks.
-    With 0 nothing is learned."""
+    """Maximum number of GPUs to keep free of work over quota, at the hours at which sessions began in past
+    weeks. With 0 nothing is learned."""
     limits: Path | None = None
     """File with limits of the server, such as requests for each person."""
     notifications: Path | None = None
