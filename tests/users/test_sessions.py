@@ -144,6 +144,23 @@ def test_a_program_in_a_browser_is_reached_by_its_user_through_the_server_alone(
     told = json.loads(_get(opened, "/sessions/browsed/x", {"Cookie": cookie}).read())
     assert told["line"] == "GET /sessions/browsed/x HTTP/1.1"
     assert _get(opened, "/sessions/browsed/x").status == 401
+    taken = (  # browsers send a cookie to all ports of its host
+        f"import http.client; at = http.client.HTTPConnection({opened.hostname!r}, {opened.port}); "
+        f"at.request('GET', '/sessions/browsed/x', headers={{'Cookie': {cookie!r}}}); "
+        "print(at.getresponse().status)"
+    )
+    for person, status in ((ROOT, "200"), (other, "401")):
+        done = subprocess.run(
+            [pool.python, "-I", "-c", taken],
+            user=person.pw_uid,
+            group=person.pw_gid,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert done.stdout.strip() == status, done.stderr
     socket_path = next(word.partition("=")[2] for word in told["args"] if "ServerApp.sock=" in word)
     tries = f"import socket; socket.socket(socket.AF_UNIX).connect({socket_path!r})"
     for person, code in ((user, 0), (other, 1)):

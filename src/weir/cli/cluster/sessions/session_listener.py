@@ -7,6 +7,7 @@ long as this process lives. Pages of other origins are refused, as a pool's serv
 import asyncio
 import secrets
 import time
+from functools import partial
 from hmac import compare_digest
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -24,6 +25,7 @@ from weir.dashboard.web_sessions.connections import (
 )
 from weir.dashboard.web_sessions.exchange import HttpEnd, pass_on
 from weir.dashboard.web_sessions.page_origin import described_by, page_refusal
+from weir.dashboard.web_sessions.peer_user import peer_uid
 from weir.kubernetes.api.errors import ApiRefused
 from weir.local.session_programs import base_path, keeps_base_path
 
@@ -50,6 +52,8 @@ class SessionListener:
         self._cookie = secrets.token_urlsafe(32)
         self._code = ""
         self._code_until_s = 0.0
+        self._peer_uid: int | None = None
+        """The account whose browser, or tunnel, opened the link; None if that isn't known."""
         self._connections = BrowserConnections()
 
     def link(self) -> str:
@@ -59,13 +63,14 @@ class SessionListener:
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a new connection."""
-        await self._connections.serve(HttpEnd(h11.SERVER, reader, writer), self._answer)
+        uid = peer_uid(writer.get_extra_info("socket"))
+        await self._connections.serve(HttpEnd(h11.SERVER, reader, writer), partial(self._answer, uid))
 
     def close(self) -> None:
         """End all connections."""
         self._connections.close()
 
-    async def _answer(self, request: h11.Request, browser: HttpEnd) -> None:
+    async def _answer(self, uid: int | None, request: h11.Request, browser: HttpEnd) -> None:
         headers = headers_of(request)
         parts = urlsplit(request.target.decode("latin-1"))
         asked = described_by(request, headers)
@@ -78,10 +83,11 @@ class SessionListener:
             return
         words = dict(parse_qsl(parts.query))
         if request.method == b"GET" and (code := words.pop(CODE_PARAMETER, "")):
-            await self._begin(browser, code, parts.path, words)
+            await self._begin(browser, code, parts.path, words, uid)
             return
         cookie = cookie_in(headers.get("cookie", ""), self._cookie_name)
-        if not compare_digest(cookie.encode("latin-1"), self._cookie.encode()):
+        is_known = compare_digest(cookie.encode("latin-1"), self._cookie.encode())
+        if not is_known or self._peer_uid not in (None, uid):
             again = "open the link that `weir jupyter` or `weir code` prints"
             await refuse(browser, 401, f"This browser has no access to the session: {again}.")
             return
@@ -94,13 +100,15 @@ class SessionListener:
         except ApiRefused as error:
             await refuse(browser, 503, self.trouble or f"The API server refused the entry: {error.message}")
 
-    async def _begin(self, browser: HttpEnd, code: str, place: str, words: dict[str, str]) -> None:
+    async def _begin(
+        self, browser: HttpEnd, code: str, place: str, words: dict[str, str], uid: int | None
+    ) -> None:
         """Give the browser the cookie, once for each link."""
         is_known = bool(self._code) and compare_digest(code.encode(), self._code.encode())
         if not is_known or self._code_until_s < time.monotonic():
             await refuse(browser, 401, "This link was used already or is older than a minute.")
             return
-        self._code = ""
+        self._code, self._peer_uid = "", uid
         value = f"{self._cookie_name}={self._cookie}; Path={self._path}; Max-Age={VIEW_S}"
         await begin_view(browser, f"{value}; HttpOnly; SameSite=Lax", place, words)
 

@@ -27,6 +27,7 @@ from weir.dashboard.web_sessions.connections import (
 )
 from weir.dashboard.web_sessions.exchange import HttpEnd, pass_on
 from weir.dashboard.web_sessions.page_origin import described_by
+from weir.dashboard.web_sessions.peer_user import peer_uid
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.web_sessions.addresses import SessionAddresses
 from weir.local.server.web_sessions.gate import SessionGate, check_origin
@@ -108,7 +109,8 @@ class SessionProxy:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = writer.get_extra_info("sockname")[0]
-        await self._serve(HttpEnd(h11.SERVER, reader, writer), LoopbackSite(self.addresses, address))
+        site = LoopbackSite(self.addresses, address, peer_uid(writer.get_extra_info("socket")))
+        await self._serve(HttpEnd(h11.SERVER, reader, writer), site)
 
     async def _serve(self, browser: HttpEnd, site: SessionSite) -> None:
         await self._connections.serve(browser, partial(self._answer_or_refuse, site))
@@ -133,7 +135,8 @@ class SessionProxy:
             await self._begin(browser, site, name, code, rest, words)
             return
         try:
-            view = self.gate.views.of(cookie_in(headers.get("cookie", ""), site.cookie), name, site.is_of)
+            cookie = cookie_in(headers.get("cookie", ""), site.cookie)
+            view = self.gate.views.of(cookie, name, site.is_of, site.peer_uid)
             own = await self.gate.directory_of(view)
         except RequestRefused as refused:
             page = site.sign_in(name)
@@ -157,7 +160,7 @@ class SessionProxy:
         self, browser: HttpEnd, site: SessionSite, name: str, code: str, rest: str, words: dict[str, str]
     ) -> None:
         """Give the browser a view, and send it to the address without the code."""
-        cookie = self.gate.views.begin(code, name, site.is_of)
+        cookie = self.gate.views.begin(code, name, site.is_of, site.peer_uid)
         path = base_path(name)
         value = f"{site.cookie}={cookie}; Max-Age={int(VIEW_S)}; {site.attributes(path)}"
         await begin_view(browser, value, f"{path}{rest}", words)

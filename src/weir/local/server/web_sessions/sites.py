@@ -19,6 +19,11 @@ class SessionSite(Protocol):
         ...
 
     @property
+    def peer_uid(self) -> int | None:
+        """Return the account on this machine that connected; None if it isn't known."""
+        ...
+
+    @property
     def cookie(self) -> str:
         """Return the name of the cookie of a view."""
         ...
@@ -50,6 +55,7 @@ class LoopbackSite:
 
     addresses: SessionAddresses
     address: str
+    peer_uid: int | None
     scheme = "http"
     cookie = "weir_view"
 
@@ -79,6 +85,7 @@ class HostSite:
 
     hosts: SessionHosts
     name: str
+    peer_uid = None
     scheme = "https"
     cookie = "__Host-weir_view"
 

@@ -34,6 +34,8 @@ class SessionView(BaseModel):
     name: str = Field(max_length=300)
     kind: str = Field(pattern="^(jupyter|code)$")
     until_s: float
+    peer_uid: int | None = None
+    """The account on this machine whose browser, or tunnel, opened the link; None if that isn't known."""
 
 
 _VIEWS = TypeAdapter(dict[str, SessionView])
@@ -64,8 +66,12 @@ class SessionViews:
         now_s = self._clock()
         return {view.user for view in self._views.values() if view.until_s > now_s}
 
-    def begin(self, code: str, name: str, is_of: Callable[[str, str], bool]) -> str:
+    def begin(
+        self, code: str, name: str, is_of: Callable[[str, str], bool], peer_uid: int | None = None
+    ) -> str:
         """Return the cookie of a new view, once for each code. `is_of`: the session of a user is here.
+
+        The view holds for connections of the account `peer_uid` alone.
 
         Raises:
             RequestRefused: the code is unknown, was used, is too old, or is for another session.
@@ -78,7 +84,7 @@ class SessionViews:
         while len(live) >= VIEWS_MAX:
             del live[next(iter(live))]
         cookie = secrets.token_urlsafe(32)
-        live[_hash(cookie)] = found.model_copy(update={"until_s": now_s + VIEW_S})
+        live[_hash(cookie)] = found.model_copy(update={"until_s": now_s + VIEW_S, "peer_uid": peer_uid})
         self._views = live
         try:
             private_files.write(self._path, _VIEWS.dump_json(live))
@@ -86,15 +92,18 @@ class SessionViews:
             _LOG.warning("session_views_not_kept", why=error.strerror or str(error))
         return cookie
 
-    def of(self, cookie: str, name: str, is_of: Callable[[str, str], bool]) -> SessionView:
+    def of(
+        self, cookie: str, name: str, is_of: Callable[[str, str], bool], peer_uid: int | None = None
+    ) -> SessionView:
         """Return the view of a cookie. `is_of`: the session of a user is here.
 
         Raises:
-            RequestRefused: there is none, it has ended, or it is of another session.
+            RequestRefused: there is none, it has ended, or it is of another session or account.
         """
         found = self._views.get(_hash(cookie))
         is_valid = found is not None and found.until_s > self._clock() and found.name == name
-        if found is None or not is_valid or not is_of(found.user, name):
+        is_theirs = found is not None and found.peer_uid in (None, peer_uid) and is_of(found.user, name)
+        if found is None or not is_valid or not is_theirs:
             raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
         return found
 

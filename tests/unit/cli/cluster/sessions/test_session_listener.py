@@ -10,6 +10,7 @@ import h11
 import httpx
 import pytest
 
+from weir.cli.cluster.sessions import session_listener
 from weir.cli.cluster.sessions.program_streams import NotListening, ProgramStreams
 from weir.cli.cluster.sessions.session_listener import SessionListener
 from weir.dashboard.web_sessions.exchange import HttpEnd
@@ -144,3 +145,16 @@ async def test_streams_to_a_pod_that_is_gone_are_not_used(site: Site) -> None:
     site.streams.move(ContainerAddress("vision", "dev-2", "main"))
     assert (await site.browser.get("/sessions/notes/")).status_code == 200
     assert site.streams.opened_count == 2
+
+
+async def test_a_cookie_works_for_the_account_that_opened_the_link(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.open()
+    path = "/sessions/notes/"
+    assert (await site.browser.get(path)).status_code == 200
+    monkeypatch.setattr(session_listener, "peer_uid", lambda _connection: 4321)
+    stolen = {"Cookie": "; ".join(f"{each.name}={each.value}" for each in site.browser.cookies.jar)}
+    async with httpx.AsyncClient(base_url=f"http://{site.root}", timeout=60) as other:
+        assert (await other.get(path, headers=stolen)).status_code == 401
+    assert (await site.browser.get(path)).status_code == 200, "its connection is still that account's"

@@ -69,3 +69,15 @@ def test_a_view_holds_at_the_address_of_its_person_alone(tmp_path: Path) -> None
     with pytest.raises(RequestRefused):
         views.of(cookie, "notes", elsewhere)
     assert SessionViews(tmp_path, Clock()).users() == {"mia"}
+
+
+def test_a_view_holds_for_the_account_that_opened_the_link(tmp_path: Path) -> None:
+    views = SessionViews(tmp_path, Clock())
+    cookie = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here, 1000)
+    again = SessionViews(tmp_path, Clock())
+    assert again.of(cookie, "notes", here, 1000).user == "mia"
+    for other in (1001, 0, None):
+        with pytest.raises(RequestRefused, match="no access to notes"):
+            again.of(cookie, "notes", here, other)
+    unknown = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
+    assert views.of(unknown, "notes", here, 1001).user == "mia"
