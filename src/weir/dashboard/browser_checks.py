@@ -32,9 +32,11 @@ def origin_refusal(method: str, host: str, origin: str, fetch_site: str) -> str 
     """Return why a request is refused that comes from another site."""
     if method not in _READS and fetch_site not in ("", "same-origin"):
         return "This change comes from another site."
-    if origin and urlsplit(origin).netloc != host:
-        return "This request comes from another site."
-    return None
+    try:
+        is_own = not origin or urlsplit(origin).netloc == host
+    except ValueError:
+        is_own = False
+    return None if is_own else "This request comes from another site."
 
 
 def is_this_machine(host: str) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlencode
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 import h11
 
@@ -79,6 +79,18 @@ async def begin_view(browser: HttpEnd, cookie: str, place: str, words: dict[str,
     target = place + (f"?{urlencode(words)}" if words else "")
     headers = [(b"Location", target.encode()), (b"Set-Cookie", cookie.encode())]
     await browser.answer(303, [*SECURITY, (b"Referrer-Policy", b"no-referrer"), *headers])
+
+
+def target_of(request: h11.Request) -> SplitResult:
+    """Return the parts of the address that a request asks for.
+
+    Raises:
+        h11.RemoteProtocolError: it is no address.
+    """
+    try:
+        return urlsplit(request.target.decode("latin-1"))
+    except ValueError as error:
+        raise h11.RemoteProtocolError(str(error)) from None
 
 
 def headers_of(request: h11.Request) -> dict[str, str]:

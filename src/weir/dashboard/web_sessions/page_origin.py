@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+_OTHER_SITE = "This request comes from another site."
 _OWN_PAGES = frozenset({"", "same-origin", "none"})
 
 
@@ -31,11 +32,14 @@ def page_refusal(request: BrowserRequest, scheme: str) -> str | None:
     The address may be opened from elsewhere; a page of another origin, which any user of this machine can
     serve on a port of it, may neither read nor change anything. `scheme`: of the session's address.
     """
-    parts = urlsplit(request.origin)
+    try:
+        parts = urlsplit(request.origin)
+    except ValueError:
+        return _OTHER_SITE
     if request.origin and (parts.scheme, parts.netloc) != (scheme, request.host):
-        return "This request comes from another site."
+        return _OTHER_SITE
     if request.fetch_site not in _OWN_PAGES and not request.is_opened:
-        return "This request comes from another site."
+        return _OTHER_SITE
     return None
 
 

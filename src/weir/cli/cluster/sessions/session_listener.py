@@ -9,7 +9,7 @@ import secrets
 import time
 from functools import partial
 from hmac import compare_digest
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 import h11
 
@@ -22,6 +22,7 @@ from weir.dashboard.web_sessions.connections import (
     cookie_in,
     headers_of,
     refuse,
+    target_of,
 )
 from weir.dashboard.web_sessions.exchange import HttpEnd, pass_on
 from weir.dashboard.web_sessions.page_origin import described_by, page_refusal
@@ -72,7 +73,7 @@ class SessionListener:
 
     async def _answer(self, uid: int | None, request: h11.Request, browser: HttpEnd) -> None:
         headers = headers_of(request)
-        parts = urlsplit(request.target.decode("latin-1"))
+        parts = target_of(request)
         asked = described_by(request, headers)
         refusal = page_refusal(asked, "http") if is_this_machine(asked.host) else _ELSEWHERE
         if refusal is not None:

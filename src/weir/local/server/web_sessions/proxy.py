@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 import h11
 from structlog import get_logger
@@ -24,6 +24,7 @@ from weir.dashboard.web_sessions.connections import (
     cookie_in,
     headers_of,
     refuse,
+    target_of,
 )
 from weir.dashboard.web_sessions.exchange import HttpEnd, pass_on
 from weir.dashboard.web_sessions.page_origin import described_by
@@ -126,7 +127,7 @@ class SessionProxy:
         headers = headers_of(request)
         described = described_by(request, headers)
         check_origin(described, site)
-        parts = urlsplit(request.target.decode("latin-1"))
+        parts = target_of(request)
         name, slash, rest = parts.path.removeprefix(_ROOT).partition("/")
         if not parts.path.startswith(_ROOT) or not name or not slash:
             raise RequestRefused(404, "There is no such session: its address is /sessions/NAME/.")

@@ -158,3 +158,18 @@ async def test_a_cookie_works_for_the_account_that_opened_the_link(
     async with httpx.AsyncClient(base_url=f"http://{site.root}", timeout=60) as other:
         assert (await other.get(path, headers=stolen)).status_code == 401
     assert (await site.browser.get(path)).status_code == 200, "its connection is still that account's"
+
+
+async def test_what_is_no_address_is_refused_without_an_error_in_the_process(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    await site.open()
+    answer = await site.browser.get("/sessions/notes/", headers={"Origin": "http://["})
+    assert (answer.status_code, answer.text) == (403, "This request comes from another site.\n")
+    host, _, port = site.root.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET //[x/ HTTP/1.1\r\nHost: {site.root}\r\n\r\n".encode())
+    assert await reader.read() == b""
+    writer.close()
+    assert (await site.browser.get("/sessions/notes/")).status_code == 200
+    assert not caplog.records, "asyncio logs what a connection raises"
