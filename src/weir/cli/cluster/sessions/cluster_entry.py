@@ -32,7 +32,7 @@ KEEPS_RUNNING = ("sh", "-c", 'trap "exit 0" TERM; while :; do sleep 3600 & wait 
 _STOPPED = (137, 143)
 """Exit codes of commands that ended with their container."""
 _LOOKS_RUNNING, _LOOKS_MAX, _LOOK_S = 3, 15, 0.4
-"""Number of reads of a pod that may have ended, and of one whose end has no reason yet, and their interval."""
+"""Reads of a pod that may have ended, reads of one whose end has no reason yet, and seconds between."""
 _NO_SHELL = "a session needs one; use an image of a distribution"
 
 
