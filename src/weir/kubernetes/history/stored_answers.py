@@ -3,10 +3,9 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from heapq import merge
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from structlog import get_logger
@@ -22,6 +21,7 @@ from weir.kubernetes.query.rows import at_s, number_of
 from weir.kubernetes.query.stored_history import Listed, StoredRow
 from weir.kubernetes.query.usage_reports import ReportRequest, history_report, usage_report
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry, WorkloadQuery
+from weir.service.blocking_calls import BlockingCalls
 from weir.store import (
     ClusterEventFilter,
     ClusterHistoryReader,
@@ -50,7 +50,8 @@ class StoredAnswers:
         self._cluster = cluster
         self._reader: _SharedReader | None = None
         self._opening = Lock()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="weir-history-read")
+        self._calls = BlockingCalls(THREADS)
+        self._free = asyncio.Semaphore(THREADS)
         self._waiting = 0
         self._failed_s = -PAUSE_S
         self._trouble = ""
@@ -62,10 +63,7 @@ class StoredAnswers:
 
     def close(self) -> None:
         """Answer no more."""
-        shared, self._reader = self._reader, None
-        if shared is not None:
-            shared.leave()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._leave_reader()
 
     async def workloads(
         self,
@@ -129,7 +127,7 @@ class StoredAnswers:
         if hangs or self._waiting >= WAITING_MAX or time.monotonic() < self._failed_s + PAUSE_S:
             return None
         self._waiting += 1
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
+        work = asyncio.ensure_future(self._call(question))
         work.add_done_callback(self._answered)
         try:
             found = await asyncio.wait_for(asyncio.shield(work), ANSWER_S)
@@ -145,6 +143,10 @@ class StoredAnswers:
             return found
         return None
 
+    async def _call(self, question: Callable[[ClusterHistoryReader], T]) -> T:
+        async with self._free:
+            return await self._calls.run(partial(self._answer, question))
+
     def _answered(self, work: "asyncio.Future[Any]") -> None:
         self._waiting -= 1
         if not work.cancelled():
@@ -154,9 +156,12 @@ class StoredAnswers:
         if why != self._trouble:
             _LOG.warning("history_not_read", why=why)
         self._trouble, self._failed_s = why, time.monotonic()
+        self._leave_reader()
+
+    def _leave_reader(self) -> None:
         shared, self._reader = self._reader, None
         if shared is not None:
-            self._threads.submit(shared.leave)
+            Thread(target=shared.leave, name="weir-history-close", daemon=True).start()
 
     def _answer(self, question: Callable[[ClusterHistoryReader], T]) -> T:
         """Answer in a thread. The Secret may have changed since a failure, so it is read again after one."""

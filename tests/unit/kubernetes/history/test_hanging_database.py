@@ -1,6 +1,8 @@
 """A database server that hangs: the writer says so, questions end, and all goes on where it stopped."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -81,3 +83,24 @@ def test_a_server_that_hangs_is_trouble_until_it_answers_again(
     reader.close()
     answers.close()
     next_writer.close()
+
+
+ENDING = """
+import asyncio, threading
+from weir.kubernetes.history import stored_answers
+from weir.kubernetes.history.options import HistoryOptions
+from weir.kubernetes.query.event_index import EventQuery
+
+stored_answers.ANSWER_S = 0.1
+
+async def ask():
+    answers = stored_answers.StoredAnswers(HistoryOptions(threading.Event().wait), lambda: "c1")
+    assert await answers.events(EventQuery(), 0, 9) is None
+    answers.close()
+
+asyncio.run(ask())
+"""
+
+
+def test_question_that_hangs_keeps_no_process_from_ending() -> None:
+    subprocess.run([sys.executable, "-c", ENDING], check=True, timeout=120)

@@ -17,7 +17,6 @@ from tests.oidc.pool import Authority
 from tests.unit.store.fixtures import opened
 
 from weir.control.clock import Clock
-from weir.local.server.notifications.blocking_calls import BlockingCalls
 from weir.local.server.notifications.notification_settings import MailSettings, NotificationSettings
 from weir.local.server.notifications.receiver_addresses import ReceiverAddress, ReceiverAddresses
 from weir.local.server.notifications.sender import NotificationSender
@@ -27,6 +26,7 @@ from weir.local.server.notifications.webhook_targets import (
     refusal_of,
     resolve,
 )
+from weir.service.blocking_calls import BlockingCalls
 from weir.store import HistoryEvent, NotificationRule, OutboxMessage, Store
 
 from .receivers import Receivers, receivers, settings

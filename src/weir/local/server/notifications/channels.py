@@ -17,7 +17,6 @@ from pathlib import Path
 import httpx
 
 from weir.control.clock import Clock
-from weir.local.server.notifications.blocking_calls import BlockingCalls
 from weir.local.server.notifications.message_texts import mail_of, signature_headers, slack_body, webhook_body
 from weir.local.server.notifications.notification_settings import (
     MailSettings,
@@ -32,6 +31,7 @@ from weir.local.server.notifications.webhook_targets import (
     checked_target,
     resolve,
 )
+from weir.service.blocking_calls import BlockingCalls
 from weir.store import NotificationRule, OutboxMessage
 from weir.version import __version__
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
-from weir.local.server.notifications.blocking_calls import BlockingCalls
+from weir.service.blocking_calls import BlockingCalls
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

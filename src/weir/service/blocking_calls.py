@@ -1,4 +1,4 @@
-"""Calls that may hang, such as a look-up of a name, each in a daemon thread that nothing waits for."""
+"""Calls that may hang, such as a question to a database, each in a daemon thread that nothing waits for."""
 
 import asyncio
 import threading
@@ -34,5 +34,5 @@ class BlockingCalls:
             finally:
                 self._free.release()
 
-        threading.Thread(target=work, name="weir-notify-call", daemon=True).start()
+        threading.Thread(target=work, name="weir-blocking-call", daemon=True).start()
         return await asyncio.wrap_future(result)
