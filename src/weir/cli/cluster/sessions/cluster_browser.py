@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weir.cli.cluster.sessions.cluster_entry import ClusterPool, cluster_pool
-from weir.cli.cluster.sessions.program_streams import ProgramStreams
+from weir.cli.cluster.sessions.program_streams import NoInterpreter, ProgramStreams
 from weir.cli.cluster.sessions.session_container import running_container, session_kind, short_name
 from weir.cli.cluster.sessions.session_listener import SessionListener, until_it_listens
 from weir.cli.pod_entry import EntryRefused
@@ -103,6 +103,8 @@ async def _serve(
                 watching.result()
         except ApiRefused as error:
             raise EntryRefused(f"the API server refused the entry: {error.message}") from None
+        except NoInterpreter as error:
+            raise EntryRefused(f"{name} can't be opened: {str(error).rstrip('.')}") from None
         finally:
             watching.cancel()
             waiting.cancel()

@@ -62,6 +62,10 @@ class NotListening(Exception):
     """The program can't be reached now; the text says why."""
 
 
+class NoInterpreter(NotListening):
+    """The container has nothing that can join a stream with the program: waiting doesn't help."""
+
+
 class ProgramStreams:
     """Streams to the program that listens on a socket. Belongs to the event loop."""
 
@@ -156,7 +160,7 @@ async def _joined(stream: ExecStream, output: AsyncIterator[tuple[Channel, bytes
     if stream.exit_code == _NOT_LISTENING:
         raise NotListening("Its program doesn't listen yet.")
     if stream.exit_code == _NO_INTERPRETER:
-        raise NotListening("Its image has neither Python nor Node, one of which the connection needs.")
+        raise NoInterpreter("Its image has neither Python nor Node, one of which the connection needs.")
     why = said.decode(errors="replace").strip() or f"exit code {stream.exit_code}"
     raise NotListening(f"Its program can't be reached: {why}.")
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import h11
 
-from weir.cli.cluster.sessions.program_streams import NotListening, ProgramStreams
+from weir.cli.cluster.sessions.program_streams import NoInterpreter, NotListening, ProgramStreams
 from weir.dashboard.browser_checks import is_this_machine
 from weir.dashboard.web_sessions.connections import (
     CODE_PARAMETER,
@@ -145,10 +145,13 @@ async def until_it_listens(streams: ProgramStreams, pause_s: float) -> None:
 
     Raises:
         ApiRefused: the API server refuses the entry.
+        NoInterpreter: no program of this container can be reached.
     """
     while True:
         try:
             end = await streams.opened(wait_s=LISTENS_S)
+        except NoInterpreter:
+            raise
         except NotListening:
             await asyncio.sleep(pause_s)
         else:

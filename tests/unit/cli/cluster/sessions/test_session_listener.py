@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from weir.cli.cluster.sessions import session_listener
-from weir.cli.cluster.sessions.program_streams import NotListening, ProgramStreams
-from weir.cli.cluster.sessions.session_listener import SessionListener
+from weir.cli.cluster.sessions.program_streams import NoInterpreter, NotListening, ProgramStreams
+from weir.cli.cluster.sessions.session_listener import SessionListener, until_it_listens
 from weir.dashboard.web_sessions.exchange import HttpEnd
 from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.exec_stream import ContainerAddress, ExecClient
@@ -173,3 +173,10 @@ async def test_what_is_no_address_is_refused_without_an_error_in_the_process(
     writer.close()
     assert (await site.browser.get("/sessions/notes/")).status_code == 200
     assert not caplog.records, "asyncio logs what a connection raises"
+
+
+async def test_a_container_that_no_stream_can_join_is_not_waited_for(site: Site) -> None:
+    site.streams.refusal = NoInterpreter("Its image has neither Python nor Node.")
+    async with asyncio.timeout(60):
+        with pytest.raises(NoInterpreter):
+            await until_it_listens(site.streams, 0.01)
