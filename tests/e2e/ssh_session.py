@@ -4,6 +4,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -62,7 +63,13 @@ class PersonAtHome:
         """Begin a command on a terminal of its own; return it with the other end of the terminal."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
-            command, env=self.environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+            command,
+            env=self.environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - it takes no lock
         )
         os.close(theirs)
         return process, ours
@@ -74,6 +81,11 @@ class Person(PersonAtHome):
     def __init__(self, server: Serving, home: Path) -> None:
         super().__init__(home, {"WEIR_HOME": str(server.home), "WEIR_PROJECT": "default"})
         self.server = server
+
+
+def _heed_interrupts() -> None:
+    """Undo what a shell does to a command in its background, tests among them: it ignores ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def read_until(fd: int, *wanted: bytes) -> bytes:

@@ -211,6 +211,10 @@ RARELY = {
     ("list", "podgroups"),  # which this API server doesn't serve
     ("watch", "podgroups"),
     ("patch", "podgroups/status"),
+    ("get", "resourceclaimtemplates"),  # of a pod that names no scheduler and claims devices
+    ("get", "sweeps"),  # before its trials change
+    ("patch", "sweeps/status"),
+    ("get", "jobs"),  # of a trial
 }
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

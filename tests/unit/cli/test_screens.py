@@ -163,11 +163,12 @@ def test_the_report_for_programs(fake: Fake, capsys: pytest.CaptureFixture[str])
     assert main(["report", "usage", "--since", "1970-01-02", "--by", "user", "--output", "csv"]) == 0
     answer = capsys.readouterr().out.splitlines()
     assert answer[0].startswith("project,allocated_gpu_s,used_gpu_s,")
-    assert answer[2] == "speech,3600.0,,,0.0,0.0,1,0,0"
+    assert answer[2] == "speech,3600.0,,,0.0,0.0,1,0,0,,,,"
     assert fake.asked[-1].query["by"] == "user"
     assert 0 < float(fake.asked[-1].query["since"]) < 2 * 86400
     assert main(["report", "usage", "--output", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == USAGE["rows"]
+    of_states = dict.fromkeys(f"{state}_gpu_s" for state in ("working", "starved", "parked", "left"))
+    assert json.loads(capsys.readouterr().out)["rows"] == [{**row, **of_states} for row in USAGE["rows"]]
 
 
 def test_nothing_is_said_on_the_error_output_and_that_is_fine(
