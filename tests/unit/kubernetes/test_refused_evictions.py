@@ -18,7 +18,7 @@ FORBIDDEN = ApiRefused(403, "Forbidden", 'cannot delete resource "pods"')
 class Site(Server):
     """A server that pods can be deleted on, too."""
 
-    async def delete(self, path: str, *, uid: str) -> None:
+    async def delete(self, path: str, *, uid: str, propagation: str) -> None:
         await self._take(f"DELETE {path.rpartition('/namespaces/')[2]} {uid}")
 
 
