@@ -265,7 +265,7 @@ class Asked:
 
 
 def suggest(nodes: int, policy: Policy) -> Row:
-    """What would let pending workloads start, of several projects."""
+    """Measure the suggestions for pending workloads of several projects."""
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
     busy.measured(busy.events, 1)
     busy.made.decide()

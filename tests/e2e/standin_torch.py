@@ -1,4 +1,4 @@
-"""What the examples use of torch, in a few lines of plain Python: numbers in place of tensors.
+"""The part of torch that the examples use, in plain Python: numbers in place of tensors.
 
 Laid into a directory as the package `torch`, so that the examples' own logic can be run where torch isn't.
 Each process appends the numbers of the examples that it trains on to the file that STANDIN_SEEN names.

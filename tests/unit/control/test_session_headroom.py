@@ -20,7 +20,7 @@ NOW_S = 1_800_000_000.0
 def starts(
     *of_weeks: int, at_s: float = 600.0, devices: float = 1.0, apart_s: float = 60.0
 ) -> list[SessionStart]:
-    """Return so many sessions in the coming hour of each past week, the last week first."""
+    """Return this number of sessions in the coming hour of each past week, the last week first."""
     found = [
         SessionStart(NOW_S - (week + 1) * WEEK_S + at_s + number * apart_s, devices)
         for week, count in enumerate(of_weeks)

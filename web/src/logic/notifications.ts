@@ -3,7 +3,7 @@
 export type Channel = 'mail' | 'slack' | 'webhook' | 'desktop'
 export type DeliveryState = 'pending' | 'delivered' | 'failed'
 
-/** A notification: what is told, and where. */
+/** A request for notifications: their kinds, and the place where they go. */
 export interface Notification {
   id: number
   channel: Channel

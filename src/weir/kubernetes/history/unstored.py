@@ -14,7 +14,7 @@ REMOVED_MAX = 10_000
 """Workloads whose objects are gone; the oldest are dropped."""
 WORKLOADS, EVENTS = "deleted workloads", "events"
 LOST_STEP_S = 3600.0
-"""What is lost is counted by hour: another leader may have stored what this replica dropped."""
+"""Losses are counted by hour: another leader may have stored what this replica dropped."""
 
 
 @dataclass(slots=True)

@@ -157,7 +157,7 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
             },
             rules=[_may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES, SWEEPS), *read_rules()],
         ),
-        thing(  # whoever may make Jobs may make sweeps
+        thing(  # people who may make Jobs may make sweeps
             f"{_RBAC}/v1",
             "ClusterRole",
             f"{NAME}-edit",

@@ -65,5 +65,5 @@ def _end_later(env: Environment, made: Object) -> None:
 
 
 def _in_s(seconds: float) -> str:
-    """Return the time so many seconds from now."""
+    """Return the time a number of seconds from now."""
     return f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"

@@ -18,7 +18,7 @@ PROJECTS = path_of(API_VERSION, "projects")
 
 
 class Page:
-    """One page of an empty list."""
+    """Return a page of an empty list."""
 
     items = ()
     resource_version = "1"

@@ -137,7 +137,7 @@ async def test_suspended_schedule_runs_nothing_and_catches_nothing_up(tmp_path: 
 
 
 async def test_person_has_so_many_schedules(stands: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One person can't take the places of all."""
+    """Refuse a person more schedules than one may have."""
     monkeypatch.setattr(schedule_service, "PER_PERSON_MAX", 1)
     body = {"cron": "0 2 * * *", "workload": {"project": "default", "command": ["true"], "gpus": 0, **SMALL}}
     async with await stands.member("default") as mia, await stands.member("default", user="noa") as noa:

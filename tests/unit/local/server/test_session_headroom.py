@@ -12,7 +12,7 @@ from .in_process_server import Standing, connect_anew, standing
 
 
 def has_history(stands: Standing, monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
-    """Give the pool a history of six weeks with so many sessions at this hour."""
+    """Give the pool a history of six weeks with this number of sessions at this hour."""
     now_s = stands.pool.clock()
     starts = [
         SessionStart(now_s - week * WEEK_S + 60.0 + number, 1.0)
