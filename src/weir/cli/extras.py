@@ -31,6 +31,8 @@ DOMAINS = {
         "prometheus_client",
         "structlog",
     ),
+    "history": ("alembic", "psycopg", "sqlalchemy"),
+    "node": ("google", "grpc", "pynvml"),
     "simulation": ("numpy",),
 }
 """Top-level modules that each extra brings and the plain package lacks."""
@@ -46,11 +48,11 @@ def missing_extra(module: str, extra: str, tokens: Sequence[str]) -> str | None:
     """
     top = module.partition(".")[0]
     on_kubernetes = "kubernetes" in tokens or "--on=kubernetes" in tokens
-    wanted = "kubernetes" if on_kubernetes or not extra else extra
+    wanted = ("kubernetes", "history") if on_kubernetes else (extra or "kubernetes",)
     bringing = [name for name, tops in DOMAINS.items() if top in tops]
     if extra == "demo" and "server" in bringing:
         return extra
-    return wanted if wanted in bringing else next(iter(bringing), None)
+    return next((name for name in (*wanted, *bringing) if name in bringing), None)
 
 
 def how_to_install(command: str, extra: str) -> str:

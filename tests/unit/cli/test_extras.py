@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from weir.cli.commands import COMMANDS
-from weir.cli.extras import DOMAINS
+from weir.cli.extras import DOMAINS, missing_extra
 
 ROOT = Path(__file__).parents[3]
 CLUSTER, TRACE = "docs/examples/cluster.yaml", "docs/examples/jobs.csv"
@@ -56,7 +56,7 @@ def test_calls_inside_a_job_load_the_standard_library_alone(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("extra", sorted(DOMAINS))
 def test_the_modules_of_an_extra_are_those_of_its_distributions(extra: str) -> None:
-    brought = distributions(PROJECT["optional-dependencies"][extra])
+    brought = distributions(PROJECT["optional-dependencies"][extra]) - {"weir"}  # with another extra
     of_module = installed()
     named = {dist.lower().replace("_", "-") for top in DOMAINS[extra] for dist in of_module[top]}
     assert brought <= named
@@ -65,6 +65,11 @@ def test_the_modules_of_an_extra_are_those_of_its_distributions(extra: str) -> N
 
 def test_each_command_names_an_extra_of_the_package() -> None:
     assert {command.extra for command in COMMANDS} - {""} <= set(PROJECT["optional-dependencies"])
+
+
+def test_a_database_of_a_cluster_needs_the_extra_of_its_history() -> None:
+    assert missing_extra("sqlalchemy.orm", "server", ["up", "--on", "kubernetes"]) == "history"
+    assert missing_extra("sqlalchemy.orm", "server", ["up"]) == "server"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,7 @@ def test_each_command_names_an_extra_of_the_package() -> None:
         (["scenario", "run", "docs/examples/lab.yaml"], "", "numpy", "simulation"),
         (["simulate", "--cluster", CLUSTER, "--trace", TRACE], "", "numpy", "simulation"),
         (["kube", "manifests"], "", "msgspec", "kubernetes"),
+        (["kube", "node"], "", "grpc", "node"),
         (["list"], "kube:", "msgspec", "kubernetes"),
         (["submit", "-p", "a", "--image", "x", "--", "x"], "kube:", "msgspec", "kubernetes"),
     ],
