@@ -50,8 +50,9 @@ _NODE = """
 const end = Date.now() + 1000 * process.argv[2];
 (function join() {
   const s = require("net").connect(process.argv[1]); let joined = 0;
-  s.on("error", () => joined ? process.exit(0) : Date.now() > end ? process.exit(92) : setTimeout(join, 50));
-  s.on("close", () => joined && process.exit(0));
+  const leave = () => process.stdout.write("", () => process.exit(0));
+  s.on("error", () => joined ? leave() : Date.now() > end ? process.exit(92) : setTimeout(join, 50));
+  s.on("close", () => joined && leave());
   s.on("connect", () => {
     joined = 1; process.stdout.write("+"); process.stdin.pipe(s); s.pipe(process.stdout); });
 })();

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,26 @@ def test_a_script_carries_bytes_both_ways_until_both_ends(script: list[str], tmp
     assert output == b"+" + content
     assert process.returncode == 0
     server.join(60)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_reader_that_is_late_gets_every_byte(script: list[str], tmp_path: Path) -> None:
+    first, last = b"a" * 60_000, b"b" * 12_000  # the pipe holds 64 KiB
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        with subprocess.Popen(
+            [*script, str(tmp_path / "s"), "60"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        ) as process:
+            stream, _ = listening.accept()
+            with stream:
+                stream.sendall(first)
+                time.sleep(0.3)
+                stream.sendall(last)
+            time.sleep(0.3)  # the script has everything, and its reader nothing yet
+            output, _ = process.communicate(timeout=60)
+    assert output == b"+" + first + last
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
