@@ -60,7 +60,7 @@ def test_a_link_works_once_and_leads_to_an_address_without_it(server: Serving) -
     link = urlsplit(_link(server, "notes"))
     status, headers, _ = _ask(server, "GET", f"{link.path}?{link.query}&tree=1", {})
     assert (status, dict(headers)["Location"]) == (303, "/sessions/notes/?tree=1")
-    for part in ("HttpOnly", "SameSite=Lax", "Path=/sessions/notes/"):
+    for part in (f"weir_view_{_port(server)}=", "HttpOnly", "SameSite=Lax", "Path=/sessions/notes/"):
         assert part in dict(headers)["Set-Cookie"]
     assert _ask(server, "GET", f"{link.path}?{link.query}", {})[0] == 401
 
@@ -85,7 +85,7 @@ def test_a_page_of_another_origin_is_refused(server: Serving, cookie: str, heade
 def test_no_or_another_cookie_is_refused(server: Serving, cookie: str) -> None:
     _begin(server, "others", "jupyter")
     assert _ask(server, "GET", "/sessions/notes/x", {})[0] == 401
-    assert _ask(server, "GET", "/sessions/notes/x", {"Cookie": "weir_view=guess"})[0] == 401
+    assert _ask(server, "GET", "/sessions/notes/x", {"Cookie": f"weir_view_{_port(server)}=guess"})[0] == 401
     assert _ask(server, "GET", "/sessions/others/x", {"Cookie": cookie})[0] == 401
     assert _ask(server, "GET", "/api/v1/workloads", {"Cookie": cookie})[0] == 404
 

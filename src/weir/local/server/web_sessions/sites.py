@@ -57,7 +57,11 @@ class LoopbackSite:
     address: str
     peer_uid: int | None
     scheme = "http"
-    cookie = "weir_view"
+
+    @property
+    def cookie(self) -> str:
+        """Return the name of the cookie: cookies are of a host, and each port may be another pool."""
+        return f"weir_view_{self.addresses.port}"
 
     def attributes(self, path: str) -> str:
         """Return attributes that keep the cookie to its session: a person's sessions share the address."""
