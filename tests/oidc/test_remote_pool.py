@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from weir.local.server.tls_listener import HANDSHAKES_MAX
+from weir.dashboard.tls_listener import HANDSHAKES_MAX
 
 from .page import SIGN_IN, START, Page
 from .pool import LIMIT_S, RemotePool, remote_pool

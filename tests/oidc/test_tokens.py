@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from weir.local.server.oidc.errors import ProviderUnavailable, TokenInvalid
-from weir.local.server.oidc.id_tokens import key_of, verified
-from weir.local.server.oidc.provider import (
+from weir.dashboard.oidc.errors import ProviderUnavailable, TokenInvalid
+from weir.dashboard.oidc.id_tokens import key_of, verified
+from weir.dashboard.oidc.provider import (
     ANSWER_BYTES_MAX,
     FETCHES_AT_ONCE,
     IdentityProvider,
     described,
     key_set,
 )
-from weir.local.server.oidc.settings import OidcSettings, checked_issuer
+from weir.dashboard.oidc.settings import OidcSettings, checked_issuer
 
 from .provider import CLIENT, OTHER_CLIENT, Provider, Providers, client
 from .tokens import Clock, decoded, encoded, verify
@@ -329,7 +329,7 @@ async def test_an_unfit_answer_of_the_provider_is_refused(
 async def test_a_silent_provider_is_waited_for_no_longer_than_the_limit(
     provider: Provider, known: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weir.local.server.oidc.provider.ANSWER_S_MAX", 0.2)
+    monkeypatch.setattr("weir.dashboard.oidc.provider.ANSWER_S_MAX", 0.2)
     provider.ask("mute", on=True)
     with pytest.raises(ProviderUnavailable, match="in time"):
         await known.keys("first")

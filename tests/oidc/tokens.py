@@ -5,11 +5,11 @@ import json
 import time
 from typing import Any
 
-from weir.local.server.oidc.id_tokens import OidcIdentity, key_of, verified
-from weir.local.server.oidc.provider import (
+from weir.dashboard.oidc.id_tokens import OidcIdentity, key_of, verified
+from weir.dashboard.oidc.provider import (
     IdentityProvider,
 )
-from weir.local.server.oidc.settings import OidcSettings
+from weir.dashboard.oidc.settings import OidcSettings
 
 from .provider import CLIENT
 

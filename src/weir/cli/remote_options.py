@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from weir.local.server.oidc.settings import OidcSettings
+    from weir.dashboard.oidc.settings import OidcSettings
     from weir.local.server.remote_access import RemoteAccess
 
 _NEEDED = {
@@ -64,14 +64,14 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
     if missing:
         wanted = ", ".join(missing)
         raise ValueError(f"other machines reach a pool only with both TLS and OpenID Connect: add {wanted}")
-    from weir.local.server.oidc.settings import checked_public_url
+    from weir.dashboard.oidc.settings import checked_public_url
+    from weir.dashboard.tls_listener import ListenSettings
     from weir.local.server.remote_access import (
         RemoteAccess,
         checked_sessions_domain,
         default_public_url,
         read_listen,
     )
-    from weir.local.server.tls_listener import ListenSettings
 
     assert options.listen is not None
     assert options.tls_certificate is not None
@@ -91,7 +91,7 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
 
 
 def _oidc(options: RemoteOptions) -> "OidcSettings":
-    from weir.local.server.oidc.settings import OidcSettings, checked_issuer, read_secret
+    from weir.dashboard.oidc.settings import OidcSettings, checked_issuer, read_secret
 
     assert options.oidc_issuer is not None
     assert options.oidc_client_id is not None

@@ -54,11 +54,16 @@ class SessionTable:
         is_known: Callable[[str], bool],
         signed_out: str,
         sessions: Mapping[str, DashboardSession] | None = None,
+        again: str = "run `weir dashboard` again",
     ) -> None:
-        """`is_known` tells a credential that still holds; `signed_out` is the sentence for all others."""
+        """`is_known` tells a credential that still holds; `signed_out` is the sentence for all others.
+
+        `again` says how to get another link.
+        """
         self._clock = clock
         self._is_known = is_known
         self._signed_out = signed_out
+        self._again = again
         self._codes: dict[str, _LinkCode] = {}
         self.sessions: dict[str, DashboardSession] = dict(sessions or {})
 
@@ -85,9 +90,7 @@ class SessionTable:
         """
         found = self._codes.pop(_hash(code), None)
         if found is None or found.until_s <= self._clock():
-            raise SignInRefused(
-                "This link was used already or is older than a minute: run `weir dashboard` again."
-            )
+            raise SignInRefused(f"This link was used already or is older than a minute: {self._again}.")
         if found.browser is not None and not compare_digest(found.browser, _hash(browser)):
             raise SignInRefused("This sign-in was begun in another browser: sign in here.")
         return found.credential

@@ -8,6 +8,8 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weir import __version__
+from weir.dashboard.oidc.settings import CALLBACK, START, WAYS
+from weir.dashboard.oidc.sign_in_limiter import SignInLimiter
 from weir.local.server import problem_details
 from weir.local.server.audit import AuditLog
 from weir.local.server.audit_middleware import AuditMiddleware
@@ -20,7 +22,6 @@ from weir.local.server.dashboard.browser_requests import header, session_cookie
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.oidc import routes as oidc_routes
-from weir.local.server.oidc.settings import CALLBACK, START, WAYS
 from weir.local.server.peers import peer_of
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
@@ -174,7 +175,7 @@ def create_app(
     app.state.sessions = sessions = DashboardSessions(pool.home, authenticator, pool.clock)
     app.state.authenticator = authenticator
     app.state.oidc = authenticator.oidc
-    app.state.sign_ins = oidc_routes.SignInLimiter()
+    app.state.sign_ins = SignInLimiter()
     app.state.public_host = None if public_url is None else urlsplit(public_url).netloc
     app.state.session_proxy = None  # until the port of sessions is open
     app.state.live = LiveHub(pool, lambda: audit.lines)

@@ -16,6 +16,7 @@ from types import FrameType
 import uvicorn
 from structlog import get_logger
 
+from weir.dashboard.tls_listener import TlsListener
 from weir.local import persistent_clock
 from weir.local.backend import LocalBackend
 from weir.local.gpu_claim import GpuClaim
@@ -40,7 +41,6 @@ from weir.local.server.remote_access import RemoteAccessRefused
 from weir.local.server.retention import RetentionTask
 from weir.local.server.server_limits import ServerLimits, read_limits
 from weir.local.server.settings import ServerSettings
-from weir.local.server.tls_listener import TlsListener
 from weir.local.server.utilization import UtilizationTask
 from weir.local.server.web_sessions.session_port import listen_for_sessions, session_proxy
 from weir.local.state_dir import StateDirInUse

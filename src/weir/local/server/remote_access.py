@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from weir.dashboard.oidc.settings import OidcSettings
+from weir.dashboard.tls_listener import CertificateUnusable, ListenSettings, check_names, tls_context
 from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
-from weir.local.server.oidc.settings import OidcSettings
-from weir.local.server.tls_listener import CertificateUnusable, ListenSettings, check_names, tls_context
 
 if TYPE_CHECKING:
     from weir.local.server.oidc.sign_in import OidcSignIn, RoleLookup

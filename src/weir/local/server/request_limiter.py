@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from urllib.parse import parse_qsl
 
+from weir.dashboard.token_bucket import TokenBucket
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits
@@ -24,29 +25,6 @@ _COST_OF = {
     **dict.fromkeys(("/usage", "/history", "/metrics"), 20),
 }
 _COST_TO_CHANGE = 2
-
-
-class TokenBucket:
-    """Units that come back with time, up to a most."""
-
-    __slots__ = ("_at_s", "_left")
-
-    def __init__(self, burst: float, now_s: float) -> None:
-        self._left = burst
-        self._at_s = now_s
-
-    def take(self, cost: float, per_s: float, burst: float, now_s: float) -> float:
-        """Take units; return 0, or the seconds until there are enough."""
-        self._left = min(burst, self._left + (now_s - self._at_s) * per_s)
-        self._at_s = now_s
-        if self._left >= cost:
-            self._left -= cost
-            return 0.0
-        return (cost - self._left) / per_s
-
-    def is_full(self, per_s: float, burst: float, now_s: float) -> bool:
-        """Return True if nothing is left to remember."""
-        return self._left + (now_s - self._at_s) * per_s >= burst
 
 
 class RequestLimiter:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from weir.api.answers import Answer, DashboardLink
+from weir.dashboard.oidc.settings import FLOW_COOKIE
 from weir.dashboard.person import DashboardPerson, SignInAsked
 from weir.dashboard.session_table import SESSION_S
 from weir.local.server.audit_middleware import note
@@ -19,7 +20,6 @@ from weir.local.server.dashboard.browser_requests import (
 )
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
-from weir.local.server.oidc.settings import FLOW_COOKIE
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 

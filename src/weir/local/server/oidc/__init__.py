@@ -1,1 +1,1 @@
-"""Sign-in with OpenID Connect: tokens of an identity provider, and the people that they name."""
+"""Sign-in of a pool's people with OpenID Connect: their sessions, tokens and rights."""

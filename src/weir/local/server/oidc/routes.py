@@ -1,18 +1,13 @@
 """Routes of the sign-in with OpenID Connect: how to sign in, and a browser's way to the provider and back."""
 
-from collections import OrderedDict
-from ipaddress import ip_address, ip_network
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
 from weir.api.access import SignInWays
-from weir.local.server.audit_middleware import note, source_of
-from weir.local.server.dashboard.browser_requests import check_host
-from weir.local.server.oidc.errors import ProviderUnavailable
-from weir.local.server.oidc.settings import (
+from weir.dashboard.oidc.errors import ProviderUnavailable
+from weir.dashboard.oidc.settings import (
     CALLBACK,
     CODE_LENGTH_MAX,
     FLOW_COOKIE,
@@ -22,40 +17,17 @@ from weir.local.server.oidc.settings import (
     START,
     WAYS,
 )
+from weir.dashboard.oidc.sign_in_limiter import TOO_MANY, SignInLimiter
+from weir.local.server.audit_middleware import note, source_of
+from weir.local.server.dashboard.browser_requests import check_host
 from weir.local.server.problem_details import RequestRefused
-from weir.local.server.request_limiter import TokenBucket
 from weir.local.server.routes.common import json_response
 
-SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 60, 0.5
-"""Sign-ins from one address: a burst, then a rate."""
-ADDRESSES_MAX = 4096
 if TYPE_CHECKING:
     from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
 
 routes = APIRouter(tags=["dashboard"])
 _NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-
-
-class SignInLimiter:
-    """Limits sign-ins that begin or end, by address: each may ask the provider."""
-
-    def __init__(self) -> None:
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
-
-    def take(self, source: str) -> None:
-        """Count a request of an address.
-
-        Raises:
-            RequestRefused: there were too many.
-        """
-        now_s = monotonic()
-        bucket = self._buckets.setdefault(source, TokenBucket(SIGN_INS_AT_ONCE, now_s))
-        self._buckets.move_to_end(source)
-        while len(self._buckets) > ADDRESSES_MAX:
-            self._buckets.popitem(last=False)
-        wait_s = bucket.take(1.0, SIGN_INS_PER_S, SIGN_INS_AT_ONCE, now_s)
-        if wait_s:
-            raise RequestRefused(429, "Too many sign-ins from this address: try again.", retry_after_s=wait_s)
 
 
 @routes.get(WAYS, response_model=SignInWays)
@@ -116,17 +88,10 @@ def _opened(request: Request) -> "OidcSignIn":
         raise RequestRefused(404, "This address has no sign-in with OpenID Connect.")
     check_host(request.scope)
     limiter: SignInLimiter = request.app.state.sign_ins
-    limiter.take(network_of(source_of(request.scope).rpartition(":")[0]))
+    wait_s = limiter.take(source_of(request.scope).rpartition(":")[0])
+    if wait_s:
+        raise RequestRefused(429, TOO_MANY, retry_after_s=wait_s)
     return oidc
-
-
-def network_of(address: str) -> str:
-    """Return an address, or the network of one of IPv6: a host there has as many addresses as it wants."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    return address if found.version == 4 else str(ip_network(f"{address}/64", strict=False))
 
 
 def _forgetting(answer: Response) -> Response:

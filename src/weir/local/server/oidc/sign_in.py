@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
+from weir.dashboard.oidc.code_flow import CodeFlow
+from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable, TokenInvalid
+from weir.dashboard.oidc.id_tokens import LEEWAY_S, OidcIdentity, key_of, verified
+from weir.dashboard.oidc.provider import IdentityProvider
+from weir.dashboard.oidc.settings import RETRY_S, OidcSettings
 from weir.local.server.account_mode import OIDC_PREFIX as PREFIX
 from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.authorization import Person, Role
-from weir.local.server.oidc.code_flow import CodeFlow
-from weir.local.server.oidc.errors import GrantRefused, ProviderUnavailable, TokenInvalid
-from weir.local.server.oidc.id_tokens import LEEWAY_S, OidcIdentity, key_of, verified
-from weir.local.server.oidc.provider import IdentityProvider
-from weir.local.server.oidc.settings import RETRY_S, OidcSettings
 from weir.local.server.problem_details import RequestRefused
 
 TOKENS_MAX = 4096

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from structlog import get_logger
 
-from weir.local.certificate_facts import facts_of
+from weir.dashboard.certificate_facts import facts_of
 
 HANDSHAKE_S_MAX = 5.0
 HANDSHAKES_MAX = 128
@@ -41,6 +41,7 @@ class ListenSettings:
         certificate: PEM file with the certificate, and those between it and its authority.
         key: PEM file with its key, without a password.
         public_url: the address that people use, such as https://gpu1.example.org:8443.
+        is_mounted: the files are a Secret's, in a container of its own; their mode says nothing.
         sessions_domain: domain whose names are those of sessions in a browser; None if they aren't served.
     """
 
@@ -49,6 +50,7 @@ class ListenSettings:
     certificate: Path
     key: Path
     public_url: str
+    is_mounted: bool = False
     sessions_domain: str | None = None
 
 
@@ -63,7 +65,7 @@ def tls_context(settings: ListenSettings) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols([_ALPN])
     try:
-        if settings.key.stat().st_mode & 0o007:
+        if not settings.is_mounted and settings.key.stat().st_mode & 0o007:
             raise CertificateUnusable(
                 f"--tls-key: {settings.key} is open to everyone: run chmod 640 {settings.key}"
             )

@@ -11,9 +11,9 @@ from joserfc import jwt
 from joserfc.errors import BadSignatureError, JoseError
 from joserfc.jwk import KeySet
 
-from weir.local.server.oidc.errors import TokenInvalid
-from weir.local.server.oidc.provider import ASYMMETRIC
-from weir.local.server.oidc.settings import OidcSettings
+from weir.dashboard.oidc.errors import TokenInvalid
+from weir.dashboard.oidc.provider import ASYMMETRIC
+from weir.dashboard.oidc.settings import OidcSettings
 
 LEEWAY_S = 60
 """Difference of the clocks of provider and pool that is accepted."""
@@ -134,6 +134,8 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
 
 def _name(claims: Mapping[str, Any], settings: OidcSettings) -> str:
     claim = settings.user_claim
+    if claim is None:
+        return str(claims["sub"])
     name = claims.get(claim)
     if not isinstance(name, str) or not is_plain_name(name):
         raise TokenInvalid(f"its claim {claim[:80]!r} names no person")
@@ -144,7 +146,7 @@ def _name(claims: Mapping[str, Any], settings: OidcSettings) -> str:
 
 def _groups(claims: Mapping[str, Any], settings: OidcSettings) -> frozenset[str]:
     """Return the groups. Names that no membership could have are left out: they can't matter."""
-    found = claims.get(settings.groups_claim)
+    found = None if settings.user_claim is None else claims.get(settings.groups_claim)
     if isinstance(found, str):
         found = [found]
     if not isinstance(found, list):

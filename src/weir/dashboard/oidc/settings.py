@@ -1,7 +1,7 @@
 """Settings of the sign-in with OpenID Connect, and the checks of them."""
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
@@ -28,8 +28,9 @@ class OidcSettings:
         issuer: URL of the identity provider, exactly as its tokens name it.
         client_id: the client that the provider knows this pool by; the audience of tokens.
         client_secret: the secret of a confidential client; None for a public one.
+        extra_scopes: scopes to ask for besides the usual ones.
         cli_client_id: the public client of `weir login`; the same client by default.
-        user_claim: claim with the name of a person.
+        user_claim: claim with the name of a person; None if another server names people by the token.
         groups_claim: claim with the names of a person's groups.
         admin_group: members of this group of the provider are administrators; None for no group.
         unix_accounts: if people of the provider act as the Unix accounts with their names.
@@ -37,9 +38,10 @@ class OidcSettings:
 
     issuer: str
     client_id: str
-    client_secret: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    extra_scopes: tuple[str, ...] = ()
     cli_client_id: str | None = None
-    user_claim: str = "preferred_username"
+    user_claim: str | None = "preferred_username"
     groups_claim: str = "groups"
     admin_group: str | None = None
     unix_accounts: UnixAccountRule = "none"
@@ -48,6 +50,11 @@ class OidcSettings:
     def login_client(self) -> str | None:
         """Return the client of `weir login`; None if it would need the secret."""
         return self.cli_client_id or (self.client_id if self.client_secret is None else None)
+
+    @property
+    def scopes(self) -> str:
+        """Return the scopes to ask for."""
+        return " ".join(dict.fromkeys((*SCOPES.split(), *self.extra_scopes)))
 
     @property
     def audiences(self) -> tuple[str, ...]:
@@ -94,14 +101,14 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def read_secret(path: Path) -> str:
-    """Return the secret in a file that others can't read.
+def read_secret(path: Path, *, is_mounted: bool = False) -> str:
+    """Return the secret in a file that others can't read. `is_mounted`: it is in a container of its own.
 
     Raises:
         ValueError: the file can't be used.
     """
     try:
-        if path.stat().st_mode & 0o007:
+        if not is_mounted and path.stat().st_mode & 0o007:
             raise ValueError(f"--oidc-client-secret-file: {path} is open to everyone: run chmod 640 {path}")
         text = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

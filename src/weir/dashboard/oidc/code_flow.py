@@ -9,27 +9,28 @@ import hmac
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
-from weir.local.server.oidc.errors import TokenInvalid
-from weir.local.server.oidc.id_tokens import OidcIdentity, key_of, verified
-from weir.local.server.oidc.provider import IdentityProvider
-from weir.local.server.oidc.settings import CALLBACK, CODE_LENGTH_MAX, FLOW_S, SCOPES, OidcSettings
+from weir.dashboard.oidc.errors import TokenInvalid
+from weir.dashboard.oidc.id_tokens import OidcIdentity, key_of, verified
+from weir.dashboard.oidc.provider import IdentityProvider
+from weir.dashboard.oidc.settings import CALLBACK, CODE_LENGTH_MAX, FLOW_S, OidcSettings
 
 _COOKIE_LENGTH_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Answer of the provider to a sign-in: the identity, and a token to ask for it again."""
+    """Answer of the provider to a sign-in: the identity, its signed token, and one to ask for it again."""
 
     identity: OidcIdentity
-    refresh_token: str | None
+    refresh_token: str | None = field(repr=False)
+    id_token: str = field(default="", repr=False)
 
 
 class CodeFlow:
@@ -57,7 +58,7 @@ class CodeFlow:
             client_id=self._settings.client_id,
             response_type="code",
             redirect_uri=self._redirect_uri,
-            scope=SCOPES,
+            scope=self._settings.scopes,
             state=self._derived("state", cookie),
             nonce=self._derived("nonce", cookie),
             code_challenge=create_s256_code_challenge(self._derived("verifier", cookie)),
@@ -117,7 +118,7 @@ class CodeFlow:
         keys = await self._provider.keys(key_of(token))
         identity = verified(token, keys, self._settings, self._clock(), nonce)
         renewal = answer.get("refresh_token")
-        return Granted(identity, renewal if isinstance(renewal, str) else None)
+        return Granted(identity, renewal if isinstance(renewal, str) else None, token)
 
     def _derived(self, purpose: str, cookie: str) -> str:
         found = hmac.digest(self._key, f"{purpose}:{cookie}".encode("utf-8", "surrogatepass"), sha256)

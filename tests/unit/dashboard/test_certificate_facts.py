@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.oidc.pool import Authority
 
-from weir.local.certificate_facts import facts_of
+from weir.dashboard.certificate_facts import facts_of
 
 
 def context_of(certificate: Path, key: Path) -> ssl.SSLContext:
