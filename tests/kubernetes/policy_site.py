@@ -48,7 +48,8 @@ class Site:
     def add_tenant(self, namespace: str) -> Api:
         who = f"system:serviceaccount:{namespace}:default"
         metadata = {"name": "tenant", "namespace": namespace}
-        rules = [{"apiGroups": ["", "batch", "apps"], "resources": ["*"], "verbs": ["*"]}]
+        groups = ["", "batch", "apps", "events.k8s.io"]
+        rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
         subject = {"apiGroup": RBAC, "kind": "User", "name": who}
         ref = {"apiGroup": RBAC, "kind": "Role", "name": "tenant"}
         made = {"apiVersion": f"{RBAC}/v1", "metadata": metadata}

@@ -14,12 +14,15 @@ from tests.kubernetes.policy_site import (
     install_policies,
 )
 from tests.properties.budget import EFFORT
-from tools.controlplane.api import STRATEGIC, Api, Object
+from tools.controlplane.api import STRATEGIC, Api, Object, collection
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
 
+from weir.kubernetes.translate.annotations import REPORTER
+
+IMMUTABLE = f'Event "a" is invalid: reportingController: Invalid value: "{REPORTER}": field is immutable'
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
 
 
@@ -69,6 +72,29 @@ def test_no_tenant_writes_the_keys_of_a_pod_by_any_path(site: Site) -> None:
         *tracked["metadata"].get("annotations", {}),
         *tracked["metadata"].get("labels", {}),
     }
+
+
+@pytest.mark.parametrize("group", ["events.k8s.io", ""])
+def test_no_tenant_reports_in_the_name_of_weir(site: Site, group: str) -> None:
+    api, event = site.cluster.api, _event(site.within, group)
+    field, path = "reportingController" if group else "reportingComponent", collection(event)
+    refused = f"Events of {REPORTER} are written by Weir alone: name another reportingController."
+    assert answer(lambda: site.tenant.post(path, {**event, field: REPORTER})) == refused
+    site.tenant.create({**event, field: "example.com/own"})
+    assert answer(lambda: site.tenant.patch(f"{path}/a", {field: REPORTER})) in (refused, IMMUTABLE)
+    assert api.get(f"{path}/a")[field] == "example.com/own"
+    api.delete(f"{path}/a")
+    if group:  # the form that Weir writes
+        site.weir.create({**event, field: REPORTER})
+
+
+def _event(namespace: str, group: str) -> Object:
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": "a"}
+    own: Object = {"metadata": {"name": "a", "namespace": namespace}, "reason": "Evicted", "type": "Normal"}
+    own |= {"kind": "Event", "action": "Evict", "eventTime": "2026-01-01T00:00:00.000000Z"}
+    if not group:
+        return own | {"apiVersion": "v1", "involvedObject": about, "reportingInstance": "a"}
+    return own | {"apiVersion": f"{group}/v1", "regarding": about, "reportingInstance": "a"}
 
 
 def test_what_weir_wrote_stays_while_everything_else_can_change(site: Site) -> None:

@@ -33,7 +33,7 @@ from weir.kubernetes.install.policy_expressions import (
     quoted_list,
     same_fields,
 )
-from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES, WRITTEN_BY_WEIR
+from weir.kubernetes.translate.annotations import PREFIX, REPORTER, SHARE_VARIABLES, WRITTEN_BY_WEIR
 from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
 
 _METADATA_WRITERS = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
@@ -64,7 +64,7 @@ def policies(
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
     made += [_share_variables(), _finalizers_alone(account), _records(account), _shared_node_list(account)]
-    made += [_shared_nodes(devices, options)]
+    made += [_events(account), _shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, binding_object(policy))]
 
@@ -277,6 +277,19 @@ def _shared_node_list(account: str) -> Policy:
         conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
         expression="request.operation == 'UPDATE' && object.?spec == oldObject.?spec",
         message=f"{SHARED_NODES} are written by Weir alone: set a node aside by its label {GPU_SHARING}.",
+    )
+
+
+def _events(account: str) -> Policy:
+    """Refuse Events in Weir's name from every other account: people, and the history, take them for true."""
+    groups = [match_rule(group, ["CREATE", "UPDATE"], ["events"]) for group in ("", "events.k8s.io")]
+    name = "object.?reportingController.orValue(object.?reportingComponent.orValue(''))"
+    return policy_object(
+        "events",
+        groups,
+        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
+        refused=f"{name} == {quoted(REPORTER)}",
+        message=f"Events of {REPORTER} are written by Weir alone: name another reportingController.",
     )
 
 

@@ -18,7 +18,7 @@ from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.withdrawal import Withdrawal
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
-from weir.kubernetes.writes.requests import REPORTER
+from weir.kubernetes.translate.annotations import REPORTER
 
 if TYPE_CHECKING:  # without a history, nothing of a database is imported
     from weir.kubernetes.history.options import HistoryOptions

@@ -1,10 +1,11 @@
 """Events of the last hours: what Weir said of workloads and their pods, on every replica.
 
-An API server keeps Events for an hour. What a replica has seen it keeps for longer, up to a number.
+An API server keeps Events for an hour. What a replica has seen it keeps for longer, up to a number. Beyond it
+the namespace with the most Events loses its oldest: those of one tenant can't displace those of the others.
 """
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ class EventIndex:
     def __init__(self, workloads: WorkloadIndex, clock: Callable[[], float] = time.time) -> None:
         self._workloads = workloads
         self._events: OrderedDict[str, tuple[float, EventView, str | None, str | None]] = OrderedDict()
+        self._of_namespace: dict[str, deque[str]] = {}  # keys, the oldest first
         self._clock = clock
         self.added: Callable[[str], None] = lambda _key: None
         """Called with the key of each new event."""
@@ -66,17 +68,26 @@ class EventIndex:
         now_s = self._clock()
         stamp = min(now_s, at_s(event.event_time or event.metadata.creation_timestamp) or now_s)
         self._events[key] = stamp, event, name, project
+        self._of_namespace.setdefault(_namespace_of(key), deque()).append(key)
         self._drop_old()
+        if len(self._events) > EVENTS_MAX:
+            self._drop_first(max(self._of_namespace.items(), key=lambda each: len(each[1]))[0])
         self.added(key)
 
     def _drop_old(self) -> None:
         oldest_s = self._clock() - KEPT_S
         while self._events:
-            stamp = next(iter(self._events.values()))[0]
-            if stamp >= oldest_s and len(self._events) <= EVENTS_MAX:
+            key, (stamp, *_) = next(iter(self._events.items()))
+            if stamp >= oldest_s:
                 return
-            key, dropped = self._events.popitem(last=False)
-            self.dropped(key, dropped[0])
+            self._drop_first(_namespace_of(key))
+
+    def _drop_first(self, namespace: str) -> None:
+        keys = self._of_namespace[namespace]
+        key = keys.popleft()
+        if not keys:
+            del self._of_namespace[namespace]
+        self.dropped(key, self._events.pop(key)[0])
 
     def _about(self, event: EventView) -> tuple[str | None, str | None]:
         """Return the workload that an Event is about, and its project."""
@@ -109,6 +120,10 @@ class EventIndex:
             (event, name, project) if project is not None else (event, *self._about(event))
             for _, event, name, project in kept
         ]
+
+
+def _namespace_of(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _bounded(event: EventView) -> EventView:

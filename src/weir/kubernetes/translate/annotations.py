@@ -34,6 +34,8 @@ from weir.model.workloads import TopologyRequest, WorkloadType
 from weir.scenario_io.error_messages import nearest
 
 PREFIX = "weir.dev/"
+REPORTER = f"{PREFIX}weir"
+"""Controller that Weir's Events name."""
 WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start")
 """Keys under the prefix that Weir writes itself on a pod it binds."""
 SHARE_VARIABLES = "share-variables"

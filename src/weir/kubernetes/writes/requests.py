@@ -22,6 +22,7 @@ from weir.kubernetes.api.errors import (
 )
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.translate.annotations import REPORTER
 from weir.kubernetes.writes.claim_allocation import allocate_claim
 from weir.kubernetes.writes.leader_guard import LeaderGuard
 from weir.kubernetes.writes.operations import (
@@ -43,7 +44,6 @@ from weir.kubernetes.writes.operations import (
 )
 
 NAME_MOST, NOTE_BYTES_MOST, INSTANCE_MOST = 230, 1024, 128
-REPORTER = "weir.dev/weir"
 _SEVERAL = "more than one PodDisruptionBudget"
 
 

@@ -50,6 +50,28 @@ def test_events_are_of_their_namespace_and_as_many_as_are_kept(monkeypatch: Any)
     assert [row.sentence for row in matching_events(events.all(), EventQuery("c"))] == []
 
 
+def test_a_flood_of_one_namespace_displaces_no_event_of_another(monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "EVENTS_MAX", 10)
+    events, dropped = index(), []
+    events.dropped = lambda key, _at_s: dropped.append(key)
+    events.deliver([event(f"calm{at}", "calm") for at in range(4)])
+    events.deliver([event(f"flood{at}", "flood") for at in range(100)])
+    assert len(events) == 10
+    assert [f"calm/calm{at}" for at in range(4)] + [
+        f"flood/flood{at}" for at in range(94, 100)
+    ] == events.keys()
+    assert dropped == [f"flood/flood{at}" for at in range(94)]
+
+
+def test_old_events_go_whatever_their_namespace() -> None:
+    now_s = [1_767_225_600.0]
+    events = EventIndex(WorkloadIndex(), clock=lambda: now_s[0])
+    events.deliver([event("a", "one"), event("b", "two")])
+    now_s[0] += module.KEPT_S + 1
+    events.deliver([event("c", "two", eventTime="2026-01-01T06:00:01.000000Z")])
+    assert events.keys() == ["two/c"]
+
+
 def test_event_of_a_pod_is_attributed_to_its_workload_after_that_was_deleted() -> None:
     workloads = WorkloadIndex()
     events = EventIndex(workloads, clock=lambda: 1_767_225_600.0)
