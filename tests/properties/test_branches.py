@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cluster_copy import cluster_facts, copy_cluster
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
-from weir.model.queues import PersonLimits
+from weir.model.queues import PersonLimits, Queue
 from weir.model.workloads import Workload
 from weir.scenario_io.scalars import PRIORITY_MAX
-from weir.service.cluster_copy import cluster_facts, copy_cluster
 from weir.service.decision_state import DecisionState
+from weir.service.quota_preview import preview_queues
+from weir.service.submission_preview import preview_submission
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.branch import branch, replace_quota
 from weir.state.cluster import Cluster
@@ -98,7 +100,7 @@ def tried_on_both(running: Running, variant: Workload, gone: list[str], more_quo
     """Decide on a branch and on a full copy after the same events, and compare."""
     cluster, policy, now_s, name = running.cluster, running.world.policy, running.now_s, variant.name
     copy = copy_cluster(cluster_facts(cluster))
-    on_branch = branch(cluster, [*gone, name], variant.project, variant.user, with_usage=True)
+    on_branch = branch(cluster, [*gone, name], (variant.project, variant.user), with_usage=True)
     if more_quota:
         queues = list(cluster.ledger.queues)
         at = cluster.ledger.position[variant.project]
@@ -136,6 +138,69 @@ def test_a_branch_decides_as_a_full_copy_after_the_same_events(world: World, dat
         before = exact(cluster)
         tried_on_both(running, variant, gone, data.draw(st.booleans()))
         assert exact(cluster) == before
+
+
+def changed_queues(queues: tuple[Queue, ...], data: st.DataObject) -> tuple[Queue, ...]:
+    """Return the queues with another quota, another priority or a further project."""
+    at = data.draw(st.sampled_from([at for at, queue in enumerate(queues) if queue.is_project]))
+    queue, milli = queues[at], data.draw(st.sampled_from((0, 1000, 4000, 64_000)))
+    kind = data.draw(st.sampled_from(("quota", "priority", "project")))
+    if kind == "project":
+        return (*queues, replace(queue, name="further", quota={"gpu": milli}))
+    other = {"quota": {"quota": {**queue.quota, "gpu": milli}}, "priority": {"priority": milli}}[kind]
+    return (*queues[:at], replace(queue, **other), *queues[at + 1 :])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("with_limits", [False, True])
+@examples(25)
+@given(worlds(policies=POLICIES, happens=HAPPENS, steps_most=10), st.data())
+def test_previewed_queues_decide_as_a_full_copy_and_leave_no_trace(
+    with_limits: bool, world: World, data: st.DataObject
+) -> None:
+    running = settled(limited(world) if with_limits else world, 20)
+    cluster, policy, now_s = running.cluster, world.policy, running.now_s
+    queues = changed_queues(cluster.ledger.queues, data)
+    cluster.now_s = now_s
+    before, copy = exact(cluster), copy_cluster(cluster_facts(cluster))
+    found = preview_queues(DecisionState(cluster, running.cache, policy, now_s), queues)
+    assert exact(cluster) == before
+    plans = [decide(copy, policy, now_s, EngineCache())]
+    reduce(copy, QueuesSet(queues))
+    plans.append(decide(copy, policy, now_s, EngineCache()))
+    stops, starts = ([outcome(plan) for plan in plans] for outcome in (stopped, started))
+    assert (set(found.stops), set(found.starts)) == (stops[1] - stops[0], starts[1] - starts[0])
+
+
+def stopped(plan: Plan) -> set[str]:
+    return {each.pod.workload for each in plan.evictions if not each.moves}
+
+
+def started(plan: Plan) -> set[str]:
+    return {place.pod.workload for place in plan.binds} | {each.workload for each in plan.nominations}
+
+
+@examples(40)
+@given(worlds(policies=POLICIES, happens=HAPPENS, steps_most=10), st.data())
+def test_a_previewed_submission_is_decided_as_on_a_full_copy_and_leaves_no_trace(
+    world: World, data: st.DataObject
+) -> None:
+    running = settled(limited(world), 20)
+    cluster, policy, now_s = running.cluster, world.policy, running.now_s
+    for job in data.draw(st.permutations(list(cluster.jobs.values())))[:2]:
+        submitted = replace(job.spec, name="previewed", submitted_s=now_s)
+        before, copy = exact(cluster), copy_cluster(cluster_facts(cluster))
+        found = preview_submission(DecisionState(cluster, running.cache, policy, now_s), submitted)
+        assert exact(cluster) == before
+        mix = copy.mix.frozen()
+        reduce(copy, WorkloadSubmitted(submitted, now_s))
+        copy.mix = mix
+        plan = decide(copy, policy, now_s, EngineCache())
+        nodes = [place.node for place in plan.binds if place.pod.workload == "previewed"]
+        kept = [each for each in plan.nominations if each.workload == "previewed"]
+        nodes += [place.node for each in kept for place in each.places]
+        assert found.nodes == tuple(dict.fromkeys(nodes))
+        assert found.stops == tuple(name for each in kept for name in each.freed_by)
+        assert (found.reason is None) == bool(nodes)
 
 
 @pytest.mark.parametrize("with_limits", [False, True])

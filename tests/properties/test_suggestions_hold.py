@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from tests.cluster_copy import ClusterFacts, cluster_facts, copy_cluster
 
 from weir.api.answers import Suggestion
 from weir.model.queues import Queue
 from weir.model.resources import CPU, MEMORY, amount, seconds
 from weir.model.workloads import WHOLE_MILLI, Request, TopologyRequest, Workload
 from weir.scenario_io.scalars import PRIORITY_MAX
-from weir.service.cluster_copy import ClusterFacts, cluster_facts, copy_cluster
 from weir.service.decision_state import DecisionState
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster

@@ -7,7 +7,7 @@ out: it requests nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import DRAINED
@@ -15,30 +15,68 @@ from weir.model.policy import Policy
 from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import Workload
 from weir.scenario_io.writing import write_scenario
-from weir.service.cluster_copy import ClusterFacts, copy_cluster
 from weir.state.cluster import Cluster
-from weir.state.jobs import Job, Phase
+from weir.state.jobs import Job, Phase, Pod
 
 
-def snapshot(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
-    """Return the cluster as the text of a scenario file."""
-    cluster = copy_cluster(picture)
-    stopping = sum(job.stopping for job in cluster.jobs.values())
-    suspended = sum(job.held for job in cluster.jobs.values())
-    notes = [
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Scenario of a cluster with times as the cluster counts them, and notes on what it can't express.
+
+    The control thread reads it, which is quick; any thread can write it.
+    """
+
+    scenario: Scenario
+    notes: tuple[str, ...]
+    now_s: float  # the latest time of any event
+
+
+def read_cluster(cluster: Cluster, policy: Policy) -> ClusterSnapshot:
+    """Return what a snapshot contains."""
+    jobs = [job for job in cluster.jobs.values() if not job.held or job.running_pods()]
+    placed = tuple([each for job in jobs for each in _placed(cluster, job)])
+    runs = {pod.workload for pod in placed}
+    scenario = Scenario(
+        name="snapshot",
+        nodes=tuple([node for node in cluster.nodes if node is not None]),
+        topologies=tuple(cluster.topologies.values()),
+        queues=cluster.ledger.queues,
+        workloads=tuple([_workload(job) for job in jobs]),
+        placed=placed,
+        started_s={job.name: job.started_s for job in jobs if job.name in runs and job.started_s is not None},
+        checkpointed_s={job.name: job.saved_s for job in jobs if job.saved_s is not None},
+        past={job.name: _past_of(job) for job in jobs},
+        policy=policy,
+        expect=Expect(cycles=1, stable=0),
+        budgets=tuple(
+            [DisruptionBudget(name, max(0, budget.allowed)) for name, budget in cluster.budgets.items()]
+        ),
+        protected={key: names for job in jobs if cluster.budgets for key, names in _protected(job)},
+    )
+    return ClusterSnapshot(scenario, _notes(cluster), cluster.now_s)
+
+
+def _notes(cluster: Cluster) -> tuple[str, ...]:
+    stopping = sum([job.stopping for job in cluster.jobs.values()])
+    suspended = sum([job.held for job in cluster.jobs.values()])
+    notes = (
         f"Pods that were being stopped: {stopping}. Their devices count as free here." if stopping else "",
         f"Workloads with nominated capacity: {len(cluster.nominated)}. Here only their order reserves it."
         if cluster.nominated
         else "",
         f"Suspended workloads, which are left out: {suspended}." if suspended else "",
-    ]
-    head = "".join(f"# {note}\n" for note in notes if note)
-    return head + write_scenario(scenario_of(cluster, policy, now_s))
+    )
+    return tuple([note for note in notes if note])
 
 
-def cluster_alone(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
+def snapshot(read: ClusterSnapshot, now_s: float) -> str:
+    """Return the cluster as the text of a scenario file."""
+    head = "".join(f"# {note}\n" for note in read.notes)
+    return head + write_scenario(_relative(read.scenario, now_s))
+
+
+def cluster_alone(read: ClusterSnapshot, now_s: float) -> str:
     """Return the cluster without workloads, as a scenario for replays: nothing drained, nothing in use."""
-    found = scenario_of(copy_cluster(picture), policy, now_s)
     nodes = tuple(
         replace(
             node,
@@ -47,10 +85,10 @@ def cluster_alone(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
             outages=(),
             foreign_marks={},
         )
-        for node in found.nodes
+        for node in read.scenario.nodes
     )
     alone = replace(
-        found,
+        read.scenario,
         name="pool",
         nodes=nodes,
         workloads=(),
@@ -61,93 +99,79 @@ def cluster_alone(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
         expect=Expect(),
         budgets=(),
     )
-    return write_scenario(alone)
+    return write_scenario(_relative(alone, now_s))
 
 
-def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:
-    """Return the cluster as a scenario, its times as seconds before now."""
-    jobs = [job for job in cluster.jobs.values() if not job.held or job.running_pods()]
-    placed = [each for job in jobs for each in _placed(cluster, job)]
-    runs = {pod.workload for pod in placed}
-    return Scenario(
-        name="snapshot",
-        nodes=tuple(node for node in cluster.nodes if node is not None),
-        topologies=tuple(cluster.topologies.values()),
-        queues=tuple(replace(queue, created_s=queue.created_s - now_s) for queue in cluster.ledger.queues),
-        workloads=tuple(_workload(job, now_s) for job in jobs),
-        placed=tuple(placed),
-        started_s={
-            job.spec.name: _past(job.started_s, now_s)
-            for job in jobs
-            if job.spec.name in runs and job.started_s is not None
+def _relative(scenario: Scenario, now_s: float) -> Scenario:
+    """Return a scenario with its times as seconds before now."""
+
+    def past(at_s: float) -> float:
+        return min(0.0, at_s - now_s)
+
+    def optional(at_s: float | None) -> float | None:
+        return None if at_s is None else past(at_s)
+
+    return replace(
+        scenario,
+        queues=tuple([replace(queue, created_s=queue.created_s - now_s) for queue in scenario.queues]),
+        workloads=tuple([replace(each, submitted_s=past(each.submitted_s)) for each in scenario.workloads]),
+        started_s={name: past(at_s) for name, at_s in scenario.started_s.items()},
+        checkpointed_s={name: past(at_s) for name, at_s in scenario.checkpointed_s.items()},
+        past={
+            name: replace(
+                each,
+                waits_since_s=optional(each.waits_since_s),
+                short_since_s=optional(each.short_since_s),
+                stopped_for=tuple([(by, past(at_s)) for by, at_s in each.stopped_for]),
+            )
+            for name, each in scenario.past.items()
         },
-        checkpointed_s={job.spec.name: _past(job.saved_s, now_s) for job in jobs if job.saved_s is not None},
-        past={job.spec.name: _past_of(job, now_s) for job in jobs},
-        policy=policy,
-        expect=Expect(cycles=1, stable=0),
-        budgets=tuple(
-            DisruptionBudget(name, max(0, budget.allowed)) for name, budget in cluster.budgets.items()
-        ),
-        protected={key: names for job in jobs for key, names in _protected(job)},
     )
+
+
+def _groups(job: Job) -> list[list[Pod]]:
+    """Return the groups that the scenario has: a suspended workload is left only those that run."""
+    if not job.held:
+        return job.pods
+    return [pods for pods in job.pods if any(pod.phase is Phase.RUNNING for pod in pods)]
 
 
 def _protected(job: Job) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
     """Yield, for each group, the budgets that protect any of its pods."""
-    position = 0
-    for pods, running in zip(job.pods, _running(job), strict=True):
-        names = dict.fromkeys(budget.name for pod in pods for budget in pod.budgets)
-        if names:
-            yield (job.spec.name, position), tuple(names)
-        position += 1 if running or not job.held else 0
+    for position, pods in enumerate(_groups(job)):
+        if names := dict.fromkeys([budget.name for pod in pods for budget in pod.budgets]):
+            yield (job.name, position), tuple(names)
 
 
-def _past_of(job: Job, now_s: float) -> WorkloadPast:
+def _past_of(job: Job) -> WorkloadPast:
     """Return the part of a workload's history that decisions depend on."""
-    waits = job.waits_since_s != job.spec.submitted_s
-    absent, position = [], 0
-    for group, running in zip(job.pods, _running(job), strict=True):
-        if job.held and not running:
-            continue
-        absent += [(position, pod.index) for pod in group if pod.phase is Phase.ABSENT and not job.held]
-        position += 1
+    pods = (pod for group in job.pods for pod in group) if any(job.absent) and not job.held else ()
     return WorkloadPast(
-        waits_since_s=_past(job.waits_since_s, now_s) if waits else None,
+        waits_since_s=None if job.waits_since_s == job.submitted_s else job.waits_since_s,
         ran_s=job.ran_s,
-        short_since_s=None if job.below_since_s is None else _past(job.below_since_s, now_s),
-        stopped_for=tuple((by, _past(at_s, now_s)) for by, at_s in job.stopped_for.items()),
-        absent=tuple(absent),
+        short_since_s=job.below_since_s,
+        stopped_for=tuple(job.stopped_for.items()),
+        absent=tuple([(pod.group, pod.index) for pod in pods if pod.phase is Phase.ABSENT]),
     )
 
 
-def _past(at_s: float, now_s: float) -> float:
-    return min(0.0, at_s - now_s)
-
-
-def _running(job: Job) -> list[list[int]]:
-    """Return the indices of its running pods, by group."""
-    return [[pod.index for pod in pods if pod.phase is Phase.RUNNING] for pods in job.pods]
-
-
 def _placed(cluster: Cluster, job: Job) -> list[PlacedPod]:
-    position, found = 0, []
-    for at, indices in enumerate(_running(job)):
-        for index in indices:
-            pod = job.pods[at][index]
-            name = cluster.node_names[pod.node]
-            found.append(PlacedPod(job.spec.name, position, index, name, pod.devices))
-        position += 1 if indices or not job.held else 0
-    return found
+    return [
+        PlacedPod(job.name, position, pod.index, cluster.node_names[pod.node], pod.devices)
+        for position, pods in enumerate(_groups(job))
+        for pod in pods
+        if pod.phase is Phase.RUNNING
+    ]
 
 
-def _workload(job: Job, now_s: float) -> Workload:
+def _workload(job: Job) -> Workload:
     """Return a workload as the engine sees it: a suspended one counts only its running pods."""
-    spec = replace(job.spec, submitted_s=_past(job.spec.submitted_s, now_s))
+    spec = job.spec
     if not job.held:
         return spec
     groups = []
-    for group, indices in zip(spec.groups, _running(job), strict=True):
-        count = max(indices, default=-1) + 1
-        if count:
-            groups.append(replace(group, count=count, min=min(group.min, count)))
-    return replace(spec, groups=tuple(groups), min_pods=sum(group.min for group in groups))
+    for pods in _groups(job):
+        group = spec.groups[pods[0].group]
+        count = 1 + max([pod.index for pod in pods if pod.phase is Phase.RUNNING])
+        groups.append(replace(group, count=count, min=min(group.min, count)))
+    return replace(spec, groups=tuple(groups), min_pods=sum([group.min for group in groups]))

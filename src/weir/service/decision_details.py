@@ -5,7 +5,6 @@ from weir.engine.considered_victims import ConsideredVictim
 from weir.engine.decision_details import decision_details
 from weir.engine.node_ranking import GroupRanking
 from weir.service.decision_state import DecisionState
-from weir.state.branch import branch
 from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.reduce import reduce
 
@@ -20,12 +19,10 @@ def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
         return None
     cluster, cache, again = state.cluster, state.cache, job.waiting is None
     if again:
-        with_usage = state.policy.usage.k > 0
-        cluster = branch(cluster, [name], job.spec.project, job.spec.user, with_usage=with_usage)
+        cluster = state.branch([name], (job.spec.project, job.spec.user))
         reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, state.now_s))
         reduce(cluster, WorkloadSubmitted(job.spec, state.now_s))
-        cluster.mix = state.cluster.mix.frozen()
-        cache = state.cache.branch(state.cluster, cluster, state.policy)
+        cache = state.cache_for(cluster)
     details = decision_details(cluster, state.policy, cluster.jobs[name], state.now_s, cache)
     if details is None:
         return None

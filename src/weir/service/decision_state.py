@@ -1,13 +1,15 @@
 """State that decisions are made from, for other threads: they ask, and the control thread reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from weir.engine.cache import EngineCache
 from weir.model.policy import Policy
 from weir.service.control_thread import ControlThread, ControlUnavailable
+from weir.state.branch import branch
 from weir.state.cluster import Cluster
+from weir.state.person_admission import Person
 
 ANSWER_S_MOST = 30.0
 """Time that the control thread may take for one answer."""
@@ -22,6 +24,15 @@ class DecisionState:
     cache: EngineCache
     policy: Policy
     now_s: float
+
+    def branch(self, names: Iterable[str] = (), person: Person | None = None) -> Cluster:
+        """Return a branch on which these workloads may end, and work of one person may be submitted."""
+        return branch(self.cluster, names, person, with_usage=self.policy.usage.k > 0)
+
+    def cache_for(self, branched: Cluster) -> EngineCache:
+        """Return a cache for decisions on a branch. What is tried there doesn't count as usual."""
+        branched.mix = self.cluster.mix.frozen()
+        return self.cache.branch(self.cluster, branched, self.policy)
 
 
 class StateReader(Protocol):

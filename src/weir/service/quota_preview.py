@@ -1,15 +1,14 @@
-"""Preview of a change of quotas: the next decision with and without it, on copies of the cluster."""
+"""Preview of a change of quotas: the next decision with and without it, on branches of the state."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
-from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.service.cluster_copy import ClusterFacts, copy_cluster
+from weir.service.decision_state import DecisionState
 from weir.service.quota_warnings import quota_warnings
+from weir.state.branch import replace_quota
 from weir.state.cluster import Cluster
 from weir.state.events import QueuesSet
 from weir.state.reduce import reduce
@@ -24,20 +23,45 @@ class PreviewedChange:
     warnings: list[str]
 
 
-def preview_queues(facts: ClusterFacts, policy: Policy, queues: Sequence[Queue]) -> PreviewedChange:
+def preview_queues(state: DecisionState, queues: Sequence[Queue]) -> PreviewedChange:
     """Return the effect of these departments and projects on the next decision."""
-    before = copy_cluster(facts)
-    plan = decide(before, policy, facts.now_s, EngineCache())
-    after = copy_cluster(facts)
-    reduce(after, QueuesSet(tuple(queues)))
-    changed = decide(after, policy, facts.now_s, EngineCache())
-    stops, starts = _stops(changed), _starts(changed)
-    known = {sentence for each in quota_warnings(before).values() for sentence in each}
+    after = _with_queues(state, queues)
+    before, changed = _decided(state, state.branch()), _decided(state, after)
+    stops, starts = _stops(before), _starts(before)
+    known = {sentence for each in quota_warnings(state.cluster).values() for sentence in each}
     return PreviewedChange(
-        {name: sentence for name, sentence in stops.items() if name not in _stops(plan)},
-        {name: sentence for name, sentence in starts.items() if name not in _starts(plan)},
+        {name: sentence for name, sentence in _stops(changed).items() if name not in stops},
+        {name: sentence for name, sentence in _starts(changed).items() if name not in starts},
         _new_warnings(after, known),
     )
+
+
+def _with_queues(state: DecisionState, queues: Sequence[Queue]) -> Cluster:
+    """Return a branch with these queues; only a change of the tree needs a copy of every workload."""
+    before = {queue.name: queue for queue in state.cluster.ledger.queues}
+    if len(queues) == len(before) and all(_differ_in_amounts(state, before, queue) for queue in queues):
+        cluster = state.branch()
+        for queue in queues:
+            if queue != before[queue.name]:
+                replace_quota(cluster, queue)
+    else:
+        cluster = state.branch(state.cluster.jobs)
+        reduce(cluster, QueuesSet(tuple(queues)))
+    return cluster
+
+
+def _differ_in_amounts(state: DecisionState, before: Mapping[str, Queue], queue: Queue) -> bool:
+    """Return True if a queue differs from before in amounts of known resources at most."""
+    old = before.get(queue.name)
+    return (
+        old is not None
+        and replace(old, quota=queue.quota, limit=queue.limit, weight=queue.weight) == queue
+        and all(state.cluster.rows.known(name) is not None for name in (*queue.quota, *queue.limit))
+    )
+
+
+def _decided(state: DecisionState, branched: Cluster) -> Plan:
+    return decide(branched, state.policy, state.now_s, state.cache_for(branched))
 
 
 def _stops(plan: Plan) -> dict[str, str]:

@@ -1,14 +1,12 @@
-"""Preview of a submission: the next decision with it, on a copy of the cluster."""
+"""Preview of a submission: the next decision with it, on a branch of the state."""
 
 from dataclasses import dataclass
 
-from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.pending_reasons import pending_reason
-from weir.model.policy import Policy
 from weir.model.reasons import Reason
 from weir.model.workloads import Workload
-from weir.service.cluster_copy import ClusterFacts, copy_cluster
+from weir.service.decision_state import DecisionState
 from weir.state.events import WorkloadSubmitted
 from weir.state.reduce import reduce
 
@@ -22,11 +20,13 @@ class PreviewedSubmission:
     reason: Reason | None = None
 
 
-def preview_submission(facts: ClusterFacts, policy: Policy, workload: Workload) -> PreviewedSubmission:
+def preview_submission(state: DecisionState, workload: Workload) -> PreviewedSubmission:
     """Return what the next decision does with a workload that is submitted now."""
-    cluster = copy_cluster(facts)
-    reduce(cluster, WorkloadSubmitted(workload, facts.now_s))
-    plan = decide(cluster, policy, facts.now_s, EngineCache())
+    policy, now_s = state.policy, state.now_s
+    cluster = state.branch(person=(workload.project, workload.user))
+    reduce(cluster, WorkloadSubmitted(workload, now_s))
+    cache = state.cache_for(cluster)
+    plan = decide(cluster, policy, now_s, cache)
     nodes = tuple(dict.fromkeys(place.node for place in plan.binds if place.pod.workload == workload.name))
     if nodes:
         return PreviewedSubmission(nodes)
@@ -35,4 +35,4 @@ def preview_submission(facts: ClusterFacts, policy: Policy, workload: Workload) 
             placed = tuple(dict.fromkeys(place.node for place in nominated.places))
             return PreviewedSubmission(placed, tuple(nominated.freed_by))
     job = cluster.jobs[workload.name]
-    return PreviewedSubmission(reason=pending_reason(cluster, policy, job, facts.now_s))
+    return PreviewedSubmission(reason=pending_reason(cluster, policy, job, now_s, cache))

@@ -19,7 +19,7 @@ from weir.model.reasons import ReasonCode
 from weir.model.workloads import Workload
 from weir.service.control_thread import ControlUnavailable
 from weir.service.decision_state import DecisionState, StateReader
-from weir.state.branch import branch, replace_quota
+from weir.state.branch import replace_quota
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.jobs import Pod
@@ -147,8 +147,7 @@ class WhatIf:
         is_replaced = job.held or variant is not job.spec
         ends = [other for other in gone if other in state.cluster.jobs]
         names = [*ends, self.name] if is_replaced else ends
-        with_usage = state.policy.usage.k > 0
-        cluster = branch(state.cluster, names, variant.project, variant.user, with_usage=with_usage)
+        cluster = state.branch(names, (variant.project, variant.user))
         if queue is not None:
             replace_quota(cluster, queue)
         for other in names:
@@ -156,7 +155,6 @@ class WhatIf:
         if is_replaced:
             reduce(cluster, WorkloadSubmitted(variant, variant.submitted_s, job.ran_s))
             cluster.jobs[variant.name].waits_since_s = job.waits_since_s
-        cluster.mix = state.cluster.mix.frozen()  # what is tried isn't usual
         return _decided(state, cluster, variant)
 
 
@@ -179,8 +177,7 @@ def _pending_request(state: DecisionState, name: str) -> PendingRequest:
 
 def _decided(state: DecisionState, cluster: Cluster, variant: Workload) -> WhatIfOutcome | None:
     """Return what a decision on a branch means for the variant."""
-    cache = state.cache.branch(state.cluster, cluster, state.policy)
-    plan = decide(cluster, state.policy, state.now_s, cache)
+    plan = decide(cluster, state.policy, state.now_s, state.cache_for(cluster))
     bound = [0] * len(variant.groups)
     for place in plan.binds:
         if place.pod.workload == variant.name:

@@ -13,22 +13,25 @@ from weir.state.jobs import EquivalenceClass, Job, Pod
 from weir.state.person_admission import Person
 
 
-def branch(cluster: Cluster, names: Iterable[str], project: str, user: str, *, with_usage: bool) -> Cluster:
+def branch(
+    cluster: Cluster, names: Iterable[str] = (), person: Person | None = None, *, with_usage: bool
+) -> Cluster:
     """Return a branch of the cluster.
 
     Args:
         cluster: the state.
-        names: the workloads that events on the branch may end.
-        project: the project that workloads may be submitted to, one at a time.
-        user: their user.
+        names: the workloads that events on the branch may end; a new quota tree changes all of them.
+        person: the project and user whose workloads may be submitted, one at a time.
         with_usage: whether decisions depend on the use in the past.
     """
-    jobs = _jobs_to_copy(cluster, names, (project, user))
+    jobs = _jobs_to_copy(cluster, names, person)
     copies = {job: _copy_of(job) for job in jobs}
     made = Cluster()
     _share(cluster, made)
     _branch_tables(cluster, made, copies, with_usage=with_usage)
-    projects = {job.project for job in jobs} | {cluster.ledger.position[project]}
+    projects = {job.project for job in jobs}
+    if person is not None:
+        projects.add(cluster.ledger.position[person[0]])
     _branch_jobs(cluster, made, copies, projects)
     _branch_waiting(cluster, made, copies, projects)
     if any(job.holds_room() or job.name in cluster.nominated for job in jobs):
@@ -42,13 +45,13 @@ def replace_quota(cluster: Cluster, queue: Queue) -> None:
     cluster.static_version += 1
 
 
-def _jobs_to_copy(cluster: Cluster, names: Iterable[str], person: Person) -> list[Job]:
+def _jobs_to_copy(cluster: Cluster, names: Iterable[str], person: Person | None) -> list[Job]:
     """Return these jobs, and those whose admission depends on them: of the same persons."""
     admission = cluster.admission
     found = dict.fromkeys(names)
     if admission.projects:
-        persons = {person, *(admission.person_of[name] for name in found if name in admission.person_of)}
-        for each in persons:
+        persons = {admission.person_of[name] for name in found if name in admission.person_of}
+        for each in persons if person is None else {person, *persons}:
             found.update(dict.fromkeys(admission.names_of(each)))
     return [cluster.jobs[name] for name in found]
 

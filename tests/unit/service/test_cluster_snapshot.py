@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from tests.cluster_copy import cluster_facts, copy_cluster
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
@@ -11,8 +12,7 @@ from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.scenario_io import parse_scenario
-from weir.service.cluster_copy import cluster_facts, copy_cluster
-from weir.service.cluster_snapshot import snapshot
+from weir.service.cluster_snapshot import read_cluster, snapshot
 from weir.service.decision_state import DecisionState
 from weir.service.what_if import WhatIf
 from weir.simulation.initial_events import build_cluster
@@ -113,7 +113,7 @@ def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
 def test_the_first_cycle_of_a_snapshot_is_the_next_decision(seed: int) -> None:
     cluster, cache, now_s = lived(seed)
     plan = decide(cluster, Policy(), now_s, cache)
-    played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
+    played = ScenarioRunner(parse_scenario(snapshot(read_cluster(cluster, Policy()), now_s), "snapshot"))
     played.cycle()
     assert answer(played.plan) == answer(plan)
 
@@ -136,7 +136,7 @@ def test_disruption_budgets_are_part_of_copies_and_snapshots() -> None:
         each.pod.workload for each in decide(copy_cluster(picture), Policy(), 0.0, EngineCache()).evictions
     ]
     assert evicted == ["goes"]
-    scenario = parse_scenario(snapshot(picture, Policy(), 0.0), "snapshot")
+    scenario = parse_scenario(snapshot(read_cluster(cluster, Policy()), 0.0), "snapshot")
     assert [(each.name, each.allowed) for each in scenario.budgets] == [("never", 0), ("one", 1)]
     assert scenario.protected == {("kept", 0): ("never",), ("goes", 0): ("one",)}
 
@@ -168,7 +168,7 @@ def test_a_gang_that_is_short_of_pods_keeps_its_grace_in_a_snapshot(missing: str
     cluster, now_s = short_gang(missing)
     now_s += later_s
     plan = decide(cluster, Policy(), now_s, EngineCache())
-    played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
+    played = ScenarioRunner(parse_scenario(snapshot(read_cluster(cluster, Policy()), now_s), "snapshot"))
     played.cycle()
     assert answer(played.plan) == answer(plan)
     assert bool(plan.evictions) == (later_s == 60.0)
@@ -181,7 +181,7 @@ def test_whom_a_workload_was_stopped_for_is_in_a_snapshot() -> None:
     reduce(cluster, HistoryRestored(name, waits_s, None, (("job-other", stopped_s),)))
     copy = copy_cluster(cluster_facts(cluster)).jobs[name]
     assert (copy.waits_since_s, copy.stopped_for) == (waits_s, {"job-other": stopped_s})
-    scenario = parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot")
+    scenario = parse_scenario(snapshot(read_cluster(cluster, Policy()), now_s), "snapshot")
     past = scenario.past[name]
     assert (past.waits_since_s, past.stopped_for) == (-8.0, (("job-other", -4.0),))
     job = build_cluster(scenario).jobs[name]

@@ -36,8 +36,7 @@ from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.usage.cluster_use import ClusterUse
 from weir.model.policy import Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
-from weir.service.cluster_copy import cluster_facts
-from weir.service.cluster_snapshot import snapshot
+from weir.service.cluster_snapshot import read_cluster, snapshot
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader, reader_of
@@ -173,8 +172,9 @@ class SchedulerAnswers:
 
     async def snapshot(self) -> str:
         """Return a scenario that replays the next decision."""
-        facts = await self._ask(cluster_facts)
-        return await self._on_worker(partial(snapshot, facts, self._policy(), facts.now_s))
+        policy = self._policy()
+        read = await self._ask(lambda cluster: read_cluster(cluster, policy))
+        return await self._on_worker(partial(snapshot, read, read.now_s))
 
     # Below
 

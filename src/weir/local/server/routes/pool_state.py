@@ -11,8 +11,7 @@ from weir.local.server.authorization import Action, may, require
 from weir.local.server.event_log import event_row
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 from weir.local.server.workload_lookup import parse_uid
-from weir.service.cluster_copy import cluster_facts
-from weir.service.cluster_snapshot import cluster_alone, snapshot
+from weir.service.cluster_snapshot import cluster_alone, read_cluster, snapshot
 from weir.service.queue_rows import VIRTUAL_LABEL, node_rows
 
 routes = APIRouter(prefix="/api/v1", tags=["pool"])
@@ -82,8 +81,6 @@ async def snapshot_of_pool(
 ) -> Response:
     """Return the pool as a scenario; its first cycle makes the pool's next decisions."""
     require(who, Action.ADMINISTER)
-    picture = await pool.query(cluster_facts)
-    text = await asyncio.to_thread(
-        snapshot if workloads else cluster_alone, picture, pool.policy, pool.clock()
-    )
+    read = await pool.query(lambda cluster: read_cluster(cluster, pool.policy))
+    text = await asyncio.to_thread(snapshot if workloads else cluster_alone, read, pool.clock())
     return Response(text, media_type="text/yaml; charset=utf-8")

@@ -1,7 +1,7 @@
-"""Previews of changes of departments and projects: checked like the change, and tried on a copy."""
+"""Previews of changed departments and projects: checked like the change, tried on a branch of the state."""
 
-import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
@@ -15,7 +15,6 @@ from weir.local.server.queue_changes import checked_queue, following_departments
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.model.queues import Queue
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
-from weir.service.cluster_copy import cluster_facts
 from weir.service.quota_preview import preview_queues
 
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
@@ -53,8 +52,7 @@ async def _preview(
     queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
     queues = parents_first([queue, *following_departments(queue, name, inventory)], inventory)
     async with pool.suggesting.turn(who):
-        facts = await pool.query(cluster_facts)
-        found = await asyncio.to_thread(preview_queues, facts, pool.policy, queues)
+        found = await pool.read_state(lambda ask: ask(partial(preview_queues, queues=queues)))
     return QuotaPreview(
         stops=_effects(pool, found.stops), starts=_effects(pool, found.starts), warnings=found.warnings
     )

@@ -1,6 +1,5 @@
-"""Previews of submissions: checked like a submission, and tried on a copy."""
+"""Previews of submissions: checked like a submission, and tried on a branch of the state."""
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +12,6 @@ from weir.local.server.authorization import Action, require
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.start_conditions import start_conditions, unmet_condition
-from weir.service.cluster_copy import cluster_facts
 from weir.service.pending_reasons import explanation
 from weir.service.submission_preview import preview_submission
 
@@ -51,9 +49,7 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
     if unmet is not None:
         return json_response(SubmissionPreview(starts=False, nodes=[], stops=[], reason=explanation(unmet)))
     async with pool.suggesting.turn(who):
-        with_usage = pool.policy.usage.k > 0
-        facts = await pool.query(lambda cluster: cluster_facts(cluster, with_usage=with_usage))
-        found = await asyncio.to_thread(preview_submission, facts, pool.policy, made.workload)
+        found = await pool.read_state(lambda ask: ask(partial(preview_submission, workload=made.workload)))
     return json_response(
         SubmissionPreview(
             starts=bool(found.nodes),

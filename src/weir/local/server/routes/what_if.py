@@ -9,8 +9,7 @@ from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, require
 from weir.local.server.problem_details import read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
-from weir.service.cluster_copy import cluster_facts
-from weir.service.cluster_snapshot import cluster_alone
+from weir.service.cluster_snapshot import cluster_alone, read_cluster
 
 routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"])
 
@@ -28,8 +27,8 @@ async def start(request: Request, pool: ThePool, who: Who) -> Response:
     asked = await read_body(request, lambda body: read_as(WhatIfAsked, body, "The replay"))
     now_s = pool.clock()
     since_s = max(0.0, now_s - asked.since)
-    facts = await pool.query(cluster_facts)
-    cluster = await asyncio.to_thread(cluster_alone, facts, pool.policy, now_s)
+    read = await pool.query(lambda cluster: read_cluster(cluster, pool.policy))
+    cluster = await asyncio.to_thread(cluster_alone, read, now_s)
     trace = await asyncio.to_thread(
         pool.store.trace,
         since_s,

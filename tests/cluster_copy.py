@@ -1,7 +1,6 @@
-"""Copy of the cluster for trials, rebuilt from its current state, event by event.
+"""Copy of the cluster, rebuilt from its current state, event by event: what branches are compared with.
 
-The control thread gathers the facts, which is quick; any thread can build the copy. Learned data (run
-times, usage, the request mix) is copied too, since decisions depend on it.
+Learned data (run times, usage, the request mix) is copied too, since decisions depend on it.
 """
 
 from copy import deepcopy
