@@ -105,6 +105,7 @@ def _agents(values: Values) -> NodeAgents | None:
         values.get("runtimeClass", plain.runtime_class),
         {**plain.node_selector, **values.get("nodeSelector", {})},
         values.get("kubeletInsecureTls", False),
+        values.get("watchMemory", False),
     )
 
 
@@ -164,4 +165,5 @@ _NODE: dict[str, Callable[[random.Random], Any]] = {
     "runtimeClass": _one("", "nvidia", "nvidia-cdi"),
     "nodeSelector": _labels,
     "kubeletInsecureTls": _one(True, False),
+    "watchMemory": _one(True, False),
 }

@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 if TYPE_CHECKING:
     from weir.kubernetes.node.gpu_holders import WholeGpu
     from weir.kubernetes.node.kubelet_metrics import KubeletMetrics
+    from weir.kubernetes.node.memory_windows import GpuMemory
     from weir.local.devices import DeviceActivity, Nvml
 
 _PORT = Parameter(validator=Number(gte=1, lte=65_535))
@@ -40,6 +41,14 @@ class DriverGpus:
         for activity in self._nvml.doing():
             if activity.index in self._gpus:
                 yield self._gpus[activity.index].uuid, activity
+
+    def memories(self) -> "Iterator[GpuMemory]":
+        """Yield the memory of each of them, by process."""
+        from weir.kubernetes.node.memory_windows import GpuMemory
+
+        for index, gpu in self._gpus.items():
+            used = self._nvml.memory_used(index)
+            yield GpuMemory(gpu.index, used, self._nvml.process_memory(index))
 
 
 @Parameter(name="*")
@@ -84,6 +93,7 @@ def node(
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
     metrics: KubeletOptions = KubeletOptions(),
     interval: Annotated[float, Parameter(validator=Number(gte=1, lte=60))] = 30.0,
+    watch_memory: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Report the use of a cluster node's GPUs to Weir. The DaemonSet weir-node runs it.
 
@@ -105,8 +115,12 @@ def node(
         Socket of the kubelet.
     interval
         Seconds between two reports.
+    watch_memory
+        Report the memory of GPUs by pod, too. That takes the process namespace of the node.
     """
     from weir.kubernetes.node.agent import NodeAgent
+    from weir.kubernetes.node.memory_windows import MemoryWindows
+    from weir.kubernetes.node.pod_processes import pod_of_process
     from weir.kubernetes.node.report_sender import ReportSender
     from weir.local.devices import nvml_driver
 
@@ -119,7 +133,8 @@ def node(
         )
         return 1
     sender = ReportSender(server, port, server_name, authority, token)
-    agent = NodeAgent(DriverGpus(nvml), pod_resources, sender, interval, metrics.source)
+    memory = MemoryWindows(pod_of_process) if watch_memory else None
+    agent = NodeAgent(DriverGpus(nvml), pod_resources, sender, interval, metrics.source, memory)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.end.set())
     agent.run()

@@ -104,6 +104,8 @@ class NodeAgentOptions:
     """Labels of the nodes with GPUs, as KEY=VALUE separated by commas."""
     kubelet_insecure_tls: Annotated[bool, _SWITCH] = False
     """Let weir-node accept any certificate of the kubelets, if the cluster's authority didn't sign them."""
+    watch_memory: Annotated[bool, _SWITCH] = False
+    """Let weir-node watch the memory of GPU shares. Its pods then see the processes of their node."""
 
     @property
     def agents(self) -> "NodeAgents | None":
@@ -117,6 +119,7 @@ class NodeAgentOptions:
             "" if runtime == "none" else check.one("--node-runtime-class", check.name, runtime),
             check.one("--gpu-nodes", check.labels, self.gpu_nodes),
             self.kubelet_insecure_tls,
+            self.watch_memory,
         )
 
 

@@ -102,6 +102,28 @@ class Nvml:
         """Return the activity of every device."""
         return [self._doing(index, handle) for index, handle in self._handles.items()]
 
+    def memory_used(self, index: int) -> int | None:
+        """Return the bytes of a device in use; None if the driver doesn't say it."""
+        with suppress(self._nvml.NVMLError):
+            return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handles[index]).used)
+        return None
+
+    def process_memory(self, index: int) -> dict[int, int] | None:
+        """Return the bytes of a device by process; None if the driver doesn't say all of them."""
+        nvml, handle = self._nvml, self._handles[index]
+        try:
+            processes = list(nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        except nvml.NVMLError:
+            return None
+        with suppress(nvml.NVMLError):  # GPUs of data centres may draw nothing
+            processes += nvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
+        found: dict[int, int] = {}
+        for process in processes:
+            if process.usedGpuMemory is None:
+                return None
+            found[process.pid] = max(found.get(process.pid, 0), int(process.usedGpuMemory))
+        return found
+
     def _doing(self, index: int, handle: Any) -> DeviceActivity:
         nvml, use, used = self._nvml, None, None
         memory_of: dict[int, int] = {}

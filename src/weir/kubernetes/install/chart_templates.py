@@ -7,7 +7,7 @@ Helm in place of each marker: no line of an object is written twice.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from weir.kubernetes.install.parts import Thing
@@ -33,6 +33,8 @@ class Markers:
     """Texts that are there under a condition, as an item or as the value of a field."""
     parts: tuple[tuple[Any, str], ...] = ()
     """Values, other than texts, that are there under a condition."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of fields that are there under a condition."""
 
 
 def template(things: Iterable[tuple[Thing, str]], markers: Markers) -> str:
@@ -61,6 +63,8 @@ class _Writer:
             head = f"{'  ' * depth}{key if _PLAIN.fullmatch(key) else self._text(key)}:"
             if key == "values" and (expression := self._list(each)):
                 yield f"{head} {expression}"
+            elif key in self._markers.keys:
+                yield from _under(self._markers.keys[key], [*self._with_head(head, each, depth + 1)])
             else:
                 yield from self._with_head(head, each, depth + 1)
 

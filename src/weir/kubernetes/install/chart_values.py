@@ -137,6 +137,8 @@ class NodeAgentValues(_Values):
     """Labels of the nodes with GPUs."""
     kubelet_insecure_tls: bool = False
     """Accept any certificate of the kubelets, where the cluster's authority didn't sign them."""
+    watch_memory: bool = False
+    """Watch the memory of GPU shares. The pods then see the processes of their node."""
 
 
 class History(_Values):

@@ -24,7 +24,7 @@ from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, HistoryStorage
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.network import calls_policy
-from weir.kubernetes.install.node_agent import INSECURE, NodeAgents
+from weir.kubernetes.install.node_agent import INSECURE, WATCH_MEMORY, NodeAgents
 from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.policy_expressions import quoted_list
 from weir.version import __version__
@@ -81,7 +81,9 @@ _MARKED = Installation(
         _HISTORY,
     ),
     monitoring=True,
-    node=NodeAgents("value-runtime-class", {"value": "gpu-nodes"}, kubelet_insecure_tls=True),
+    node=NodeAgents(
+        "value-runtime-class", {"value": "gpu-nodes"}, kubelet_insecure_tls=True, watch_memory=True
+    ),
 )
 """An installation with a marker for each option, and with all that options add."""
 
@@ -89,6 +91,7 @@ _WITHOUT_PROJECT = 'ne .Values.admission.withoutProject "ignore"'
 _BY_SECRET, _BY_CLAIM = replace(_HISTORY, claim=""), replace(_HISTORY, secret="")
 _SECRET, _CLAIM = ".Values.history.secret", ".Values.history.claim"
 _KEEPS = f"or {_SECRET} {_CLAIM}"
+_WATCHES = ".Values.node.watchMemory"
 _MARKERS = Markers(
     texts={
         f"queue:{_PROJECT}": ".Values.admission.withoutProject",
@@ -149,6 +152,7 @@ _MARKERS = Markers(
         "--keep-history": _KEEPS,
         _HISTORY.keep: _KEEPS,
         INSECURE: ".Values.node.kubeletInsecureTls",
+        WATCH_MEMORY: _WATCHES,
         "--without-project": _WITHOUT_PROJECT,
         f"queue:{_PROJECT}": _WITHOUT_PROJECT,
         "--without-project-in": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectIn",
@@ -162,6 +166,7 @@ _MARKERS = Markers(
         (_BY_CLAIM.strategy()["strategy"], _CLAIM),
         (GROUP, _CLAIM),
     ),
+    keys={"hostPID": _WATCHES},
 )
 
 _OPTIONAL = _MARKED.optional

@@ -22,7 +22,7 @@ _CHOSEN = {"app.kubernetes.io/name": ACCOUNT}
 _LABELS = {**_CHOSEN, "app.kubernetes.io/version": __version__}
 _TOKEN_S = 3600
 KUBELET_PORT = 10250
-INSECURE = "--kubelet-insecure-tls"
+INSECURE, WATCH_MEMORY = "--kubelet-insecure-tls", "--watch-memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class NodeAgents:
     runtime_class: str = "nvidia"  # with NVIDIA's container toolkit; empty: that of the node
     node_selector: Mapping[str, str] = field(default_factory=lambda: {"nvidia.com/gpu.present": "true"})
     kubelet_insecure_tls: bool = False  # for kubelets whose certificate the cluster's authority didn't sign
+    watch_memory: bool = False  # of shares; the agents then see the processes of their nodes
 
 
 def node_agents(
@@ -104,6 +105,7 @@ def _daemon_set(
         ],
     }
     chosen: Thing = {
+        "hostPID": options.watch_memory,
         "runtimeClassName": options.runtime_class,
         "nodeSelector": dict(options.node_selector),
         "imagePullSecrets": [{"name": name} for name in pull_secrets],
@@ -138,6 +140,7 @@ def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Th
             *("--server-name", f"{NAME}.{namespace}.svc", "--authority", f"{AUTHORITY}/ca.crt"),
             *("--token", f"{TOKEN}/token", "--pod-resources", f"{POD_RESOURCES}/kubelet.sock"),
             *("--kubelet", "$(NODE_IP)", *([INSECURE] if options.kubelet_insecure_tls else [])),
+            *([WATCH_MEMORY] if options.watch_memory else []),
         ],
         "env": [
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory

@@ -7,16 +7,25 @@ import random
 import threading
 import time
 from pathlib import Path
+from typing import Protocol
 
 from structlog import get_logger
 
 from weir.kubernetes.node.gpu_holders import pod_devices
 from weir.kubernetes.node.kubelet_metrics import KubeletMetrics, NoKubeletMetrics, Pod, PodLoad
+from weir.kubernetes.node.memory_windows import MemoryDriver, MemoryWindows
 from weir.kubernetes.node.pod_resources import NoPodResources, given_devices
 from weir.kubernetes.node.report_sender import NotDelivered, ReportSender
 from weir.kubernetes.node.use_windows import GpuDriver, UseWindows
+from weir.kubernetes.usage.node_reports import PodMemory
+
+
+class NodeDriver(GpuDriver, MemoryDriver, Protocol):
+    """The driver of the node's GPUs."""
+
 
 SAMPLE_S = 2.0
+UNSEEN = "the driver doesn't say which process uses their memory: the agent needs the processes of its node"
 _LOG = get_logger(__name__)
 
 
@@ -25,11 +34,12 @@ class NodeAgent:
 
     def __init__(
         self,
-        driver: GpuDriver,
+        driver: NodeDriver,
         socket: Path,
         sender: ReportSender,
         every_s: float,
         metrics: KubeletMetrics | None = None,
+        memory: MemoryWindows | None = None,
     ) -> None:
         self._driver = driver
         self._socket = socket
@@ -37,6 +47,8 @@ class NodeAgent:
         self._every_s = every_s
         self._metrics = metrics
         self._windows = UseWindows()
+        self._memory = memory
+        self._unwatched: frozenset[int] = frozenset()
         self._load_trouble = ""
         self._trouble = ""
         self.end = threading.Event()
@@ -46,6 +58,8 @@ class NodeAgent:
         due_s = time.monotonic() + random.uniform(0.0, self._every_s)  # noqa: S311 - spreads load, hides nothing
         while not self.end.wait(min(SAMPLE_S, self._every_s)):
             self._windows.sample(self._driver)
+            if self._memory is not None:
+                self._memory.sample(self._driver)
             if time.monotonic() >= due_s:
                 due_s = time.monotonic() + self._every_s
                 self.report()
@@ -55,6 +69,7 @@ class NodeAgent:
         try:
             given = given_devices(self._socket)
             report = self._windows.report(pod_devices(given, self._driver.whole_gpus()), self._loads())
+            report.watched, report.memory = self._memory_used()
             trouble = "; ".join(self._sender.send(report))
         except (NoPodResources, NotDelivered) as error:
             trouble = str(error)
@@ -63,6 +78,17 @@ class NodeAgent:
         elif self._trouble and not trouble:
             _LOG.info("reported")
         self._trouble = trouble
+
+    def _memory_used(self) -> tuple[list[int], list[PodMemory]]:
+        """Return the watched GPUs and the memory of pods on them; say in the log which can't be watched."""
+        if self._memory is None:
+            return [], []
+        watched, memory = self._memory.take()
+        unwatched = frozenset(gpu.index for gpu in self._driver.whole_gpus()) - frozenset(watched)
+        if unwatched != self._unwatched:
+            _LOG.warning("memory_not_watched", gpus=sorted(unwatched), why=UNSEEN)
+        self._unwatched = unwatched
+        return watched, memory
 
     def _loads(self) -> dict[Pod, PodLoad]:
         """Return the load of each pod; nothing while the kubelet doesn't tell it."""

@@ -4,8 +4,8 @@ A report counts for the pods of its own node alone. A node without a fresh repor
 """
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -17,16 +17,19 @@ STALE_S = 120.0
 NODES_MAX = 20_000
 BYTES_MAX = 256 << 10
 """Size of a report. A node has at most some hundred pods, each with a few devices."""
+MEMORY_MAX = 1024
+"""Pods and devices of a report whose memory is known."""
 Name = Annotated[str, Meta(max_length=253)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[int, Meta(ge=0, le=1 << 50)]
 Rate = Annotated[float, Meta(ge=0, le=1e15)]
+Number = Annotated[int, Meta(ge=0, le=4096)]
 
 
 class DeviceReport(Struct, rename="camel"):
     """A device of a pod. What the agent can't measure for this pod alone is None."""
 
-    number: Annotated[int, Meta(ge=0, le=4096)]
+    number: Number
     uuid: Annotated[str, Meta(max_length=128)]
     use: Fraction | None = None
     peak: Fraction | None = None
@@ -44,15 +47,33 @@ class PodReport(Struct, rename="camel"):
     network: Rate | None = None
 
 
+class PodMemory(Struct, rename="camel"):
+    """Memory that the processes of a pod use of a device, at most since the report before."""
+
+    uid: Annotated[str, Meta(max_length=64)]
+    number: Number
+    used: Amount
+
+
 class NodeReport(Struct, rename="camel"):
-    """Pods of a node that hold devices."""
+    """Pods of a node that hold devices, and the memory of pods on the devices that the agent watches."""
 
     pods: Annotated[list[PodReport], Meta(max_length=1024)] = []
+    watched: Annotated[list[Number], Meta(max_length=256)] = []
+    memory: Annotated[list[PodMemory], Meta(max_length=MEMORY_MAX)] = []
+
+
+class NodeMemory(NamedTuple):
+    """Devices of a node whose memory is watched, and the bytes in use by pod and device."""
+
+    watched: frozenset[int]
+    used: Mapping[tuple[str, int], int]
 
 
 class _Received(Struct):
     at_s: float
     pods: dict[tuple[str, str], PodMetrics]
+    memory: NodeMemory
 
 
 class NodeReports:
@@ -79,7 +100,7 @@ class NodeReports:
         if len(self._newest) >= NODES_MAX:
             self._newest = {name: each for name, each in self._newest.items() if self._is_fresh(each)}
         self._newest[node] = _Received(
-            self._now_s(), {(pod.namespace, pod.name): _metrics(pod) for pod in report.pods}
+            self._now_s(), {(pod.namespace, pod.name): _metrics(pod) for pod in report.pods}, _memory(report)
         )
         self._newest_s = self._clock()
         if is_first:
@@ -96,6 +117,15 @@ class NodeReports:
                 found[key] = received.pods[key]
         return MetricsReading(found, self._newest_s)
 
+    def memories(self) -> dict[str, NodeMemory]:
+        """Return the memory of each node with watched devices and a fresh report."""
+        newest = self._newest.copy()
+        return {
+            node: received.memory
+            for node, received in newest.items()
+            if received.memory.watched and self._is_fresh(received)
+        }
+
     def _is_fresh(self, received: _Received) -> bool:
         return self._now_s() - received.at_s < STALE_S
 
@@ -105,3 +135,11 @@ def _metrics(pod: PodReport) -> PodMetrics:
         DeviceMetrics((each.number, each.uuid), each.use, each.peak, each.memory_used) for each in pod.devices
     )
     return PodMetrics(tuple(sorted(devices, key=lambda each: each.place)), pod.cores, pod.disk, pod.network)
+
+
+def _memory(report: NodeReport) -> NodeMemory:
+    used: dict[tuple[str, int], int] = {}
+    for each in report.memory:
+        key = each.uid, each.number
+        used[key] = max(used.get(key, 0), each.used)
+    return NodeMemory(frozenset(report.watched), used)
