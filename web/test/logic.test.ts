@@ -5,6 +5,7 @@ import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
 import { ago, amount, brief, byName, bytes, colourOf, domainOf, sentence, shortOf, span } from '../src/logic/format'
+import { memorySentence } from '../src/logic/isolation'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
 import { drainBody, NO_WINDOW, partOf, seconds, windowBody } from '../src/logic/outages'
@@ -277,4 +278,13 @@ test('idle holdings: the most GPUs first; evictions name whom they served', () =
   const event = (id: number, kind: string, numbers: Record<string, unknown>) => ({ id, kind, numbers }) as PoolEvent
   pool.addEvents([event(1, 'stopping', { by: 'x' }), event(2, 'stopping', { rule: 'withdrawn' }), event(3, 'started', { by: 'x' })])
   expect(evictions(pool).map((each) => each.id)).toEqual([1])
+})
+
+test('the memory of a share is enforced, cooperative or none, with the reason', () => {
+  const stated = { gpu_access: null, gpu_memory: null, gpu_memory_by: null, gpu_memory_why: null }
+  expect(memorySentence(stated)).toBe('')
+  expect(memorySentence({ ...stated, gpu_memory: 'enforced', gpu_memory_by: 'the driver' })).toBe('enforced: the driver limits every job on its GPUs to its share.')
+  expect(memorySentence({ ...stated, gpu_memory: 'cooperative', gpu_memory_why: 'weir-node watches it' })).toBe('cooperative: weir-node watches it.')
+  expect(memorySentence({ ...stated, gpu_memory: 'none' })).toBe('none.')
+  expect(memorySentence({ ...stated, gpu_access: 'none', gpu_memory: 'none' })).toBe('')
 })

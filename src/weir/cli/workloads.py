@@ -249,6 +249,8 @@ def isolation_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:
     memory = _MEMORY[detail.gpu_memory]
     if detail.gpu_memory_by is not None:
         memory = _LIMITED
+    elif detail.gpu_memory == "cooperative" and detail.gpu_access is None:  # on a cluster
+        memory = f"cooperative: {detail.gpu_memory_why}"
     elif detail.gpu_memory_why is not None:
         memory = f"{memory} ({detail.gpu_memory_why})"
     return [*lines, ("GPU memory", memory)]

@@ -123,7 +123,7 @@ def relieve(
             continue
         victims = _victims(cluster, each, pods, node.gpu_memory, freed)
         cause = EvictionCause(EvictionRule.OVERCOMMITTED, None, f"{each.sentence}.", _numbers(each))
-        for pod in (pod for job, on_node in victims for pod in _stopped_with(job, on_node, gone)):
+        for pod in (pod for job, on_node in victims for pod in stopped_with(job, on_node, gone)):
             key = PodKey(pod.job.name, pod.group, pod.index)
             gone.add(key)
             relief.evictions.append(Eviction(key, cause))
@@ -191,7 +191,7 @@ def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
             freed[queue] += pod.charge_milli()
 
 
-def _stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> list[Pod]:
+def stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> list[Pod]:
     """Return these pods of a workload, or all of them where too few would be left for its gang."""
     running = [pod for pod in job.running_pods() if PodKey(job.name, pod.group, pod.index) not in gone]
     leaving = Counter(pod.group for pod in pods)

@@ -37,6 +37,7 @@ class EvictionRule(StrEnum):
     REPACK = "repack"
     GANG_BROKEN = "gang_broken"
     OVERCOMMITTED = "overcommitted"
+    MEMORY_EXCEEDED = "memory_exceeded"
     IDLE = "idle"
 
 

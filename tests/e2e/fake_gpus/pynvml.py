@@ -1,7 +1,8 @@
 # ruff: noqa: N802 - the names are the driver's
 """A driver of GPUs whose use a test writes into a file, in the place of `pynvml` for a pool of its own.
 
-The file is JSON: the use of each GPU in percent by its index; null: the driver doesn't measure it.
+The file is JSON: the use of each GPU in percent by its index; null: the driver doesn't measure it. Below the key
+`memory`, the bytes of a GPU's memory that processes use, by its index and their ids.
 """
 
 import json
@@ -48,14 +49,20 @@ def nvmlDeviceGetName(_: int) -> str:
     return "Fake"
 
 
-def nvmlDeviceGetMemoryInfo(_: int) -> SimpleNamespace:
-    """Return the memory."""
-    return SimpleNamespace(total=MEMORY, used=1 << 30)
+def nvmlDeviceGetMemoryInfo(handle: int) -> SimpleNamespace:
+    """Return the memory: the driver's own, and that of the processes."""
+    return SimpleNamespace(total=MEMORY, used=(1 << 30) + sum(_memory(handle).values()))
 
 
-def nvmlDeviceGetComputeRunningProcesses(_: int) -> list[object]:
-    """Return the processes: the driver doesn't see them from here, as in a container."""
-    return []
+def nvmlDeviceGetComputeRunningProcesses(handle: int) -> list[SimpleNamespace]:
+    """Return the processes that the test wrote; without any, as in a container that sees none."""
+    return [SimpleNamespace(pid=int(pid), usedGpuMemory=used) for pid, used in _memory(handle).items()]
+
+
+def _memory(handle: int) -> dict[str, int]:
+    written = json.loads(Path(os.environ["FAKE_GPUS"]).read_text())
+    found: dict[str, int] = written.get("memory", {}).get(str(handle), {})
+    return found
 
 
 def nvmlDeviceGetUtilizationRates(handle: int) -> SimpleNamespace:

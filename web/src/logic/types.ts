@@ -207,6 +207,8 @@ export interface RestRow {
   array_uid: number | null
 }
 
+export type Isolation = 'enforced' | 'cooperative' | 'none'
+
 export interface Detail extends RestRow {
   pod_rows: Pod[]
   command: string[] | null
@@ -218,6 +220,11 @@ export interface Detail extends RestRow {
   max_runtime_s: number | null
   checkpoints: string | null
   checkpointed_s: number | null
+  gpu_access: Isolation | null
+  gpu_access_by: string | null
+  gpu_memory: Isolation | null
+  gpu_memory_by: string | null
+  gpu_memory_why: string | null
   step: number | null
   reported: Record<string, number>
   events: PoolEvent[]

@@ -95,7 +95,9 @@ _VALUES = {
     "quota": _AMOUNT,
     "limit": _AMOUNT,
     "weight": _WEIGHT,
-    **dict.fromkeys((*TimesEntry.model_fields, "overcommit_grace", "wait", "idle", "interval"), _TIME),
+    **dict.fromkeys(
+        (*TimesEntry.model_fields, "overcommit_grace", "wait", "idle", "grace", "interval"), _TIME
+    ),
 }
 """Rules of the values of a mapping, or of the value itself, by the word it stands at."""
 

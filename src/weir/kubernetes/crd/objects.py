@@ -15,7 +15,7 @@ from weir.scenario_io.scalars import DEVICES_MAX, PODS_MAX
 WRITTEN_KEY = f"{PREFIX}written"
 """On a workload, an annotation: by which its spec is known again."""
 PHASES = ["Pending", "Starting", "Running", "Stopping", "Succeeded", "Failed", "Stopped", "Refused"]
-ISOLATIONS = ["enforced", "none"]
+ENFORCED, COOPERATIVE, UNLIMITED = ISOLATIONS = "enforced", "cooperative", "none"
 TYPES = ["train", "build", "inference"]
 REQUIRED = "x-weir-required"
 _NEEDED = {REQUIRED: True}

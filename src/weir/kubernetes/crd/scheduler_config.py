@@ -25,6 +25,7 @@ _KEYS = (
     "kinds",
     "deviceResources",
     "overcommitGrace",
+    "shareMemory",
     "sharedNodes",
     "withoutProject",
     "scaleUpOverQuota",

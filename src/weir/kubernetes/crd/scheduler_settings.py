@@ -8,6 +8,7 @@ from pydantic import Field
 
 from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.crd.schemas import Namespace
+from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules, WrittenShareMemory
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.usage_settings import UsageSettings, WrittenUsage, read_usage
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
@@ -50,6 +51,7 @@ class WrittenSettings(Entry):
 
     device_resources: Annotated[list[WrittenDevices], Field(max_length=NAMES_MAX)] | None = None
     overcommit_grace: Term | None = None
+    share_memory: WrittenShareMemory | None = None
     shared_nodes: WrittenSharedNodes | None = None
     without_project: WrittenWithoutProject | None = None
     scale_up_over_quota: bool | None = None
@@ -75,6 +77,7 @@ class SchedulerSettings:
     without_project: WithoutProject = IGNORE
     scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too
     usage: UsageSettings = field(default_factory=UsageSettings)
+    share_memory: ShareMemoryRules = field(default_factory=ShareMemoryRules)
 
     def needs_new_instance(self, other: "SchedulerSettings") -> bool:
         """Return True if objects have to be read again with the other settings."""
@@ -93,6 +96,9 @@ def with_written(base: SchedulerSettings, written: WrittenSettings) -> Scheduler
         found = replace(found, devices=_devices(written.device_resources))
     if written.overcommit_grace is not None:
         found = replace(found, overcommit_grace_s=written.overcommit_grace)
+    if written.share_memory is not None:
+        memory = written.share_memory
+        found = replace(found, share_memory=ShareMemoryRules(memory.on_excess == "evict", memory.grace))
     if written.shared_nodes is not None:
         rules = written.shared_nodes
         found = replace(found, shared_nodes=SharedNodeRules(rules.max, rules.wait, rules.idle))

@@ -12,12 +12,14 @@ from weir.engine.overcommit import GRACE_S
 from weir.engine.plan import Plan
 from weir.kubernetes.api.gc_control import collector_paused, freeze, thaw
 from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
 from weir.kubernetes.process.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.process.decision_log import DecisionLog
 from weir.kubernetes.process.overcommit_relief import OvercommitController
 from weir.kubernetes.process.queue_statuses import QueueStatuses
 from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.process.scheduling_counters import SchedulingCounters
+from weir.kubernetes.process.share_memory_relief import ShareMemoryController
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.service.control_thread import BeginAgain
@@ -47,6 +49,7 @@ class ClusterControlHooks:
     ) -> None:
         self.backend = backend
         self._healing = OvercommitController(backend, overcommit_grace_s)
+        self._shares = ShareMemoryController(backend, self._healing.decide, self._healing.is_needed)
         self.policy = policy
         self.wake: Callable[[], None] = lambda: None
         self.submit: Callable[[Sequence[Write | EmitEvent]], None] = lambda _: None
@@ -70,6 +73,10 @@ class ClusterControlHooks:
         """Wait for so long from now on before pods are stopped on a node with too many devices in use."""
         self._healing.grace_s = grace_s
 
+    def set_share_memory(self, rules: ShareMemoryRules) -> None:
+        """Treat pods beyond their share of a GPU's memory by these rules from now on."""
+        self._shares.rules = rules
+
     def connect(self) -> Control:
         """Return a new control, whose next facts are the whole state."""
         self._paused.close()
@@ -89,8 +96,8 @@ class ClusterControlHooks:
             self.policy,
             self._clock,
             readers=(self,),
-            decide=self._healing.decide,
-            must_decide=self._healing.is_needed,
+            decide=self._shares.decide,
+            must_decide=self._shares.is_needed,
             isolates_faults=True,
             can_suspend=False,
         )

@@ -31,6 +31,7 @@ from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.group_watch import GroupWatch
 from weir.kubernetes.process.process_options import ProcessOptions
+from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatch
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED
@@ -105,12 +106,14 @@ class SchedulerProcess:
             clock,
             overcommit_grace_s=chosen.overcommit_grace_s,
         )
+        self.hooks.set_share_memory(chosen.share_memory)
         self.hooks.submit = self._submit
         self.hooks.wake = self._wake
         self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
         self.control_thread: ControlThread | None = None
         self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
         self.usage = self._make_usage_service(clock)
+        self.share_memory = ShareMemoryWatch(self.backend.deliver(RESOURCE), self.usage.node_reports.memories)
         self.query: QueryService | None = None
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
@@ -206,6 +209,7 @@ class SchedulerProcess:
         self.hooks.policy = settings.policy
         self.usage.wake()
         self.hooks.set_overcommit_grace(settings.overcommit_grace_s)
+        self.hooks.set_share_memory(settings.share_memory)
         self.backend.set_shared_nodes(settings.shared_nodes)
         self.backend.set_scale_up_over_quota(settings.scale_up_over_quota)
         self.backend.set_budget_rules(settings.policy.budgets)
@@ -215,6 +219,7 @@ class SchedulerProcess:
         """Serve until it is cancelled."""
         self._reflect()
         self.usage.start()
+        self.share_memory.start()
         async with asyncio.TaskGroup() as tasks:
             for reflector in (*self.reflectors.values(), *self._owners.values(), *self.sweeps.reflectors):
                 tasks.create_task(reflector.run())
@@ -271,6 +276,7 @@ class SchedulerProcess:
     async def close(self) -> None:
         """Stop cleanly: complete submitted writes, then let another process lead at once."""
         self.usage.close()
+        self.share_memory.close()
         await self.sweeps.close()
         await self._stop()
         if self.query is not None:

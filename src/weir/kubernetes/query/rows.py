@@ -16,7 +16,7 @@ from weir.api.answers import (
 )
 from weir.api.workload_list import ActivityRow
 from weir.control.activity import ActivityReading
-from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.crd.objects import COOPERATIVE, ENFORCED, UNLIMITED, WorkloadObject
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.state.gangs import TrackedPod
 from weir.kubernetes.state.pod_info import seconds_of
@@ -28,6 +28,8 @@ _TYPES: tuple[Type, ...] = get_args(Type)
 _PODS: Mapping[str, Status] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 _PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
 WORKLOAD = "Workload"
+WATCHED = "nothing limits it; weir-node watches it, and names pods that use more"
+UNWATCHED = "its node neither limits memory nor watches it, or the bytes of its share are unknown"
 _UID_DIGITS = 13
 """Hexadecimal digits of a uid in a number: a float holds 53 bits."""
 _VERSION = 12
@@ -153,14 +155,13 @@ def activity_row(reading: ActivityReading, since_s: float) -> ActivityRow:
 def memory_isolation(workload: WorkloadObject) -> dict[str, Any]:
     """Return the fields that say whether nodes limit the memory of a workload's GPU shares."""
     stated = workload.status.gpu_memory_isolation
-    if stated == "enforced":
-        return {"gpu_memory": stated, "gpu_memory_by": "NVIDIA's container toolkit"}
+    if stated == ENFORCED:
+        return {"gpu_memory": ENFORCED, "gpu_memory_by": "NVIDIA's container toolkit"}
+    if stated == COOPERATIVE:
+        return {"gpu_memory": COOPERATIVE, "gpu_memory_why": WATCHED}
     if stated is None:
         return {}
-    return {
-        "gpu_memory": "none",
-        "gpu_memory_why": "its node has no weir.dev/gpu-memory-limits, or it has no limit",
-    }
+    return {"gpu_memory": UNLIMITED, "gpu_memory_why": UNWATCHED}
 
 
 def event_row(event: EventView, workload: str | None, project: str | None) -> EventRow:

@@ -26,6 +26,7 @@ from weir.kubernetes.state.pod_orders import PodOrders
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.pod_tracker import EMPTY_S, PodTracker
 from weir.kubernetes.state.quota_objects import QuotaObjects
+from weir.kubernetes.state.share_memory import NodeMemory, ShareMemory
 from weir.kubernetes.state.stale_pods import StalePods
 from weir.kubernetes.state.start_conditions import StartConditionGates
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
@@ -63,6 +64,7 @@ class ClusterState:
         )
         self.orders = PodOrders(self.pods, self.node_states, self.registry, self.budgets, self.claims)
         self._start_conditions = StartConditionGates(self.registry)
+        self.share_memory = ShareMemory(self.pods, self.node_states, self.resolver)
         self._stale = StalePods(self.pods, self.node_states, self.resolver, self.registry, self.unreadable)
         self._later: list[Fact] = []  # to be told with the next facts
         self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
@@ -90,6 +92,7 @@ class ClusterState:
             "resourceslices": self.claims.inventory.see_slice,
             "deviceclasses": self.claims.inventory.see_class,
             "resourceclaims": self.claims.see_claim,
+            "nodememory": self._node_memory,
         }
         self._intake = Intake(sees, self.node_states, self.resolver, self.unreadable, self.pods.drop)
 
@@ -137,6 +140,14 @@ class ClusterState:
             for gang in self._unplaced:
                 self.registry.dirty[gang] = None
             self._unplaced.clear()
+
+    def _node_memory(self, node: str, memory: NodeMemory | None) -> None:
+        """Take in the memory of shares on a node; without a name: each agent could report by now."""
+        if not node:
+            self.share_memory.is_settled = True
+            self.registry.changed.update(dict.fromkeys(self.registry.named.values()))
+        elif self.share_memory.see(node, memory):
+            self.registry.changed.update(self._gangs_on(node))
 
     def _gangs_on(self, node: str) -> dict[Gang, None]:
         """Return the workloads with pods on a node."""

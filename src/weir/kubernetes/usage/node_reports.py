@@ -4,11 +4,12 @@ A report counts for the pods of its own node alone. A node without a fresh repor
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from weir.kubernetes.state.share_memory import NodeMemory
 from weir.kubernetes.usage.held_pods import DeviceHolder
 from weir.kubernetes.usage.pod_metrics import DeviceMetrics, MetricsReading, PodMetrics
 
@@ -61,13 +62,6 @@ class NodeReport(Struct, rename="camel"):
     pods: Annotated[list[PodReport], Meta(max_length=1024)] = []
     watched: Annotated[list[Number], Meta(max_length=256)] = []
     memory: Annotated[list[PodMemory], Meta(max_length=MEMORY_MAX)] = []
-
-
-class NodeMemory(NamedTuple):
-    """Devices of a node whose memory is watched, and the bytes in use by pod and device."""
-
-    watched: frozenset[int]
-    used: Mapping[tuple[str, int], int]
 
 
 class _Received(Struct):

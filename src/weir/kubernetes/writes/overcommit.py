@@ -11,10 +11,10 @@ GPU_OVERCOMMITTED = "GPUOvercommitted"
 _NODES_NAMED_MAX = 4
 
 
-def overcommit_conditions(nodes: Sequence[OvercommittedNode]) -> list[Words] | None:
-    """Return the conditions of a Workload with devices on these nodes; None if there are none."""
+def overcommit_conditions(nodes: Sequence[OvercommittedNode]) -> list[Words]:
+    """Return the conditions of a Workload with devices on these nodes."""
     if not nodes:
-        return None
+        return []
     sentences = [each.sentence for each in nodes[:_NODES_NAMED_MAX]]
     more = len(nodes) - len(sentences)
     message = "; ".join(sentences) + (f"; and {more} more nodes" if more else "")

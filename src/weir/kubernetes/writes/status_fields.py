@@ -8,12 +8,9 @@ from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_workload import closed_gate, first_waiting
 from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.pod_allocation import MEMORY_KEY, AllocationOrigin
-from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES
-from weir.kubernetes.translate.gpu_sharing import is_share, limits_memory
+from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.writes.condition_reasons import RETRYING
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words, cut, moment
@@ -96,25 +93,6 @@ def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
             break
         found.append(words)
     return found
-
-
-def memory_isolation(holding: Iterable[TrackedPod], cluster_state: ClusterState) -> str | None:
-    """Return "enforced" if the container runtime limits the memory of each share, else "none".
-
-    A workload without a placed share has no such field: None.
-    """
-    shares = [tracked for tracked in holding if tracked.info is not None and is_share(tracked.info.request)]
-    if not shares:
-        return None
-    return "enforced" if all(_is_limited(tracked, cluster_state) for tracked in shares) else "none"
-
-
-def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
-    """Return True if a pod has its limit and reads it, and its node heeds it."""
-    node = cluster_state.node_states.node(tracked.node)
-    annotations = cluster_state.resolver.annotations(tracked.key)
-    has_limit = f"{PREFIX}{SHARE_VARIABLES}" in annotations and bool(annotations.get(MEMORY_KEY))
-    return has_limit and node is not None and limits_memory(node.labels)
 
 
 def status_patch(gang: Gang, status: Words, *, urgent: bool = False) -> PatchStatus:

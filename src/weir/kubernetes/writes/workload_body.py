@@ -5,6 +5,7 @@ binding, the status of the pod, and two statuses of the Job. Without the seventh
 `kubectl get workloads.weir.dev`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from weir.api.answers import Explanation
@@ -16,14 +17,14 @@ from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_requests import absent_requests, counts_without_replaced, groups_in_use
 from weir.kubernetes.state.gang_workload import workload_of
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.writes.operations import UpsertWorkload
 from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods
+from weir.kubernetes.writes.share_memory import memory_conditions, memory_isolation
 from weir.kubernetes.writes.status_fields import (
     allocations,
-    memory_isolation,
     pause_of,
 )
 from weir.kubernetes.writes.status_values import (
@@ -172,7 +173,7 @@ def status_body(
             if gang.adopted
             else {"gpus": written(GPU, devices_milli(gang, phase, cluster_state.node_states))}
         ),
-        "gpuMemoryIsolation": memory_isolation(holding, cluster_state),
+        **memory_isolation(gang, holding, cluster_state),
         **({} if gang.time_to_gpu_s is None else {"timeToGpuSeconds": round(gang.time_to_gpu_s, 1)}),
         "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
         "reason": None
@@ -187,12 +188,16 @@ def status_body(
         "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
         "estimatedStart": expected(why),
         "suspended": head.derived.suspended,
-        "conditions": overcommit_conditions(
-            cluster_state.overcommitted.of(tracked.node for tracked in holding if tracked.devices)
-        ),
+        "conditions": _conditions(holding, cluster_state),
         "allocations": allocations(holding, granted=gang.granted),
         **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
     }
+
+
+def _conditions(holding: Sequence[TrackedPod], cluster_state: ClusterState) -> list[Words] | None:
+    """Return the conditions of a workload; None if there are none."""
+    over = cluster_state.overcommitted.of(tracked.node for tracked in holding if tracked.devices)
+    return [*overcommit_conditions(over), *memory_conditions(cluster_state.share_memory.of(holding))] or None
 
 
 def devices_milli(gang: Gang, phase: str, node_states: NodeStates) -> int:

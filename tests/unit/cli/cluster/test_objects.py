@@ -233,7 +233,11 @@ def test_workloads_are_found_by_their_name_their_owner_and_what_they_are() -> No
     ("stated", "line"),
     [
         ("enforced", "enforced: the driver limits every job on its GPUs to its share"),
-        ("none", "none: nothing limits the memory of its share (its node has no weir.dev/gpu-memory-limits"),
+        ("cooperative", "cooperative: nothing limits it; weir-node watches it"),
+        (
+            "none",
+            "none: nothing limits the memory of its share (its node neither limits memory nor watches it",
+        ),
         (None, ""),
     ],
 )

@@ -10,6 +10,7 @@ from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.scheduler_config import TEXT_MAX, SchedulerSettings, settings_of
 from weir.kubernetes.crd.schemas import InvalidObject
+from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.process.config_watcher import ConfigWatcher
@@ -131,6 +132,7 @@ def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
         ],
         "overcommitGrace": "90s",
         "sharedNodes": {"max": 2, "idle": "1h"},
+        "shareMemory": {"onExcess": "evict", "grace": "30s"},
         "withoutProject": {"action": "queue", "project": "shared", "namespaceLabels": {"tier": "research"}},
     }
     found = settings_of(spec, BASE)
@@ -139,6 +141,8 @@ def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
     assert weights == [1000, 142]
     assert found.overcommit_grace_s == 90.0
     assert found.shared_nodes == SharedNodeRules(2, 60.0, 3600.0)
+    assert found.share_memory == ShareMemoryRules(evicts=True, grace_s=30.0)
+    assert not settings_of({"shareMemory": {}}, BASE).share_memory.evicts
     assert found.without_project == WithoutProject("queue", "shared", (("tier", "research"),))
     assert found.needs_new_instance(BASE)
     live = settings_of({"overcommitGrace": 1, "sharedNodes": {"max": 1}}, BASE)

@@ -1,0 +1,151 @@
+"""Memory of GPUs that shares use, as the agents of the nodes report it, and the pods that use too much.
+
+A report counts for the pods of its own node alone, so an agent that lies harms only them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.pod_allocation import MEMORY_KEY
+from weir.kubernetes.state.pod_resolver import PodResolver
+from weir.kubernetes.state.pod_tracker import PodTracker
+from weir.kubernetes.translate.gpu_sharing import is_share
+
+SLACK = 512 << 20
+"""Bytes above its share that a pod may use of a device: the driver's own part of each process counts, too."""
+_GIB = 1 << 30
+
+
+class NodeMemory(NamedTuple):
+    """Devices of a node whose memory is watched, and the bytes in use by uid of a pod and device."""
+
+    watched: frozenset[int]
+    used: Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareExcess:
+    """A pod that uses more memory of a device than its share. `used`: the most since `since_s`.
+
+    `endangers`: another pod has a share of the device.
+    """
+
+    pod: str
+    uid: str
+    node: str
+    device: int
+    used: int
+    limit: int
+    endangers: bool
+    since_s: float
+
+    @property
+    def sentence(self) -> str:
+        """Return what is wrong, for people."""
+        return (
+            f"Pod {self.pod.partition('/')[2]} uses {self.used / _GIB:.1f} GiB of GPU {self.device} of node "
+            f"{self.node}, and its share is {self.limit / _GIB:.1f} GiB"
+        )
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """Return the numbers of the sentence, for programs."""
+        return {"node": self.node, "device": self.device, "used": self.used, "share": self.limit}
+
+
+class ShareMemory:
+    """Memory of shares by node. What isn't watched is unknown."""
+
+    def __init__(self, pods: PodTracker, node_states: NodeStates, resolver: PodResolver) -> None:
+        self._pods = pods
+        self._node_states = node_states
+        self._resolver = resolver
+        self._watched: dict[str, frozenset[int]] = {}
+        self._excesses: dict[str, dict[str, ShareExcess]] = {}  # by node and pod
+        self._fresh: dict[str, ShareExcess] = {}  # of which people haven't heard
+        self.is_settled = False
+        """False while agents may exist that haven't reported yet to this process."""
+
+    def see(self, node: str, memory: NodeMemory | None) -> bool:
+        """Take in the memory of a node; None: it is unknown. Return True if something of it is new."""
+        watched_before, before = self._watched.get(node, frozenset()), self._excesses.get(node, {})
+        self._watched.pop(node, None)
+        self._excesses.pop(node, None)
+        now: dict[str, ShareExcess] = {}
+        if memory is not None and node in self._node_states.shared:
+            self._watched[node] = memory.watched
+            now = {each.pod: each for each in self._found(node, memory, before)}
+        if now:
+            self._excesses[node] = now
+        for pod in before.keys() - now.keys():
+            self._fresh.pop(pod, None)
+        self._fresh.update((pod, each) for pod, each in now.items() if pod not in before)
+        return now != before or self._watched.get(node, frozenset()) != watched_before
+
+    def _found(
+        self, node: str, memory: NodeMemory, before: Mapping[str, ShareExcess]
+    ) -> Iterator[ShareExcess]:
+        shares = [each for each in map(self._pods.by_key.get, self._node_states.ours_on(node)) if each]
+        shares = [each for each in shares if _is_bound_share(each)]
+        of_uids = {each.uid: each for each in shares}
+        largest: dict[str, tuple[int, int]] = {}
+        for (uid, device), used in memory.used.items():
+            tracked = of_uids.get(uid)
+            limit = 0 if tracked is None else self.limit(tracked)
+            if tracked is None or not limit or device not in memory.watched:
+                continue
+            excess = used - (limit if device in tracked.devices else 0)
+            if excess > SLACK and excess > largest.get(uid, (0, 0))[0]:
+                largest[uid] = excess, device
+        for uid, (_, device) in largest.items():
+            tracked = of_uids[uid]
+            others = any(device in each.devices for each in shares if each is not tracked)
+            limit = self.limit(tracked) if device in tracked.devices else 0
+            used, since_s = memory.used[uid, device], self._pods.now_s
+            excess_now = ShareExcess(tracked.key, uid, node, device, used, limit, others, since_s)
+            yield _continued(before.get(tracked.key), excess_now)
+
+    def limit(self, tracked: TrackedPod) -> int:
+        """Return the bytes that a pod may use of each of its devices; 0 if they aren't known."""
+        text = self._resolver.annotations(tracked.key).get(MEMORY_KEY, "")
+        return int(text) if text.isascii() and text.isdigit() else 0
+
+    def is_watched(self, tracked: TrackedPod) -> bool:
+        """Return True if the memory that a pod uses of its devices is known, and what it may use."""
+        return self.limit(tracked) > 0 and self._watched.get(tracked.node, frozenset()) >= set(
+            tracked.devices
+        )
+
+    def of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
+        """Return the excesses of these pods."""
+        found = (self._excesses.get(each.node, {}).get(each.key) for each in pods)
+        return [each for each in found if each is not None]
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Return True if there is any excess."""
+        return bool(self._excesses)
+
+    def all(self) -> list[ShareExcess]:
+        """Return all excesses."""
+        return [each for on_node in self._excesses.values() for each in on_node.values()]
+
+    def take_fresh(self) -> list[ShareExcess]:
+        """Return the excesses of which people haven't heard."""
+        fresh, self._fresh = list(self._fresh.values()), {}
+        return fresh
+
+
+def _is_bound_share(tracked: TrackedPod) -> bool:
+    info = tracked.info
+    return tracked.bound and not tracked.over and info is not None and is_share(info.request)
+
+
+def _continued(before: ShareExcess | None, now: ShareExcess) -> ShareExcess:
+    """Return an excess with its begin and its highest use: fewer changes are fewer writes."""
+    if before is None or (before.uid, before.device) != (now.uid, now.device):
+        return now
+    return replace(now, used=max(before.used, now.used), since_s=before.since_s)
