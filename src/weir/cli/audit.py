@@ -6,7 +6,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from weir.cli.columns import Column
-from weir.cli.outputs import OutputOption, show
+from weir.cli.connect import connect
+from weir.cli.outputs import DocumentedOutput, show
 
 if TYPE_CHECKING:
     from weir.api.answers import AuditRow
@@ -34,7 +35,7 @@ def audit(
     outcome: Literal["allowed", "refused", "failed"] | None = None,
     path: str | None = None,
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 50,
-    output: OutputOption = "table",
+    output: DocumentedOutput = "table",
 ) -> int:
     """Show who did what, newest first; for administrators.
 
@@ -51,8 +52,6 @@ def audit(
     output
         table, wide, json (with the details of each) or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         rows = pool.audit(limit=limit, user=user, outcome=outcome, path=path)
     show(rows, COLUMNS, output, none="The audit log has no such request.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from weir.cli.connect import connect
 from weir.cli.formatting import counted
 from weir.cli.outputs import print_plain
 from weir.cli.submit_options import EnvironmentOptions, environment_of
@@ -24,8 +25,6 @@ def submit_batch(
     Raises:
         ValueError: an option means one workload alone.
     """
-    from weir.cli.connect import connect
-
     if waits:
         raise ValueError("--wait, --follow: the file has several workloads; wait for one by its name")
     for option in ("name", "command"):

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import number, since, size
 from weir.cli.outputs import OutputOption, ProjectOption, show
 
@@ -32,11 +33,7 @@ def checkpoints(*, project: ProjectOption = None, output: OutputOption = "table"
     ----------
     project
         Only those of this project.
-    output
-        table, wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         rows = [row for row in pool.checkpoints() if project in (None, row.project)]
     show(rows, COLUMNS, output, none="No workload saved anything.")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.connect import connect
+
 
 def dashboard(
     *,
@@ -26,7 +28,6 @@ def dashboard(
     namespace
         On a cluster: show this namespace alone.
     """
-    from weir.cli.connect import connect
     from weir.client.address import find
 
     address = find()

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, resource
 from weir.cli.outputs import OutputOption, show
+from weir.client.errors import Refused
 from weir.model.resources import GPU
 
 if TYPE_CHECKING:
@@ -67,8 +69,6 @@ def drain(
     yes
         Evict or stop work at once; without it, its names are printed and nothing changes.
     """
-    from weir.cli.connect import connect
-
     if at is not None and in_ is not None:
         return _refuse(ValueError("--at and --in exclude each other: write one of them"))
     try:
@@ -105,8 +105,6 @@ def undrain(name: str | None = None, /, *, gpu: int | None = None) -> int:
     gpu
         Index of one drained GPU of it.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         node = _only_node(pool) if name is None else name
         if node is None:
@@ -126,8 +124,6 @@ def in_options() -> Iterator[None]:
     Raises:
         Refused: the pool refuses the request.
     """
-    from weir.client.errors import Refused
-
     try:
         yield
     except Refused as refused:
@@ -206,15 +202,7 @@ COLUMNS: "tuple[Column[MaintenanceRow], ...]" = (
 
 @app.default
 def list_(*, output: OutputOption = "table") -> int:
-    """List the maintenance windows, and drains at a time.
-
-    Parameters
-    ----------
-    output
-        table, wide, json or yaml.
-    """
-    from weir.cli.connect import connect
-
+    """List the maintenance windows, and drains at a time."""
     with connect() as pool:
         rows = list(pool.maintenance())
     show(rows, list(COLUMNS), output, none="No maintenance is announced.")
@@ -248,8 +236,6 @@ def add(
     name
         Name of the window; by default maintenance-1 and so on.
     """
-    from weir.cli.connect import connect
-
     try:
         begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
     except ValueError as error:
@@ -272,8 +258,6 @@ def remove(name: str, /) -> int:
     name
         The window, as `weir maintenance` lists it.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         pool.remove_maintenance(name)
     print(f"{name} is withdrawn.")

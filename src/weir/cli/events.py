@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.columns import GAP, Column
+from weir.cli.connect import connect
 from weir.cli.formatting import clock, moment
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain
 from weir.cli.terminal import Screen, cells, plain, screen, shortened, wrapped
@@ -54,11 +55,7 @@ def events(
         Maximum number of events; 0 for all.
     watch
         Continue and print events as they happen.
-    output
-        table, wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if watch:
             rows = _as_they_come(pool, name, project, kind, limit)

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from weir.cli.connect import connect
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
 from weir.cli.terminal import plain
 
@@ -26,7 +27,6 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     pod
         The pod as group/index, or its name on a cluster; by default the first running one.
     """
-    from weir.cli.connect import connect
     from weir.client.address import find
 
     if not command:

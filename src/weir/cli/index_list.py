@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import lasting, number, sentence, since
 from weir.cli.outputs import Output, show
 from weir.cli.terminal import Tone
@@ -19,8 +20,6 @@ def list_indices(
     name: str | None, status: Sequence[str], limit: int, output: Output, *, indices: bool
 ) -> int:
     """List the indices of an array."""
-    from weir.cli.connect import connect
-
     if name is None or not indices:
         right = "weir list NAME --indices for an array, weir describe NAME for any workload"
         print(f"weir: a name and --indices belong together; write {right}.", file=sys.stderr)

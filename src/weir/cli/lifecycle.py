@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.selection import Selection
+from weir.client.errors import Refused
 from weir.model.array_indices import index_name
 
 if TYPE_CHECKING:
@@ -69,8 +71,6 @@ def priority(name: str, priority: int | str, /) -> int:
         The new priority, up to your highest in its project: a number, or a class such as high
         (`weir priorities`).
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         row = pool.set_priority(name, priority)
     print(f"{row.name} has priority {row.priority} now.")
@@ -87,8 +87,6 @@ def extend(name: str, duration: str, /) -> int:
     duration
         Time from now, such as 2h; the policy limits it.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         row = pool.extend(name, duration)
     until_s = None if row.activity is None else row.activity.extended_until_s
@@ -154,9 +152,6 @@ def _each(
     verb: str,
 ) -> int:
     """Act on each workload; continue after a refusal."""
-    from weir.cli.connect import connect
-    from weir.client.errors import Refused
-
     code = 0
     with connect() as pool:
         try:

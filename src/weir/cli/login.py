@@ -3,8 +3,10 @@
 import sys
 from typing import TYPE_CHECKING
 
+from weir.cli.connect import connect
 from weir.cli.outputs import OutputOption, print_plain
 from weir.cli.terminal import plain
+from weir.client.errors import PoolError
 
 if TYPE_CHECKING:
     from weir.api.access import WhoAmI
@@ -50,7 +52,6 @@ def logout(url: str | None = None, /) -> int:
         Address of the pool; by default $WEIR_URL.
     """
     from weir.client import device_login, logins
-    from weir.client.errors import PoolError
 
     pool = _https_url(url)
     found = logins.forget(pool)
@@ -66,15 +67,7 @@ def logout(url: str | None = None, /) -> int:
 
 
 def whoami(*, output: OutputOption = "table") -> int:
-    """Show who you are in the pool, how you signed in, and your role in each department and project.
-
-    Parameters
-    ----------
-    output
-        table, wide, json or yaml.
-    """
-    from weir.cli.connect import connect
-
+    """Show who you are in the pool, how you signed in, and your role in each department and project."""
     with connect() as pool:
         person = pool.whoami()
     if output in ("json", "yaml"):

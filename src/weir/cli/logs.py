@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.connect import connect
 from weir.cli.exit_codes import exit_code_of
 from weir.cli.terminal import plain, screen
 from weir.model.array_indices import index_name
@@ -52,8 +53,6 @@ def logs(
     raw
         Print control characters, such as colours, on a terminal.
     """
-    from weir.cli.connect import connect
-
     if index is not None:
         name = index_name(name, index)
     with connect() as pool:

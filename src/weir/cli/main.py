@@ -14,6 +14,7 @@ from typing import Any
 
 from weir import __version__
 from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
+from weir.client.errors import PoolError, Refused, Unreachable
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 _GARBAGE_AFTER = 50_000
@@ -84,7 +85,6 @@ def _carried_out(words: list[str]) -> int:
 
     from weir.cli.extras import how_to_install, missing_extra
     from weir.cli.help import Help
-    from weir.client.errors import PoolError, Refused, Unreachable
 
     app = App(name="weir", help_format="plaintext", help_formatter=Help(), version=__version__)
     for command in COMMANDS:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
-from weir.cli.outputs import OutputOption, show
+from weir.cli.connect import connect
+from weir.cli.outputs import DocumentedOutput, show
 
 if TYPE_CHECKING:
     from weir.api.answers import MemberRow
@@ -32,7 +33,7 @@ def members_app(kind: Kind) -> App:
 
 
 def _list_command(kind: Kind, kinds: Kinds) -> Callable[..., int]:
-    def list_members(name: str, /, *, output: OutputOption = "table") -> int:
+    def list_members(name: str, /, *, output: DocumentedOutput = "table") -> int:
         """List members, with those of the departments above.
 
         Parameters
@@ -42,8 +43,6 @@ def _list_command(kind: Kind, kinds: Kinds) -> Callable[..., int]:
         output
             table, wide, json or yaml.
         """
-        from weir.cli.connect import connect
-
         with connect() as pool:
             rows = pool.members(name, kind=kinds)
         none = f"{name} has no members yet: `weir {kind} members add {name} USER` adds one."
@@ -67,8 +66,6 @@ def _add_command(kinds: Kinds) -> Callable[..., int]:
             viewer (sees details), member (submits) or lead (manages members and all work). The role
             holds for everything below a department.
         """
-        from weir.cli.connect import connect
-
         with connect() as pool:
             row = pool.set_member(name, member, role=role, kind=kinds)
         print(f"{row.member} is a {row.role} of {row.scope}.")
@@ -88,8 +85,6 @@ def _remove_command(kinds: Kinds) -> Callable[..., int]:
         member
             A user, a Unix group such as @vision, or @everyone.
         """
-        from weir.cli.connect import connect
-
         with connect() as pool:
             pool.remove_member(name, member, kind=kinds)
         print(f"{member} is no member of {name} any more.")

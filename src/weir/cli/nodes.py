@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 from cyclopts import App
 
 from weir.cli.columns import Column, pairs, table
+from weir.cli.connect import connect
 from weir.cli.drain import drain, undrain
 from weir.cli.formatting import NOTHING, counted, number, percent, since, size
-from weir.cli.outputs import OutputOption, WatchOption, print_plain, show
+from weir.cli.outputs import DocumentedOutput, WatchOption, print_plain, show
 from weir.cli.terminal import Screen, Tone, screen
 from weir.cli.watch import append, changed, is_terminal, repaint
 
@@ -98,7 +99,7 @@ def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Ro
 
 
 @app.default
-def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
+def nodes(*, output: DocumentedOutput = "table", watch: WatchOption = False) -> int:
     """List the nodes with their allocation and the utilization of their GPUs.
 
     Parameters
@@ -108,8 +109,6 @@ def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
     watch
         Go on, and show them again as they change.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
 
@@ -175,7 +174,7 @@ DEVICES: tuple[Column[_NodeDevice], ...] = (
 )
 
 
-def top(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
+def top(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
     """Show the usage of every project and every GPU.
 
     Parameters
@@ -185,8 +184,6 @@ def top(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
     output
         table, or the devices as wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if output in ("json", "yaml"):
             if watch:
@@ -248,7 +245,7 @@ def bar(row: "QueueRow", most: float) -> str:
     return ("█" * own + "▒" * borrowed + "·" * free)[:_BAR_WIDTH]
 
 
-def status(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
+def status(*, output: DocumentedOutput = "table", watch: WatchOption = False) -> int:
     """Show a summary of the pool: its devices, and its running and pending workloads.
 
     Parameters
@@ -258,8 +255,6 @@ def status(*, output: OutputOption = "table", watch: WatchOption = False) -> int
     watch
         Go on, and show it again as it changes.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: standing(pool.status(), pool.address.url, here))

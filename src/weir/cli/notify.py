@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.outputs import OutputOption, ProjectOption, show
 from weir.cli.secret_input import read_secret
 from weir.cli.terminal import plain
+from weir.client.errors import Unreachable
 
 if TYPE_CHECKING:
     from weir.api.notifications import DeliveryRow, DesktopNotification, NotificationRow
@@ -93,8 +95,6 @@ def add(
     file
         File with the address of a webhook.
     """
-    from weir.cli.connect import connect
-
     if channel in ("slack", "webhook"):
         if address:
             print(
@@ -121,15 +121,7 @@ def add(
 
 @app.command(name="list")
 def list_(*, output: OutputOption = "table") -> int:
-    """List your notifications, and those of projects that you lead.
-
-    Parameters
-    ----------
-    output
-        table, wide, json or yaml.
-    """
-    from weir.cli.connect import connect
-
+    """List your notifications, and those of projects that you lead."""
     with connect() as pool:
         rows = pool.notifications()
     show(rows, RULES, output, none="You have no notifications: `weir notify add mail ADDRESS` adds one.")
@@ -145,8 +137,6 @@ def remove(number: int, /) -> int:
     number
         Its ID in `weir notify list`.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         pool.remove_notification(number)
     print(f"Notification {number} is removed.")
@@ -162,8 +152,6 @@ def test(number: int, /) -> int:
     number
         Its ID in `weir notify list`.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         outcome = pool.test_notification(number)
     print(f"{'Delivered' if outcome.delivered else 'Not delivered'}: {plain(outcome.sentence)}.")
@@ -185,12 +173,8 @@ def deliveries(
         Only messages that aren't tried again.
     limit
         Maximum number of messages.
-    output
-        table, wide, json or yaml.
     """
     from itertools import islice
-
-    from weir.cli.connect import connect
 
     with connect() as pool:
         rows = list(islice(pool.deliveries(states=["failed"] if failed else []), max(0, limit)))
@@ -204,9 +188,6 @@ def watch() -> int:
 
     Without notify-send, messages are printed. `weir notify add desktop` chooses what to show.
     """
-    from weir.cli.connect import connect
-    from weir.client.errors import Unreachable
-
     program = shutil.which("notify-send")
     if program is None:
         print("weir: there is no notify-send on this machine: messages are printed.", file=sys.stderr)

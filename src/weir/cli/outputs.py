@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 Output = Literal["table", "wide", "json", "yaml"]
-OutputOption = Annotated[Output, Parameter(name=("--output", "-o"))]
+OutputOption = Annotated[Output, Parameter(name=("--output", "-o"), help="table, wide, json or yaml.")]
+DocumentedOutput = Annotated[Output, Parameter(name=("--output", "-o"))]
+"""The same option for a command whose docstring says more about it."""
 WatchOption = Annotated[bool, Parameter(name=("--watch", "-w"), negative=())]
-NamespaceOption = Annotated[str | None, Parameter(name=("--namespace", "-n"))]
+NamespaceOption = Annotated[
+    str | None,
+    Parameter(
+        name=("--namespace", "-n"),
+        help="On a cluster: its namespace; the project's namespace if it has only one.",
+    ),
+]
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 
 _UNSAFE = re.compile(r"[^\n -~]")

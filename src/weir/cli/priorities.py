@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.outputs import OutputOption, show
 
 if TYPE_CHECKING:
@@ -16,15 +17,7 @@ COLUMNS: "tuple[Column[PriorityRow], ...]" = (
 
 
 def priorities(*, output: OutputOption = "table") -> int:
-    """List the priority classes: names that stand for numbers wherever a priority is written.
-
-    Parameters
-    ----------
-    output
-        table, wide, json or yaml.
-    """
-    from weir.cli.connect import connect
-
+    """List the priority classes: names that stand for numbers wherever a priority is written."""
     with connect() as pool:
         rows = list(pool.priorities())
     show(rows, list(COLUMNS), output, none="The pool has no priority classes.")

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
+from weir.cli.connect import connect
 from weir.cli.formatting import amount, lasting, number
 from weir.cli.members import members_app
-from weir.cli.outputs import OutputOption, WatchOption, show
+from weir.cli.outputs import DocumentedOutput, WatchOption, show
 from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
 from weir.cli.quotas import Kind, put
 from weir.cli.watch import append, changed, is_terminal, repaint
@@ -155,7 +156,7 @@ def set_department(
 
 
 @project.command(name="list")
-def list_projects(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
+def list_projects(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
     """List projects with their quota, their allocation and their present fair share.
 
     Parameters
@@ -169,7 +170,7 @@ def list_projects(*, watch: WatchOption = False, output: OutputOption = "table")
 
 
 @department.command(name="list")
-def list_departments(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
+def list_departments(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
     """List departments with their quota, their allocation and their present fair share.
 
     Parameters
@@ -190,8 +191,6 @@ def _list(
     *,
     watch: bool,
 ) -> int:
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: table(look(pool), columns, here, wide=output == "wide"))
@@ -213,8 +212,6 @@ def delete_project(name: str, /) -> int:
     name
         The project.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         deleted = pool.delete_project(name)
     print(f"Project {name} is deleted.")
@@ -235,8 +232,6 @@ def delete_department(name: str, /) -> int:
     name
         The department.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         pool.delete_department(name)
     print(f"Department {name} is deleted.")

@@ -4,7 +4,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from weir.cli.connect import connect
 from weir.cli.formatting import number
+from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.answers import QueueRow
@@ -44,9 +46,6 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
 
 def put(kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, Any]], *, new: bool) -> int:
     """Create a new queue, or change an existing one."""
-    from weir.cli.connect import connect
-    from weir.client.errors import Refused
-
     try:
         fields = read()
     except ValueError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
+from weir.cli.connect import connect
 from weir.cli.formatting import hours, lasting, moment, number, percent, resource
 from weir.cli.outputs import as_json
 from weir.cli.short_reasons import short_reason
@@ -89,8 +90,6 @@ def _report(
     to_table: "Callable[[Report], list[str]]",
     present: "Callable[[Pool], list[str]] | None" = None,
 ) -> int:
-    from weir.cli.connect import connect
-
     try:
         since_s = at("--since", options.since)
         until_s = None if options.until is None else at("--until", options.until)
@@ -146,8 +145,6 @@ def jobs(
     output
         trace, the format that `weir simulate --trace` reads.
     """
-    from weir.cli.connect import connect
-
     try:
         since_s = at("--since", since)
         until_s = None if until is None else at("--until", until)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.submit import in_options
@@ -22,6 +23,7 @@ from weir.cli.submit_options import (
     read_options,
 )
 from weir.cli.terminal import plain
+from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.schedules import ScheduleRow
@@ -62,9 +64,6 @@ def add(
     project
         Project whose quota the runs use; $WEIR_PROJECT if left out.
     """
-    from weir.cli.connect import connect
-    from weir.client.errors import Refused
-
     try:
         body = _filled(template, project, placement.namespace)
         words = read_options(request, rules, StartOptions(), environment, placement)
@@ -84,15 +83,7 @@ def add(
 
 @app.command(name="list")
 def list_(*, output: OutputOption = "table") -> int:
-    """List the schedules of your projects.
-
-    Parameters
-    ----------
-    output
-        table, wide, json or yaml.
-    """
-    from weir.cli.connect import connect
-
+    """List the schedules of your projects."""
     with connect() as pool:
         rows = pool.schedules()
     show(rows, _COLUMNS, output, none="There is no schedule; `weir schedule add` creates one.")
@@ -108,8 +99,6 @@ def suspend(name: str, /) -> int:
     name
         The schedule.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         row = pool.suspend_schedule(name)
     print(f"{row.name} is suspended; `weir schedule resume {row.name}` lets it go on.")
@@ -125,8 +114,6 @@ def resume(name: str, /) -> int:
     name
         The schedule.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         row = pool.resume_schedule(name)
     print(f"{row.name} goes on{_next(row)}.")
@@ -144,8 +131,6 @@ def remove(name: str, /) -> int:
     name
         The schedule.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         pool.delete_schedule(name)
     print(f"Schedule {name} is removed.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.secret_input import read_secret
@@ -39,8 +40,6 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
         File with the value; by default it is typed without echo, or read from the input. A last newline is
         removed.
     """
-    from weir.cli.connect import connect
-
     try:
         chosen = chosen_project(project)
         value = read_secret(f"value of {name}", file)
@@ -61,11 +60,7 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     ----------
     project
         The project; $WEIR_PROJECT if left out.
-    output
-        table, wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     try:
         chosen = chosen_project(project)
     except ValueError as error:
@@ -88,8 +83,6 @@ def delete(name: str, /, *, project: ProjectOption = None) -> int:
     project
         The project it belongs to; $WEIR_PROJECT if left out.
     """
-    from weir.cli.connect import connect
-
     try:
         chosen = chosen_project(project)
     except ValueError as error:

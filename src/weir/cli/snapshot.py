@@ -2,6 +2,8 @@
 
 import sys
 
+from weir.cli.connect import connect
+
 
 def snapshot(*, workloads: bool = True) -> int:
     """Print the pool as a scenario that replays its next decision, as in `weir snapshot > now.yaml`.
@@ -11,8 +13,6 @@ def snapshot(*, workloads: bool = True) -> int:
     workloads
         Include the workloads; --no-workloads prints the cluster alone, for `weir simulate --cluster`.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         text = pool.snapshot(workloads=workloads)
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from weir.cli.connect import connect
 from weir.cli.formatting import counted, number
 from weir.cli.outputs import ProjectOption, print_plain
 from weir.cli.submit_options import (
@@ -23,6 +24,7 @@ from weir.cli.submit_options import (
     read_options,
 )
 from weir.cli.terminal import plain, screen
+from weir.client.errors import Refused
 from weir.model.array_indices import read_indices
 from weir.model.reasons import ReasonCode
 
@@ -73,8 +75,6 @@ def submit(
         name, or the whole answer as json or yaml.
     """
     from weir.cli.batch import submit_batch
-    from weir.cli.connect import connect
-    from weir.client.errors import Refused
     from weir.model import scenario
 
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, pairs, table
+from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, moment, sentence, since
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
 from weir.cli.submit import in_options
@@ -24,6 +25,7 @@ from weir.cli.submit_options import (
 )
 from weir.cli.sweep_options import SweepOptions, read_sweep_options
 from weir.cli.terminal import Tone, plain, screen
+from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.sweeps import RungRow, SweepDetail, SweepRow, TrialRow
@@ -63,9 +65,6 @@ def begin(
     output
         name, or the whole answer as json or yaml.
     """
-    from weir.cli.connect import connect
-    from weir.client.errors import Refused
-
     try:
         body = {} if file is None else _read(file)
         body |= read_sweep_options(search) | ({} if name is None else {"name": name})
@@ -192,11 +191,7 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     ----------
     project
         Only those of a project.
-    output
-        table, wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         rows = pool.sweeps(project=project)
     show(rows, SWEEPS, output, none="There are no sweeps. Begin one: weir sweep --help")
@@ -211,11 +206,7 @@ def show_(name: str, /, *, output: OutputOption = "table") -> int:
     ----------
     name
         The sweep.
-    output
-        table, wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         sweep = pool.sweep(name)
     if output in ("json", "yaml"):
@@ -249,11 +240,7 @@ def best(name: str, /, *, output: OutputOption = "table") -> int:
     ----------
     name
         The sweep.
-    output
-        table, wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         sweep = pool.sweep(name)
         if sweep.best_trial is None:
@@ -288,8 +275,6 @@ def stop(name: str, /) -> int:
     name
         The sweep.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         sweep = pool.stop_sweep(name)
     print(f"Sweep {plain(sweep.name)} is stopped, after {counted(sweep.trials, 'trial')}.")
@@ -317,8 +302,6 @@ def delete(
     yes
         Don't ask before checkpoints are deleted.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if checkpoints and not yes and not _is_confirmed(pool.sweep(name)):
             return 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import moment, sentence
 from weir.cli.outputs import NamespaceOption, OutputOption, ProjectOption, chosen_project, print_plain, show
 from weir.cli.terminal import plain
@@ -38,10 +39,7 @@ def save(
         lr. The list parameters: has the name of each, its default if it has one, and its meaning.
     project
         Project that it belongs to; $WEIR_PROJECT if left out.
-    namespace
-        On a cluster: its namespace; the project's namespace if it has only one.
     """
-    from weir.cli.connect import connect
     from weir.model import scenario
 
     try:
@@ -70,13 +68,7 @@ def list_(
     ----------
     project
         The project; $WEIR_PROJECT if left out.
-    namespace
-        On a cluster: its namespace; the project's namespace if it has only one.
-    output
-        table, wide, json or yaml.
     """
-    from weir.cli.connect import connect
-
     try:
         chosen = chosen_project(project)
     except ValueError as error:
@@ -105,13 +97,9 @@ def show_(
         The template.
     project
         The project it belongs to; $WEIR_PROJECT if left out.
-    namespace
-        On a cluster: its namespace; the project's namespace if it has only one.
     output
         yaml or json.
     """
-    from weir.cli.connect import connect
-
     try:
         chosen = chosen_project(project)
     except ValueError as error:
@@ -134,11 +122,7 @@ def remove(name: str, /, *, project: ProjectOption = None, namespace: NamespaceO
         The template.
     project
         The project it belongs to; $WEIR_PROJECT if left out.
-    namespace
-        On a cluster: its namespace; the project's namespace if it has only one.
     """
-    from weir.cli.connect import connect
-
     try:
         chosen = chosen_project(project)
     except ValueError as error:
@@ -159,8 +143,6 @@ def filled_template(
         ValueError: no project is named, or a value can't be read.
         Refused: there is no such template, or a value is unknown or missing.
     """
-    from weir.cli.connect import connect
-
     chosen, values = chosen_project(project), _values(settings)
     with connect(namespace=namespace) as pool:
         return pool.fill_template(chosen, template, values).workload

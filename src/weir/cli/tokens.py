@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
+from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.outputs import OutputOption, print_plain, show
 
@@ -64,8 +65,6 @@ def create(
     output
         token (its text alone), json or yaml.
     """
-    from weir.cli.connect import connect
-
     if not admin and not project:
         print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
         return 2
@@ -104,8 +103,6 @@ def rotate(number: int | None = None, /, *, expires: str | None = None, output: 
     output
         token (its text alone), json or yaml.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         made = pool.rotate_token(number, expires=expires)
     return _print(made, output)
@@ -113,15 +110,7 @@ def rotate(number: int | None = None, /, *, expires: str | None = None, output: 
 
 @app.command(name="list")
 def list_(*, output: OutputOption = "table") -> int:
-    """List tokens, without their secrets.
-
-    Parameters
-    ----------
-    output
-        table, wide, json or yaml.
-    """
-    from weir.cli.connect import connect
-
+    """List tokens, without their secrets."""
     with connect() as pool:
         rows = pool.tokens()
     show(rows, COLUMNS, output, none="There is no token besides this machine's own.")
@@ -137,8 +126,6 @@ def revoke(number: int, /) -> int:
     number
         Id of the token from `weir token list`.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         pool.revoke_token(number)
     print(f"Token {number} is revoked.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from weir.cli.columns import Column, Lines
 from weir.cli.outputs import Output, as_json, as_yaml
 from weir.cli.terminal import Screen, screen, shortened
+from weir.client.errors import Unreachable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -24,8 +25,6 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
 
     While the pool doesn't answer, the last frame stays.
     """
-    from weir.client.errors import Unreachable
-
     height, painted = 0, 0
     last: Sequence[str] = ()
     sys.stdout.write(HIDE)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, table
+from weir.cli.connect import connect
 from weir.cli.decision import decision_lines
 from weir.cli.formatting import number, ordinal, sentence, since
-from weir.cli.outputs import OutputOption, print_plain
+from weir.cli.outputs import DocumentedOutput, print_plain
 from weir.cli.terminal import Screen, plain, screen, wrapped
 from weir.cli.workload_columns import TONES
 
@@ -28,7 +29,7 @@ _NEVER_TRIED = frozenset(
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 
-def why(name: str, /, *, explain: bool = False, output: OutputOption = "table") -> int:
+def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "table") -> int:
     """Print why a workload is pending, its queue's numbers, and what would let it start now.
 
     Parameters
@@ -40,8 +41,6 @@ def why(name: str, /, *, explain: bool = False, output: OutputOption = "table") 
     output
         table for people, json or yaml for programs.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         answer = pool.why(name)
         if output in ("json", "yaml"):

@@ -10,10 +10,11 @@ from cyclopts import Parameter
 
 from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, pairs, table
+from weir.cli.connect import connect
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.list_filter import ListFilter
 from weir.cli.list_order import Order, ordered, since_s, summary
-from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
+from weir.cli.outputs import DocumentedOutput, Output, ProjectOption, WatchOption, print_plain, show
 from weir.cli.start_conditions import condition_lines
 from weir.cli.sweep_lines import with_parked_together
 from weir.cli.terminal import Screen, plain, screen, wrapped
@@ -44,7 +45,7 @@ def list_(
     since_: Annotated[str | None, Parameter(name="--since")] = None,
     limit: int = _LIMIT,
     watch: WatchOption = False,
-    output: OutputOption = "table",
+    output: DocumentedOutput = "table",
 ) -> int:
     """List running and pending workloads; with --all also those that are over.
 
@@ -92,8 +93,6 @@ def list_(
 
 
 def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, watch: bool) -> int:
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output))
@@ -151,7 +150,7 @@ def _frame(
     ]
 
 
-def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption = False) -> int:
+def describe(name: str, /, *, output: DocumentedOutput = "table", watch: WatchOption = False) -> int:
     """Show all details of a workload: its request, its pods and its events.
 
     Parameters
@@ -163,8 +162,6 @@ def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption
     watch
         Go on, and show it again as it changes.
     """
-    from weir.cli.connect import connect
-
     with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: description(pool.get(name), here, wide=output == "wide"))

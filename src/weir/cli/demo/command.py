@@ -4,6 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from weir.cli.terminal import screen
+from weir.client.errors import PoolError
 
 if TYPE_CHECKING:
     from weir.cli.demo.checks import DemoOutcome
@@ -22,7 +23,6 @@ def demo() -> int:
     from weir.cli.demo.checks import checks
     from weir.cli.demo.demo_pool import DemoFailed, DemoPool, Interrupted, missing
     from weir.cli.demo.summary import summary
-    from weir.client.errors import PoolError
 
     if (wanting := missing()) is not None:
         return _fail(wanting)

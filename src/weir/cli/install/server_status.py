@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weir.client.errors import PoolError, Unreachable
+
 if TYPE_CHECKING:
     from weir.api.answers import PoolStatus
 
@@ -26,7 +28,6 @@ def pool_status(directory: Path) -> "PoolStatus":
     from weir.api.answers import PoolStatus
     from weir.client.address import Address
     from weir.client.calls import refusal
-    from weir.client.errors import Unreachable
     from weir.client.transport import client, unreachable
 
     try:
@@ -52,8 +53,6 @@ def wait_for_pool(
     Raises:
         PoolError: it didn't answer in time; the last reason.
     """
-    from weir.client.errors import PoolError
-
     until_s = time.monotonic() + within_s
     while True:
         try:

@@ -18,6 +18,7 @@ from weir.cli.sessions.start import default_name, live, running, submit_session
 from weir.cli.submit_options import EnvironmentOptions, PlacementOptions, RequestOptions, RuleOptions
 from weir.cli.terminal import screen
 from weir.client.address import find
+from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -187,8 +188,6 @@ def _link(pool: "Pool", detail: "WorkloadDetail") -> str:
     Raises:
         EntryRefused: it ended.
     """
-    from weir.client.errors import Refused
-
     pause_s = _LOOK_S_MIN
     while True:
         try:

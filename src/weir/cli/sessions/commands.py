@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from weir.cli.connect import connect
 from weir.cli.exec import run_beside
 from weir.cli.outputs import ProjectOption
 from weir.cli.pod_entry import EntryRefused, enter
@@ -141,8 +142,6 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
 
 
 def _print_config() -> int:
-    from weir.cli.connect import connect
-
     if find().is_cluster:
         from weir.cli.cluster.sessions import cluster_shell
 
@@ -181,7 +180,6 @@ def in_session(
     enter_it: "Callable[[Pool, WorkloadDetail], int]",
 ) -> int:
     """Enter the session of a name once it runs; queue it before if there is none. Return the exit code."""
-    from weir.cli.connect import connect
 
     def enter_session() -> int:
         with connect(namespace=namespace) as pool:

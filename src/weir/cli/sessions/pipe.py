@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from weir.cli.connect import connect
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
 from weir.cli.sessions import ssh_files
 from weir.cli.sessions.ssh_files import HOST_PREFIX, SSHD_CONFIG
@@ -42,7 +43,6 @@ def pipe(name: str, /, *, key: str | None = None, user: str | None = None) -> in
     user
         On a cluster: the account that ssh logs in to.
     """
-    from weir.cli.connect import connect
     from weir.client.address import find
 
     workload = name.removeprefix(HOST_PREFIX)

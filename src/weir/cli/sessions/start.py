@@ -12,6 +12,7 @@ from weir.cli.pod_entry import EntryRefused
 from weir.cli.submit import in_options
 from weir.cli.submit_options import EnvironmentOptions, environment_of
 from weir.cli.terminal import plain, screen
+from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -32,8 +33,6 @@ def default_name(user: str, kind: str) -> str:
 
 def live(pool: "Pool", name: str, *, over: bool = False) -> "WorkloadDetail | None":
     """Return the workload of a name unless there is none or it has ended. `over`: only one that has ended."""
-    from weir.client.errors import Refused
-
     try:
         detail = pool.get(name)
     except Refused as refused:
@@ -56,8 +55,6 @@ def submit_session(
     Raises:
         EntryRefused: an option is missing or refused.
     """
-    from weir.client.errors import Refused
-
     words: dict[str, Any] = {"type": "build", **options, "name": name, "command": list(command)}
     words |= {} if kind is None else {"session": kind}
     if "project" not in words:

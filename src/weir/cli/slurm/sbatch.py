@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from weir.cli.connect import connect
 from weir.cli.terminal import plain
+from weir.client.errors import Refused
 from weir.slurm.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -62,9 +64,7 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
         Options of sbatch, the script and its arguments. Without a script it is read from the input.
         --best-effort goes on without options that Weir doesn't have. --project names the project.
     """
-    from weir.cli.connect import connect
     from weir.cli.slurm.batch_script import read_batch_script
-    from weir.client.errors import Refused
 
     try:
         script = read_batch_script(words, os.environ)
@@ -187,8 +187,6 @@ def _in_options(text: str) -> str:
 
 def _queued(pool: "Pool", body: Mapping[str, Any]) -> "WorkloadDetail":
     """Submit a job; its name gets a suffix if another workload has it, as jobs of Slurm may share a name."""
-    from weir.client.errors import Refused
-
     name = body["name"]
     for tries_left in reversed(range(_NAMES_TRIED_MOST)):
         try:
