@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ NAME, HOME, ACCOUNT = "measured", "weir-system", "weir-node"
 NODES = "/apis/query.weir.dev/v1/nodes"
 STRATEGIC = "application/strategic-merge-patch+json"
 FAKE_DRIVER = Path(__file__).parents[1] / "e2e" / "fake_gpus"
-Start = Callable[[], subprocess.Popen[bytes]]
+Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +103,8 @@ def start_agent(shared: Cluster, node: RealNode, weir: Installed, pod: Object, u
     words.append("--kubelet-insecure-tls")
     started = []
 
-    def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "weir", "kube", "node", *words]
+    def start(*more: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "weir", "kube", "node", *words, *more]
         environment = {**os.environ, "PYTHONPATH": str(FAKE_DRIVER), "FAKE_GPUS": str(uses)}
         started.append(subprocess.Popen(command, env=environment))
         return started[-1]
@@ -164,6 +165,64 @@ def test_weir_shows_the_use_of_the_gpus_that_the_kubelet_gave(
         until_shown(busy=[None, None], quiet=[0.4], odd=[0.7])
     finally:
         team.remove()
+
+
+def process_of(uid: str) -> int:
+    """Return a process of a pod's container, by its control group."""
+    for path in Path("/proc").glob("[0-9]*/cgroup"):
+        with suppress(OSError):
+            if f"pod{uid}" in path.read_text() and "sleep" in (path.parent / "cmdline").read_text():
+                return int(path.parent.name)
+    return 0
+
+
+def test_a_container_that_uses_more_memory_than_its_share_is_evicted_for_its_neighbour(
+    shared: Cluster, node: RealNode, weir: Installed, start_agent: Start, uses: Path
+) -> None:
+    team, path = Team(shared, weir, "watched", 4), f"/api/v1/nodes/{NAME}"
+    config = {"shareMemory": {"onExcess": "evict", "grace": "2s"}}
+    settings = {"apiVersion": "weir.dev/v1alpha1", "kind": "SchedulerConfig", "metadata": {"name": "weir"}}
+    shared.api.patch(path, {"metadata": {"labels": {"weir.dev/gpu-sharing": "true"}}})
+    shared.api.create({**settings, "spec": config})
+    try:
+        for name in ("greedy", "modest"):
+            team.pod(name, 0, annotations={"weir.dev/gpu-fraction": "0.5"})
+        team.until_run({"greedy", "modest"}, node)
+        placed = team.pods()
+        devices = {each["metadata"]["annotations"]["weir.dev/gpus"] for each in placed.values()}
+        assert len(devices) == 1, "the shares are on one device"
+        uids = {name: each["metadata"]["uid"] for name, each in placed.items()}
+        processes = {name: shared.until(lambda uid=uid: process_of(uid), 60) for name, uid in uids.items()}
+
+        def isolation(name: str) -> Any:
+            return team.workload(f"pod-{name}").get("gpuMemoryIsolation")
+
+        def let(**gib: int) -> None:
+            memory = {devices.copy().pop(): {str(processes[name]): each << 30 for name, each in gib.items()}}
+            uses.with_suffix(".new").write_text(json.dumps({"memory": memory}))
+            uses.with_suffix(".new").rename(uses)
+
+        shared.until(lambda: isolation("greedy") == "none", 60, lambda: str(team.workload("pod-greedy")))
+        let(greedy=30, modest=39)
+        start_agent("--watch-memory")
+        both = lambda: (isolation("greedy"), isolation("modest"))  # noqa: E731
+        shared.until(lambda: both() == ("cooperative",) * 2, 120, lambda: str(both()))
+        assert set(team.run()) == {"greedy", "modest"}
+        let(greedy=60, modest=39)
+        shared.until(lambda: set(team.run()) == {"modest"}, 120, lambda: str(team.workload("pod-greedy")))
+        notes = [
+            each["note"]
+            for each in shared.api.items(f"/apis/events.k8s.io/v1/namespaces/{team.namespace}/events")
+            if each["reason"] == "GPUMemoryExceeded"
+        ]
+        assert any(
+            "Pod greedy uses 60.0 GiB of GPU" in each and "its share is 39.8 GiB" in each for each in notes
+        )
+        assert "memory_exceeded" in weir.log_text()
+    finally:
+        team.remove()
+        shared.api.delete("/apis/weir.dev/v1alpha1/schedulerconfigs/weir")
+        shared.api.patch(path, {"metadata": {"labels": {"weir.dev/gpu-sharing": None}}})
 
 
 def test_the_kubelet_tells_the_processor_time_and_the_traffic_of_pods(
