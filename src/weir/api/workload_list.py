@@ -41,6 +41,7 @@ class EvictionRow(Answer):
     by_user: str | None = None
     by_project: str | None = None
     choice: str = ""  # its cost, and that of the next choice of victims
+    lost_gpu_s: float | None = None  # GPU time that it lost, where that is known; on a cluster
 
 
 class ArrayCounts(Answer):

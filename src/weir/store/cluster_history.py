@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Connection, delete, select, update
 
 from weir.api.answers import EventRow, Explanation
-from weir.api.workload_list import WorkloadRow
+from weir.api.workload_list import EvictionRow, WorkloadRow
 from weir.model.resources import span
 from weir.store.cluster_records import GAP, PENDING, ClusterEvent, ClusterHistoryEntry
 from weir.store.cluster_tables import cluster_events, cluster_workloads
@@ -31,6 +31,7 @@ from weir.store.workload_sums import STOPPED, EndTimes, add_ends
 TOGETHER_MAX = 500
 """Keys of one query: databases limit its parameters."""
 FORGOTTEN_TOGETHER = 2000
+STOPPING = "stopping"
 VANISHED = "Its object was deleted while no leader of Weir was running, or wrote the history."
 Item = TypeVar("Item")
 _uid = workloads.c.uid
@@ -199,6 +200,9 @@ def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end:
     reason = row.reason if row.status == PENDING else None
     why = None if reason is None else reason.why
     evicted_s = None if row.evicted is None else row.evicted.at_s
+    before_s = None if known is None else known.evicted_s
+    if row.status == STOPPING:
+        evicted_s = before_s  # it may still save: the eviction counts once its pods are gone
     found.rows.append(storable_row(_row(workload, row, first_s) | {"started_s": started_s}))
     full = row.model_copy(update={"first_started_s": first_s, "ended_s": found.rows[-1]["ended_s"]})
     found.stated.append(
@@ -214,16 +218,23 @@ def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end:
     )
     if reason is not None and (known is None or known.why != why):
         found.told.append(_reason(workload, reason))
-    if row.evicted is not None and (known is None or known.evicted_s != evicted_s):
-        numbers = {"rule": row.evicted.rule, "gpus": row.devices, "lost_s": 0.0}
-        about = row.uid, row.name, row.project
-        event = HistoryEvent(row.evicted.at_s, STOPPED, row.evicted.sentence, *about, numbers=numbers)
-        found.events.append(event)
+    if row.evicted is not None and evicted_s not in (None, before_s):
+        found.events.append(_eviction(row, row.evicted))
     if not workload.is_live and not has_end:
         end_s = max(row.submitted_s, row.ended_s or workload.seen_s)
         keys = [found.rows[-1][kind] or "" for kind in _KINDS]
         times = EndTimes(keys, row.submitted_s, first_s, end_s)
         _end(found, row.uid, row.name, times, row.status, found.rows[-1]["sentence"])
+
+
+def _eviction(row: WorkloadRow, evicted: EvictionRow) -> HistoryEvent:
+    """Return the event of an eviction. Without a known loss it has none, which reports count as nothing."""
+    numbers: dict[str, object] = {"rule": evicted.rule, "gpus": row.devices}
+    if evicted.lost_gpu_s is not None and row.devices:
+        numbers["lost_s"] = evicted.lost_gpu_s / row.devices
+    return HistoryEvent(
+        evicted.at_s, STOPPED, evicted.sentence, row.uid, row.name, row.project, numbers=numbers
+    )
 
 
 def _end(found: _Changes, uid: int, name: str, times: EndTimes, how: str, sentence: str) -> None:

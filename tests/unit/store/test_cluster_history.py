@@ -145,6 +145,29 @@ def test_what_is_written_twice_is_there_once(
     assert reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "other").total.ended == 0
 
 
+def test_an_eviction_counts_once_its_pods_are_gone_with_the_run_that_it_lost(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    evicted = {"at_s": NOW_S + 100, "rule": "reclaim_quota", "sentence": "it was evicted"}
+    saved = {**evicted, "lost_gpu_s": 40.0}
+    run = {"started_s": NOW_S + 11}
+    for each in (
+        workload(1, status="running", **run),
+        workload(1, status="stopping", evicted={**evicted, "lost_gpu_s": 90.0}, **run),
+        workload(1, status="pending", reason=REASON, evicted=saved),
+        workload(1, status="running", evicted=saved, started_s=NOW_S + 300),
+    ):
+        history.write([each], [])
+    unknown = {**evicted, "rule": "preempt"}
+    history.write([workload(2, status="pending", reason=REASON, evicted=unknown)], [])
+    report = reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "")
+    assert {each.rule: (each.count, each.lost_gpu_s) for each in report.rules} == {
+        "reclaim_quota": (1, 40.0),
+        "preempt": (1, 0.0),
+    }
+    assert (report.total.evicted, report.total.lost_gpu_s) == (2, 40.0)
+
+
 def test_namespaces_see_their_own_part(history: ClusterHistory, reader: ClusterHistoryReader) -> None:
     history.write(
         [ended(1), ended(2, name="other/train"), workload(3, "fine", "ns")],

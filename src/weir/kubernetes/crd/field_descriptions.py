@@ -72,6 +72,7 @@ DESCRIPTIONS = {
     "short_since": "Time since which fewer pods run than the minimum; gang_grace counts from here.",
     "rule": "Rule that allowed the preemption.",
     "by": "Workload that the preemption freed capacity for.",
+    "lost_gpu_seconds": "GPU time that the preemption lost: since the pods started, or last saved.",
     "choice": "Cost of the preemption, and that of the next choice of victims.",
     "since": "Time at which the phase began.",
     "estimated_start": "Estimated time of the start, if the workload waits for a known time.",

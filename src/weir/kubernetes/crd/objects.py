@@ -109,6 +109,7 @@ class LastEviction(ApiStruct):
     sentence: Needed[str] = ""
     by: str | None = None  # the workload it was stopped for
     choice: str = ""  # its cost, and that of the next choice of victims
+    lost_gpu_seconds: float | None = None  # since its pods started or last saved; None: unknown
 
 
 class Pause(ApiStruct):

@@ -106,6 +106,14 @@ ALERTS = (
         "A SchedulerConfig can't be used.",
         "The last good settings are in force. `kubectl describe schedulerconfigs` says what is wrong.",
     ),
+    Alert(
+        "WeirHistoryNotStored",
+        "min(weir_history_stored) == 0",
+        15,
+        "warning",
+        "Weir can't store its history.",
+        "Scheduling goes on. Look for history_not_written in the log, then at the database or the volume.",
+    ),
 )
 
 

@@ -32,6 +32,15 @@ class UsageSpan:
     waits: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PastEviction:
+    """An eviction, and the GPU seconds that it lost; None: unknown."""
+
+    at_s: float
+    rule: str
+    lost_gpu_s: float | None = None
+
+
 @dataclass(slots=True)
 class UsageHistoryEntry:
     """Past of one workload."""
@@ -43,7 +52,7 @@ class UsageHistoryEntry:
     first_started_s: float | None = None
     ended_s: float | None = None
     spans: list[UsageSpan] = field(default_factory=list)
-    evictions: list[tuple[float, str]] = field(default_factory=list)  # time and rule
+    evictions: list[PastEviction] = field(default_factory=list)
     uses: dict[int, tuple[float, float]] = field(default_factory=dict)  # seen and used GPU seconds by time
 
     def between(self, since_s: float, until_s: float) -> Iterator[tuple[float, float, UsageSpan]]:
@@ -223,9 +232,11 @@ def _note_eviction(past: UsageHistoryEntry, thing: WorkloadObject) -> None:
     last = thing.status.last_eviction
     if last is None:
         return
-    found = at_s(last.at) or 0.0, last.rule
-    if found not in past.evictions[-1:]:
-        past.evictions = [*past.evictions[-SPANS_MAX:], found]
+    found = PastEviction(at_s(last.at) or 0.0, last.rule, last.lost_gpu_seconds)
+    before = past.evictions
+    if before and (before[-1].at_s, before[-1].rule) == (found.at_s, found.rule):
+        before = before[:-1]  # it may have saved since
+    past.evictions = [*before[-SPANS_MAX:], found]
 
 
 def _add(past: UsageHistoryEntry, span: UsageSpan) -> None:
@@ -238,9 +249,9 @@ def _add(past: UsageHistoryEntry, span: UsageSpan) -> None:
         del past.spans[0]
 
 
-def evictions_between(past: Iterable[UsageHistoryEntry], since_s: float, until_s: float) -> Iterator[str]:
-    """Yield the rule of each eviction in a period."""
+def evictions_between(
+    past: Iterable[UsageHistoryEntry], since_s: float, until_s: float
+) -> Iterator[PastEviction]:
+    """Yield the evictions in a period."""
     for each in past:
-        for time_s, rule in each.evictions:
-            if since_s <= time_s < until_s:
-                yield rule
+        yield from (eviction for eviction in each.evictions if since_s <= eviction.at_s < until_s)

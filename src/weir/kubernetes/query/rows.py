@@ -118,7 +118,12 @@ def _evicted(thing: WorkloadObject) -> EvictionRow | None:
     if last is None:
         return None
     return EvictionRow(
-        at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by, choice=last.choice
+        at_s=at_s(last.at) or 0.0,
+        rule=last.rule,
+        sentence=last.sentence,
+        by=last.by,
+        choice=last.choice,
+        lost_gpu_s=last.lost_gpu_seconds,
     )
 
 

@@ -1,7 +1,7 @@
 """Reports over the last hours: what the routes answer for `weir report`."""
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import quantiles
@@ -91,7 +91,9 @@ def history_report(
     """Return use, waits and evictions by one kind of key."""
     mine = [each for each in past if request.namespace in ("", each.namespace)]
     since_s, until_s = request.since_s, request.until_s
-    rules = Counter(evictions_between(mine, since_s, until_s))
+    rules: defaultdict[str, list[float]] = defaultdict(list)
+    for eviction in evictions_between(mine, since_s, until_s):
+        rules[eviction.rule].append(eviction.lost_gpu_s or 0.0)
     return HistoryReport(
         since_s=since_s,
         until_s=until_s,
@@ -99,7 +101,8 @@ def history_report(
         rows=[_history_row(key, each, queues, request) for key, each in _grouped(past, queues, request)],
         total=_history_row("total", past, queues, request),
         rules=[
-            EvictionRuleRow(rule=rule, count=count, lost_gpu_s=0.0) for rule, count in sorted(rules.items())
+            EvictionRuleRow(rule=rule, count=len(lost), lost_gpu_s=sum(lost))
+            for rule, lost in sorted(rules.items())
         ],
         points=list(_points(mine, request)),
         note=note,
@@ -171,7 +174,12 @@ def _history_row(
         and each.first_started_s is not None
         and request.since_s <= each.first_started_s < request.until_s
     )
-    return HistoryRow(key=key, **sums, waits=_wait_times(waits), evicted=sums["preempted"])
+    mine = [each for each in past if request.namespace in ("", each.namespace)]
+    evictions = list(evictions_between(mine, request.since_s, request.until_s))
+    lost_gpu_s = sum(each.lost_gpu_s or 0.0 for each in evictions)
+    return HistoryRow(
+        key=key, **sums, waits=_wait_times(waits), evicted=len(evictions), lost_gpu_s=lost_gpu_s
+    )
 
 
 def _wait_times(waits: Sequence[float]) -> WaitTimes:

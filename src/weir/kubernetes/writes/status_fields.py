@@ -13,8 +13,8 @@ from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.writes.condition_reasons import RETRYING
 from weir.kubernetes.writes.operations import PatchStatus
-from weir.kubernetes.writes.status_values import Words, cut, moment
-from weir.model.reasons import EvictionCause, ReasonCode, as_sentence
+from weir.kubernetes.writes.status_values import Words, moment
+from weir.model.reasons import ReasonCode, as_sentence
 from weir.state.events import PodKey
 
 ALLOCATED_BYTES_MOST = 1 << 19
@@ -24,17 +24,6 @@ ALLOCATED_BYTES_MOST = 1 << 19
 def pending(gang: Gang) -> Iterator[TrackedPod]:
     """Yield its pods that have no place and could have one."""
     return (tracked for tracked in gang.pods() if not tracked.holds and not tracked.deleting)
-
-
-def eviction_of(cause: EvictionCause, now_s: float) -> Words:
-    """Return an eviction as the status of a workload keeps it."""
-    return {
-        "at": moment(now_s),
-        "rule": cause.rule.value,
-        "sentence": cut(cause.sentence),
-        "by": cause.by,
-        "choice": cut(cause.choice),
-    }
 
 
 def gate_of(gang: Gang) -> Explanation | None:

@@ -21,10 +21,10 @@ from weir.kubernetes.writes.condition_reasons import WORKLOAD_ENDED
 from weir.kubernetes.writes.event_bodies import regarding
 from weir.kubernetes.writes.final_conditions import still_made
 from weir.kubernetes.writes.group_conditions import GroupConditions
+from weir.kubernetes.writes.last_evictions import LastEvictions
 from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, Write
 from weir.kubernetes.writes.pending_pods import pod_reasons
 from weir.kubernetes.writes.status_fields import (
-    eviction_of,
     gate_of,
     notices,
     pending,
@@ -81,7 +81,7 @@ class StatusWriter:
         self._busy_next_s = 0.0
         self._is_burst = False  # many workloads changed in the last turn
         self._delayed: dict[Gang, float] = {}  # not told in a burst, and since when
-        self._evictions: dict[Gang, Words] = {}  # the last one of each, as its status says it
+        self._evictions = LastEvictions(cluster_state.node_states)
         self._groups = GroupConditions()
         self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
         self.scale_up_over_quota = False  # autoscalers may add nodes for work over its quota, too
@@ -93,7 +93,7 @@ class StatusWriter:
         why = Explanation(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         before, self._stops[gang] = self._stops.get(gang), why
         if isinstance(cause, EvictionCause):
-            self._evictions[gang] = eviction_of(cause, now_s)
+            self._evictions.stops(gang, gang.at(stop.pod), cause, now_s)
             if before != why:
                 self._say(gang, "Evicted", cause.sentence, "Evicting", "Warning")
 
@@ -269,7 +269,7 @@ class StatusWriter:
             why,
             self._cluster_state,
             since_s=done.since_s,
-            eviction=self._evictions.get(gang),
+            eviction=self._evictions.of(gang),
         )
         writes += self._patches(gang, status, done, now_s)
         writes += self._groups.take(gang, phase, why, self._stops.get(gang), now_s)
@@ -328,7 +328,8 @@ class StatusWriter:
 
     def _drop(self, gang: Gang) -> None:
         self._groups.drop(gang)
-        kept: tuple[dict[Gang, Any], ...] = (self._written, self._evictions, self._events, self._stops)
+        self._evictions.drop(gang)
+        kept: tuple[dict[Gang, Any], ...] = (self._written, self._events, self._stops)
         for each in (*kept, self._later, self._delayed, self._reasoned):
             each.pop(gang, None)
 
@@ -342,8 +343,7 @@ class StatusWriter:
         done.spec, done.found = thing.written, thing.status.written
         last = thing.status.last_eviction
         if last is not None:
-            words = {"at": last.at, "rule": last.rule, "sentence": last.sentence, "by": last.by}
-            self._evictions.setdefault(gang, words)
+            self._evictions.restore(gang, last)
         if thing.status.since:
             done.phase = thing.status.phase
             since_s = datetime.fromisoformat(thing.status.since).timestamp()

@@ -4,7 +4,7 @@ import math
 
 from weir.api.answers import QueueRow
 from weir.kubernetes.history.usage_samples import sample_periods, usage_samples
-from weir.kubernetes.query.recent_usage import UsageHistoryEntry, UsageSpan
+from weir.kubernetes.query.recent_usage import PastEviction, UsageHistoryEntry, UsageSpan
 
 T0 = 1_769_860_800.0
 QUEUES = {"vision": QueueRow(name="vision", kind="project", parent="lab", quota={"gpu": 2.0})}
@@ -16,7 +16,7 @@ def entry(namespace: str, gpus: float, *, type_: str = "train") -> UsageHistoryE
     past.spans = [UsageSpan(T0, 0.0, waits=True), UsageSpan(T0 + 100, gpus, waits=False)]
     past.spans.append(UsageSpan(T0 + 1000, 0.0, waits=False))
     past.ended_s = T0 + 1000
-    past.evictions = [(T0 + 500, "reclaim_quota")]
+    past.evictions = [PastEviction(T0 + 500, "reclaim_quota")]
     past.uses = {int(T0): (200.0 * gpus, 100.0 * gpus), int(T0) + 300: (300.0 * gpus, 150.0 * gpus)}
     return past
 

@@ -53,7 +53,9 @@ def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
     usage = RecentUsage(T0)
     see(usage, 0, workload("a", "Pending"))
     see(usage, 100, workload("a", "Running", startedAt="2026-01-31T12:01:40Z"))
-    last = {"at": "2026-01-31T12:05:00Z", "rule": "reclaim_quota", "sentence": "s"}
+    last = {"at": "2026-01-31T12:05:00Z", "rule": "reclaim_quota", "sentence": "s", "lostGpuSeconds": 800.0}
+    see(usage, 290, workload("a", "Stopping", lastEviction=last))
+    last["lostGpuSeconds"] = 100.0  # it has saved within its grace
     see(usage, 300, workload("a", "Pending", lastEviction=last), workload("b", "Running", gpus="2"))
     see(usage, 400, workload("a", "Running", lastEviction=last))
     usage.changed("ns/b", None, T0 + 500)
@@ -65,7 +67,10 @@ def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
     assert (row.waiting_s, row.workloads, row.ended, row.preempted) == (100 + 300 + 100, 2, 2, 1)
     report = history_report(past, QUEUES, asked(1000, "department"), "note")
     assert [each.key for each in report.rows] == ["lab"]
-    assert [(rule.rule, rule.count) for rule in report.rules] == [("reclaim_quota", 1)]
+    assert [(rule.rule, rule.count, rule.lost_gpu_s) for rule in report.rules] == [
+        ("reclaim_quota", 1, 100.0)
+    ]
+    assert (report.total.lost_gpu_s, report.rows[0].lost_gpu_s) == (100.0, 100.0)
     assert sum(point.allocated_gpu_s for point in report.points) == row.allocated_gpu_s
     assert sum(point.span_s for point in report.points) == 1000
     assert (report.total.waits.count, report.note) == (2, "note")
