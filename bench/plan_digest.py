@@ -1,10 +1,11 @@
 """Compute one digest of every plan of a long replay, to show that a change keeps the engine's decisions.
 
-    python -m bench.plan_digest [--preset throughput fair] [--jobs N] [--expect HEX]
+    python -m bench.plan_digest [--preset throughput fair balanced] [--jobs N] [--expect HEX]
 
 Each preset replays the record of ten clusters as ten tenants whose quotas are equal to their mean demand.
-The digest covers binds, evictions, nominations, releases and wake-up times of every cycle, in order. Field
-names and sentences aren't part of it, so it survives renames. Rules of evictions count by their position.
+After each preset it prints the digest of all plans so far. The digest covers binds, evictions, nominations,
+releases and wake-up times of every cycle, in order. Field names and sentences aren't part of it, so it
+survives renames. Rules of evictions count by their position.
 """
 
 import argparse
@@ -26,6 +27,8 @@ from weir.simulation.traces.tenants import tenants
 from weir.state.cluster import Cluster
 from weir.state.events import Placement, PodKey
 
+ORDER = ("throughput", "fair", "balanced")
+"""New presets go to the end: so digests of those before stay comparable."""
 QUOTA_FACTOR = 1.0
 """Quotas as a multiple of each tenant's mean demand: the smaller, the more preemption."""
 _RULES = {rule: position for position, rule in enumerate(EvictionRule)}
@@ -88,20 +91,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="bench.plan_digest", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
-    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=tuple(PRESETS))
+    parser.add_argument("--preset", nargs="+", default=ORDER, choices=tuple(PRESETS))
     parser.add_argument("--traces", type=Path, default=TRACES, help="directory of the records")
     parser.add_argument("--jobs", type=int, help="replay the first N jobs alone")
     parser.add_argument("--expect", help="exit with status 1 if the digest is another")
     args = parser.parse_args()
-    plans, started = PlanDigest(), perf_counter()
+    plans = PlanDigest()
     for preset in args.preset:
+        started = perf_counter()
         job_traces = [job.job_trace(job.cluster) for job in read_jobs(args.traces)]
         scenario, policy = tenants(job_traces, QUOTA_FACTOR), Policy.model_validate({"preset": preset})
         job_traces = jittered(job_traces[: args.jobs], 0)
         replay(scenario, job_traces, policy, progress=Said(f"plan digest, {preset}"), decide=plans.decide)
+        counts = f"{plans.decisions} decisions with {plans.actions} actions"
+        took_s = perf_counter() - started
+        print(f"{plans.hexdigest()} of {counts}, with {preset} in {took_s:.0f} s", flush=True)
     digest = plans.hexdigest()
-    took_s = perf_counter() - started
-    print(f"{digest} of {plans.decisions} decisions with {plans.actions} actions, in {took_s:.0f} s")
     if args.expect is not None and digest != args.expect:
         sys.exit(f"another digest was expected: {args.expect}")
 
