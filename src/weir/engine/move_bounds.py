@@ -5,15 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.feasibility import Bools
+from weir.engine.feasibility import Bools, pods_that_fit
 from weir.engine.knapsack import least_prices
 from weir.engine.preemption_cache import ConsolidationKey
 from weir.engine.topology_levels import TopologyLevel
+from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job
 from weir.state.running_pods import Floats
-from weir.state.shapes import GPU_ROW
+from weir.state.shapes import GPU_ROW, RequestShape
 
 
 class MoveBounds:
@@ -26,7 +27,8 @@ class MoveBounds:
         self._feasibility = allocator.feasibility
         self._capacity = allocator.capacity
         self._now_s = allocator.now_s
-        self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
+        self._outages = allocator.placement.outages
+        self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats, Ints]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: dict[int, bool] = {}
         self._all_over_quota: Bools | None = None
@@ -58,7 +60,10 @@ class MoveBounds:
         whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
         wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
         if asked is None or sum(lacks) == 1:
-            return self._bound_anywhere(wants, rules.consolidation.budget, spares)
+            budget = rules.consolidation.budget
+            return self._bound_anywhere(wants, budget, spares) and (
+                not spares or sum(lacks) == 1 or self._bound_beside(job, lacks, budget)
+            )
         if (
             moves.may_scatter
             and asked.required is None
@@ -78,7 +83,7 @@ class MoveBounds:
             missing = needed - int((self._capacity.whole >= devices).sum())
             if missing <= 0:
                 continue
-            node, held, price = self._could_move(budget, spares)
+            node, held, price, _ = self._could_move(budget, spares)
             if not len(price) or missing * float(price.min()) > budget:
                 return False
             all_gone = self._capacity.whole + np.bincount(node, held, len(self._capacity.whole))
@@ -89,6 +94,36 @@ class MoveBounds:
             if len(prices) < needed or float(prices.sum()) > budget:
                 return False
         return True
+
+    def _bound_beside(self, job: Job, lacks: Sequence[int], budget: float) -> bool:
+        """Return True if any node can be cleared for a borrowing gang that fills the free nodes itself.
+
+        Its pods go to the free nodes before any node is cleared. So pods of their size find no place to move
+        to, if no node holds two of them.
+        """
+        groups = [group for group, lack in enumerate(lacks) if lack]
+        shape, lack = job.shapes[groups[0]], lacks[groups[0]]
+        devices, whole = shape.devices, self._capacity.whole
+        if len(groups) > 1 or not (shape.whole and devices) or self._nodes_for(devices, pods=2) == 1:
+            return True
+        free = whole >= devices
+        if int(free.sum()) >= lack:
+            return True
+        node, held, price, exclusive = self._could_move(budget, spares=True)
+        small = exclusive < devices
+        prices = least_prices(whole, devices, node[small], held[small], price[small])
+        return float(prices[~free].min(initial=np.inf)) <= budget or not self._fills(shape, free)
+
+    def _fills(self, shape: RequestShape, free: Bools) -> bool:
+        """Return True if pods of a shape may use all these nodes, of whichever project they are."""
+        capacity, names = self._capacity, self._cluster.rows.names
+        limited = [names[row] for limits in self._cluster.ledger.limited for row, _ in limits]
+        by_model = any(name.startswith(GPU_MODEL_PREFIX) for name in limited)
+        if self._policy.affinity or shape.pod_rules or self._outages or by_model:
+            return False
+        mask, _ = self._feasibility.feasible_nodes(shape, ())
+        count = pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
+        return bool((mask & (count > 0))[free].all())
 
     def _bound_in_one(
         self, level: TopologyLevel, wants: Sequence[tuple[int, int]], budget: float, spares: bool
@@ -115,12 +150,12 @@ class MoveBounds:
         key = (devices, budget, spares)
         found = self._prices.get(key)
         if found is None:
-            found = least_prices(self._capacity.whole, devices, *self._could_move(budget, spares))
-            self._prices[key] = found
+            node, held, price, _ = self._could_move(budget, spares)
+            found = self._prices[key] = least_prices(self._capacity.whole, devices, node, held, price)
         return found
 
-    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
-        """Return node, devices and price of each pod that is cheap to move and fits elsewhere."""
+    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats, Ints]:
+        """Return node, devices, price and exclusive devices of each pod that is cheap to move and fits."""
         found = self._found.get((budget, spares))
         if found is None:
             restart, lent = self._policy.price.restart, self.over_quota if spares else None
@@ -128,5 +163,6 @@ class MoveBounds:
             holes = np.where(self._capacity.whole == first, second, first)
             broken = self._cluster.incomplete.values()
             rows, price = running.movable(self._now_s, budget, restart, holes, lent, broken)
-            found = self._found[(budget, spares)] = running.node[rows], running.on[rows], price
+            found = running.node[rows], running.on[rows], price, running.whole[rows]
+            self._found[(budget, spares)] = found
         return found

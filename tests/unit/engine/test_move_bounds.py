@@ -1,0 +1,75 @@
+"""Bounds of moves: a gang fills the free nodes itself, so pods of its size find no other place."""
+
+import pytest
+
+from weir.engine.allocate import Allocator
+from weir.engine.cache import EngineCache
+from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.move_bounds import MoveBounds
+from weir.engine.preemption_cache import ConsolidationKey
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.transaction import Accounting, Transaction
+from weir.engine.usage_overlay import usage_of
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import PodGroup, Request, Workload
+from weir.state.cluster import Cluster
+from weir.state.events import NodeSet, Placement, PodAssigned, PodKey, QueuesSet, WorkloadSubmitted
+from weir.state.reduce import reduce
+
+NOW_S = 10.0
+POLICY = Policy.model_validate({"preset": "balanced"})
+
+
+def _cluster(*, devices: int, running: tuple[tuple[str, int], ...], limit: bool = False) -> Cluster:
+    """Return nodes of this many devices, the first pods of which run, and a gang of two pods of eight."""
+    cluster = Cluster()
+    capacity = {"cpu": 64_000, "memory": 512 << 30, "pods": 99}
+    for name in ("idle", "first", "second"):
+        reduce(cluster, NodeSet(Node(name, devices, 16 << 30, capacity, gpu_model="big")))
+    limits = {"gpu.big": 64_000} if limit else {}
+    reduce(cluster, QueuesSet((Queue("borrows", quota={"gpu": 0}, limit=limits),)))
+    for at, (node, size) in enumerate(running):
+        name = f"runs-{at}"
+        _submit(cluster, name, devices=size, pods=1)
+        first = sum(other for on, other in running[:at] if on == node)
+        held = tuple(range(first, first + size))
+        reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), node, held), 0.0))
+    _submit(cluster, "gang", devices=8, pods=2)
+    return cluster
+
+
+def _submit(cluster: Cluster, name: str, devices: int, pods: int) -> None:
+    group = PodGroup("0", Request(devices=devices), pods, pods)
+    reduce(cluster, WorkloadSubmitted(Workload(name, "borrows", (group,), pods, 0.0), 0.0))
+
+
+def _could_free(cluster: Cluster) -> bool:
+    cache = EngineCache()
+    capacity = cache.sync(cluster, POLICY)
+    overlay = QuotaOverlay(cluster, POLICY, usage_of(cluster, POLICY, NOW_S), cache.share_tree)
+    accounting = Accounting(cluster, overlay, DisruptionAllowances(cluster, POLICY, NOW_S))
+    allocator = Allocator(cluster, POLICY, Transaction(capacity, accounting), cache, NOW_S)
+    of = next(iter(cluster.waiting.values()))
+    key = ConsolidationKey(of.wants, None, True, False, protect_in_quota=True)
+    return MoveBounds(allocator).could_free(of.first, of.step.lacks, key)
+
+
+def test_pods_of_the_gangs_size_find_no_place_beside_it() -> None:
+    assert not _could_free(_cluster(devices=8, running=(("first", 8), ("second", 8))))
+
+
+@pytest.mark.parametrize(
+    ("devices", "running", "limit"),
+    [
+        (8, (("first", 4), ("second", 2)), False),  # the four fit beside the two
+        (8, (("first", 8), ("second", 4)), False),
+        (16, (("idle", 1), ("first", 9), ("second", 9)), False),  # a node holds two pods of the gang
+        (8, (("first", 8), ("second", 8)), True),  # limits of a model may keep the gang from the idle node
+    ],
+)
+def test_other_moves_are_left_to_the_search(
+    devices: int, running: tuple[tuple[str, int], ...], limit: bool
+) -> None:
+    assert _could_free(_cluster(devices=devices, running=running, limit=limit))
