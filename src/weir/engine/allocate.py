@@ -4,14 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from weir.engine.borrower_order import BorrowerOrder, KeyedLine
 from weir.engine.cache import EngineCache
+from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.fitting_classes import FittingClasses
 from weir.engine.pending_order import Peers, PendingOrder
 from weir.engine.placer import Placer
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_checks import QuotaChecks
+from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.runtime_order import RuntimeOrder
-from weir.engine.transaction import Transaction
+from weir.engine.transaction import Accounting, Transaction
+from weir.engine.usage_overlay import usage_of
 from weir.engine.workload_placer import WorkloadPlacer
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
@@ -202,6 +205,14 @@ class Allocator:
         self.placer.give_back(placements)
         for placement in placements:
             self.placement.forget(placement.pod.job)
+
+
+def new_allocator(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Allocator:
+    """Return an allocator over a state, with accounting of its own."""
+    capacity, excess = cache.sync(cluster, policy), cache.feasibility.excess
+    overlay = QuotaOverlay(cluster, policy, usage_of(cluster, policy, now_s), cache.share_tree, excess)
+    accounting = Accounting(cluster, overlay, DisruptionAllowances(cluster, policy, now_s))
+    return Allocator(cluster, policy, Transaction(capacity, accounting), cache, now_s)
 
 
 def _least_block(candidates: Iterable[Candidate]) -> int:

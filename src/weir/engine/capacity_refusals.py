@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from weir.engine.infeasible_gang import best_domain, domain_name
-from weir.engine.kept_refusals import KeptRefusal, KeptRefusals, Situation
-from weir.engine.preemption_rules import PreemptionRules
+from weir.engine.feasibility_cache import FeasibilityCache
+from weir.engine.ineligible_victims import any_eligible, ineligible_victims, preemption_cycle
+from weir.engine.infeasible_workloads import best_domain, domain_name
+from weir.engine.kept_refusals import KeptRefusal, KeptRefusals, Situation, shared
+from weir.engine.preemption_rules import PreemptionRules, lowest_priority
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reason_context import ReasonContext
@@ -12,16 +14,19 @@ from weir.engine.refusals import (
     DomainShortage,
     NoClaim,
     NoVictims,
+    OlderClaims,
+    OutageRefusal,
     PreemptionCycle,
     QuotaRefusal,
     Refusal,
     Shortage,
     ShortageRefusal,
     TogetherRefusal,
+    TooFewVictims,
 )
-from weir.engine.shortage_refusals import claimless, first_resource, without_victims
-from weir.model.policy import AffinityPolicy
-from weir.state.jobs import Wants
+from weir.model.resources import GPU
+from weir.state.jobs import Job
+from weir.state.shapes import GPU_ROW
 
 
 class CapacityRefusals:
@@ -32,28 +37,18 @@ class CapacityRefusals:
         self._table = table
         self._placement = context.allocator.placement
         self.any_outage = bool(self._placement.outages)
-        # Of this state: shortages by request, and headroom by requested devices
-        self._shortages: dict[tuple[Wants, tuple[AffinityPolicy, ...]], Shortage] = {}
-        self._headrooms: dict[int, QuotaRefusal | None] = {}
 
     def look(self, situation: Situation, candidate: Candidate) -> None:
         """Find out the shortage of a situation, and the headroom if that alone refuses it."""
-        situation.shortage = self._shortage(candidate)
-        situation.is_short = _is_short(situation.shortage, situation.groups)
+        shortage, job = self._context.shortage(candidate), candidate.job
+        if not any(shape.pod_rules for shape in job.shapes):  # else it is of this workload alone
+            key = candidate.of.wants, self._context.feasibility.affinity(job)
+            shortage = shared(self._table.shortages, key, shortage)
+        situation.shortage = shortage
+        situation.is_short = _is_short(shortage, situation.groups)
         refuses = not (situation.is_short or situation.in_quota or situation.any_model_shut)
         alone = refuses and not self.any_outage and not self._placement.any_reservation
         situation.headroom = self._headroom(candidate.gpu_milli) if alone else None
-
-    def _shortage(self, candidate: Candidate) -> Shortage:
-        key = candidate.of.wants, self._context.feasibility.affinity(candidate.job)
-        found = self._shortages.get(key)
-        if found is None:
-            found = self._context.shortage(candidate)
-            if not any(
-                shape.pod_rules for shape in candidate.job.shapes
-            ):  # else it is of this workload alone
-                found = self._shortages[key] = self._table.shared_shortage(key, found)
-        return found
 
     # Short of capacity
 
@@ -69,7 +64,7 @@ class CapacityRefusals:
             elif not rules.is_patient:
                 kept.claim_until_s = job.waits_since_s + context.policy.reclaim_share_after
         has_claim = rules.any_reclaim or bool(job.stopped_for)
-        kept.claimless = None if has_claim else claimless(context, candidate, rules)
+        kept.claimless = None if has_claim else _claimless(context, candidate, rules)
 
     def short(self, kept: KeptRefusal, situation: Situation) -> ShortageRefusal:
         """Return why no eviction helps a workload for which capacity is short."""
@@ -82,24 +77,54 @@ class CapacityRefusals:
     def _cause(self, kept: KeptRefusal, shortage: Shortage) -> NoVictims:
         can_help = bool(shortage.helped) or not shortage.nodes  # else a cause remains that no eviction ends
         if kept.claimless is not None:
-            return kept.claimless if can_help else _without_older(kept.claimless)
+            # older claims don't matter to a shortage that no eviction ends
+            is_cause = can_help or isinstance(kept.claimless, NoClaim)
+            return kept.claimless if is_cause else NoClaim(may_preempt=True, shortfall=None)
         context, candidate = self._context, kept.candidate
         rules = context.rules(candidate)
         cause: NoVictims | None = None
         if can_help:
-            cause = without_victims(context, candidate, rules, first_resource(shortage.helped))
-        if cause is None and can_help and not rules.any_reclaim:
-            cause = claimless(context, candidate, rules)
-        if self._time_counts(rules) or isinstance(cause, PreemptionCycle):
+            cause = _without_victims(context, candidate, rules, shortage.helped)
+            if cause is None and not rules.any_reclaim:
+                cause = _claimless(context, candidate, rules)
+        policy, refused = context.policy, context.cluster.refused
+        time_counts = policy.min_runtime.any or policy.usage.k or refused or rules.job.stopped_for
+        if time_counts or isinstance(cause, PreemptionCycle):
             kept.refusal_until_s = -INFINITE
         return cause or NoClaim(rules.job.can_preempt, rules.shortfall())
 
-    def _time_counts(self, rules: PreemptionRules) -> bool:
-        """Return True if time alone can change which running work is eligible."""
-        policy, refused = self._context.policy, self._context.cluster.refused
-        return bool(policy.min_runtime.any or policy.usage.k or refused or rules.job.stopped_for)
-
     # Free capacity that it may not use
+
+    def outage(self, candidate: Candidate, *, fits: bool) -> OutageRefusal | None:
+        """Return the outage that keeps a workload waiting; None if none does.
+
+        `fits` is True if each of its pods fits the capacity that is free, in service or not.
+        """
+        context, outages, job = self._context, self._placement.outages, candidate.job
+        barring = outages.barring(job) if outages else []
+        if not barring:
+            return None
+        out_of_service = {
+            each.node
+            for each in barring
+            if each.outage.devices is None and each.outage.from_s <= context.now_s
+        }
+        nodes = [at for at, node in enumerate(context.cluster.nodes) if node is not None]
+        if not fits and not out_of_service.issuperset(nodes):
+            return None
+        depth = context.capacity.begin()
+        try:
+            if fits and self._placement.place(candidate, context.allocator.placer) is not None:
+                return None
+        finally:
+            context.capacity.rollback_to(depth)
+        first = min(barring, key=lambda each: (each.outage.until_s or INFINITE, each.outage.from_s))
+        return OutageRefusal(
+            context.cluster.node_names[first.node],
+            first.outage,
+            outages.longest_run_s(job),
+            job.preemptible and not first.outage.keeps_running,
+        )
 
     def withheld(self, candidate: Candidate, situation: Situation) -> Refusal:
         """Return why a workload may not use the capacity that it fits, or not at once."""
@@ -116,10 +141,8 @@ class CapacityRefusals:
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
         """Return the headroom that keeps these devices from work over quota; None if it stays free."""
-        if want not in self._headrooms:
-            found = self._context.checks.headroom_refusal(want, self._context.capacity)
-            self._headrooms[want] = None if found is None else self._table.shared_headroom(found)
-        return self._headrooms[want]
+        found = self._context.checks.headroom_refusal(want, self._context.capacity)
+        return None if found is None else shared(self._table.headrooms, want, found)
 
     def _domain(self, candidate: Candidate) -> DomainShortage | None:
         """Return the domains of the required level that can't take all of its pods; None without a level."""
@@ -145,6 +168,43 @@ def _is_short(shortage: Shortage, groups: Sequence[tuple[str, int]]) -> bool:
     return any(fits < lack for fits, (_, lack) in zip(shortage.fitting, groups, strict=True))
 
 
-def _without_older(cause: NoVictims) -> NoVictims:
-    """Return the same for a shortage that no eviction ends: older claims don't matter then."""
-    return cause if isinstance(cause, NoClaim) else NoClaim(may_preempt=True, shortfall=None)
+def _claimless(context: ReasonContext, candidate: Candidate, rules: PreemptionRules) -> NoClaim | OlderClaims:
+    """Return why a workload that may not reclaim has no claim: an older one of its project, or a quota."""
+    job = candidate.job
+    only_older = (
+        not rules.any_reclaim
+        and job.can_preempt
+        and lowest_priority(context.cluster, context.policy, job.project) >= job.priority
+        and context.overlay.covers(job.path, candidate.request)
+    )
+    older = _older_claims(context.feasibility, candidate) if only_older else []
+    if not older:
+        return NoClaim(job.can_preempt, rules.shortfall())
+    steps = [job.waiting.step.request for job in older if job.waiting is not None]
+    claimed = sum(amount for request in steps for row, amount in request if row == GPU_ROW)
+    return OlderClaims(job.project, tuple([job.name for job in older]), claimed)
+
+
+def _older_claims(feasibility: FeasibilityCache, candidate: Candidate) -> list[Job]:
+    """Return the workloads that claim the project's quota before a candidate, in the order of the project."""
+    own = candidate.of.line_key(candidate.at)
+    claims = [
+        (of.line_key(at), of.members[at][2])
+        for of, count in feasibility.owners(candidate.job.project).items()
+        for at in range(count)
+        if of.line_key(at) < own
+    ]
+    return [job for _, job in sorted(claims, key=lambda claim: claim[0])]
+
+
+def _without_victims(
+    context: ReasonContext, candidate: Candidate, rules: PreemptionRules, helped: Sequence[str]
+) -> NoVictims | None:
+    """Return why a workload can't evict what holds the first shortage; None if it has no claim on it."""
+    resource = helped[0] if helped else GPU
+    row = context.cluster.rows.known(resource)
+    holdings = context.holdings(candidate, GPU_ROW if row is None else row)
+    if partners := preemption_cycle(holdings, rules):
+        return PreemptionCycle(partners)
+    found = ineligible_victims(holdings, rules, resource)
+    return found or (TooFewVictims() if any_eligible(holdings, rules) else None)

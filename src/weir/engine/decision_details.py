@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weir.engine.allocate import new_allocator
 from weir.engine.cache import EngineCache
 from weir.engine.considered_victims import ConsideredVictims, considered_victims
 from weir.engine.node_ranking import GroupRanking, node_rankings
@@ -29,7 +30,7 @@ def decision_details(
     """Return the details of the decision on a pending workload; None for one that isn't pending."""
     if job.waiting is None:
         return None
-    context = ReasonContext(cluster, policy, now_s, cache)
+    context = ReasonContext(new_allocator(cluster, policy, now_s, cache))
     candidate = Candidate(job.waiting, job.waiting.position_of(job))
     affinity = context.feasibility.affinity(job)
     useful = np.zeros(cluster.free_capacity.free.shape[1], np.bool_)

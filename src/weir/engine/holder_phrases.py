@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from weir.engine.infeasible import amount_phrase
+from weir.engine.node_refusals import amount_phrase
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 

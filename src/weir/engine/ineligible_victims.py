@@ -1,23 +1,26 @@
 """Running work that a pending workload may not evict, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from weir.engine.budget_protection import (
-    BudgetProtection,
-    Protection,
-    protection_of,
-    units_of,
-)
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.feasibility import Bools
+from weir.engine.holder_phrases import PROTECTED, REFUSED, budgets_phrase
 from weir.engine.preemption_rules import PreemptionRules, is_past_min_runtime
 from weir.engine.refusals import IneligibleVictims
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
-from weir.state.jobs import Job
+from weir.state.jobs import Job, Pod
 from weir.state.reducers.accounting import usage_on
+
+
+class Protection(NamedTuple):
+    """Amount of a resource that budgets protect of one workload; without names, its stop was just refused."""
+
+    units: int
+    names: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -41,9 +44,7 @@ class RunningHoldings:
     """
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, nodes: Bools | None = None) -> None:
-        self._cluster = cluster
-        self._policy = policy
-        self._now_s = now_s
+        self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self._nodes = None if nodes is None else nodes.tolist()
         self._disruptions = DisruptionAllowances(cluster, policy, now_s)
         self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
@@ -52,34 +53,29 @@ class RunningHoldings:
         """Return the holdings of a resource by project."""
         found = self._by_row.get(row)
         if found is None:
-            found = self._by_row[row] = {
-                project: self._total(project, row) for project in self._cluster.running
-            }
+            running = self.cluster.running
+            found = self._by_row[row] = {project: self._total(project, row) for project in running}
             if self._nodes is None:
                 self._without_nominated(found, row)
-            if self._policy.min_runtime.any or self._disruptions.any:
-                left = DisruptionAllowances(self._cluster, self._policy, self._now_s)
-                for project, running in self._cluster.running.items():
-                    for job in running.values():
+            if self.policy.min_runtime.any or self._disruptions.any:
+                left = DisruptionAllowances(self.cluster, self.policy, self.now_s)
+                for project, jobs in running.items():
+                    for job in jobs.values():
                         self._note(found[project], job, row, left)
         return found
 
     def _total(self, project: int, row: int) -> ProjectHoldings:
         if self._nodes is not None:
-            found = ProjectHoldings()
-            for job in self._cluster.running[project].values():
-                if job.preemptible:
-                    found.others += self.units(job, row)
-                else:
-                    found.fixed += self.units(job, row)
-            return found
-        ledger = self._cluster.ledger
-        fixed = ledger.fixed[project][row]
-        return ProjectHoldings(fixed, others=ledger.allocated[project][row] - fixed)
+            jobs = self.cluster.running[project].values()
+            fixed = sum([self.units(job.running_pods(), row) for job in jobs if not job.preemptible])
+            others = sum([self.units(job.running_pods(), row) for job in jobs if job.preemptible])
+            return ProjectHoldings(fixed, others=others)
+        fixed = self.cluster.ledger.fixed[project][row]
+        return ProjectHoldings(fixed, others=self.cluster.ledger.allocated[project][row] - fixed)
 
     def _without_nominated(self, found: Mapping[int, ProjectHoldings], row: int) -> None:
         """Take off the capacity that quotas count for pods that don't run yet."""
-        for job in self._cluster.nominated.values():
+        for job in self.cluster.nominated.values():
             holdings = found.get(job.project)
             if holdings is None:
                 continue
@@ -88,7 +84,7 @@ class RunningHoldings:
                 for group in job.pods
                 for pod in group
                 if pod.nomination is not None
-                for at, amount in usage_on(self._cluster, pod.shape, pod.nomination[0])
+                for at, amount in usage_on(self.cluster, pod.shape, pod.nomination[0])
                 if at == row
             )
             if job.preemptible:
@@ -101,13 +97,13 @@ class RunningHoldings:
 
         Evictable work uses up what `left` allows, so that a budget protects what exceeds its allowance.
         """
-        protection = protection_of(job, left, row, self._nodes) if left.any else None
+        protection = self.protection(job, row, left)
         if not job.preemptible:
             if protection is not None:
                 found.fixed -= protection.units
                 found.protected_fixed.append(protection)
-        elif not is_past_min_runtime(job, self._policy, self._now_s):
-            units = self.units(job, row)
+        elif not is_past_min_runtime(job, self.policy, self.now_s):
+            units = self.units(job.running_pods(), row)
             found.young += units
             found.others -= units
         elif protection is not None:
@@ -115,92 +111,115 @@ class RunningHoldings:
         else:
             left.use(job.running_pods())
 
-    def units(self, job: Job, row: int) -> int:
-        """Return the amount that the running pods of a workload hold on the nodes that count."""
-        return units_of(job.running_pods(), row, self._nodes)
+    def units(self, pods: Iterable[Pod], row: int) -> int:
+        """Return the amount that pods hold on the nodes that count."""
+        here = pods if self._nodes is None else [pod for pod in pods if self._nodes[pod.node]]
+        return sum([amount for pod in here for at, amount in pod.amounts if at == row])
 
-    def protection(self, job: Job, row: int) -> Protection | None:
+    def protection(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Protection | None:
         """Return what budgets protect of a running workload; None if they protect nothing of it."""
-        return protection_of(job, self._disruptions, row, self._nodes) if self._disruptions.any else None
-
-
-class ProtectedHolders:
-    """Holders of capacity from the view of one requester."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        policy: Policy,
-        rules: PreemptionRules,
-        now_s: float,
-        holdings: RunningHoldings,
-    ) -> None:
-        self._cluster = cluster
-        self._policy = policy
-        self._rules = rules
-        self._job = rules.job
-        self._now_s = now_s
-        self._holdings = holdings
-
-    def any_eligible(self) -> bool:
-        """Return True if the requester may reclaim from any running project."""
-        if not self._rules.any_reclaim or not self._job.can_preempt:
-            return False
-        return any(
-            running
-            and project != self._job.project
-            and self._rules.may_ask(self._cluster.ledger.path[project])
-            for project, running in self._cluster.running.items()
-        )
-
-    def of_preemption_cycle(self) -> dict[str, float]:
-        """Return victims excluded because they stopped the requester, with the time the exclusion ends."""
-        found: dict[str, float] = {}
-        for name, at_s in self._job.stopped_for.items() if self._job.can_preempt else ():
-            other, until_s = self._cluster.jobs.get(name), at_s + self._policy.reserve_after
-            if (
-                other is not None
-                and until_s > self._now_s
-                and other.running_pods()
-                and other.preemptible
-                and is_past_min_runtime(other, self._policy, self._now_s)
-                and (other.project == self._job.project or self._rules.any_reclaim)
-                and self._rules.rule_for(other) is not None
-            ):
-                found[name] = until_s
-        return found
-
-    def amounts(self, resource: str) -> IneligibleVictims | None:
-        """Return the amounts of a resource that they hold, by cause; None if the requester can't reclaim."""
-        row = self._cluster.rows.known(resource)
-        if not self._rules.any_reclaim or row is None or not self._job.can_preempt:
+        disruptions = self._disruptions if left is None else left
+        pods = _protected_pods(job, disruptions) if disruptions.any else ()
+        units = self.units(pods, row)
+        if not pods or (self._nodes is not None and not units):
             return None
-        causes: Counter[str] = Counter()
-        protected = BudgetProtection()
-        for project, holdings in self._holdings.of(row).items():
-            name = self._cluster.ledger.queues[project].name
-            if project == self._job.project:
-                self._add_own(project, row, causes, protected)
-                continue
-            causes[f"non-preemptible work of {name}"] += holdings.fixed
-            protected.add(holdings.protected_fixed)
-            if not self._rules.may_ask(self._cluster.ledger.path[project]):
-                causes[f"{name}, which is not over what it may hold"] += holdings.young + holdings.others
-            else:
-                causes[f"work of {name} within its minimum run time"] += holdings.young
-                protected.add(holdings.protected)
-        amounts = (*protected.holders().items(), *causes.items())
-        holders = {cause: units for cause, units in amounts if units}
-        return IneligibleVictims(resource, holders, tuple(protected.names)) if holders else None
+        return Protection(units, tuple(disruptions.blocking(pods)))
 
-    def _add_own(self, project: int, row: int, causes: Counter[str], protected: BudgetProtection) -> None:
-        """Add what its own project holds: work of lower priority is eligible."""
-        name = self._cluster.ledger.queues[project].name
-        for other in self._cluster.running[project].values():
-            units = self._holdings.units(other, row)
-            if not other.preemptible:
-                causes[f"non-preemptible work of {name}"] += units
-            elif other.priority >= self._job.priority:
-                causes["its own project at no lower priority"] += units
-            elif (protection := self._holdings.protection(other, row)) is not None:
-                protected.add([protection])
+
+def _protected_pods(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]:
+    """Return the running pods of a workload that may not be stopped; all, if it can't do without any."""
+    pods = job.running_pods()
+    if disruptions.allows(pods):
+        return ()
+    if not any(have > need for have, need in zip(job.placed, job.needed, strict=True)):
+        return pods
+    return [pod for pod in pods if not disruptions.allows((pod,))] or pods
+
+
+def any_eligible(holdings: RunningHoldings, rules: PreemptionRules) -> bool:
+    """Return True if the requester may reclaim from any running project."""
+    if not rules.any_reclaim or not rules.job.can_preempt:
+        return False
+    return any(
+        running and project != rules.job.project and rules.may_ask(holdings.cluster.ledger.path[project])
+        for project, running in holdings.cluster.running.items()
+    )
+
+
+def preemption_cycle(holdings: RunningHoldings, rules: PreemptionRules) -> dict[str, float]:
+    """Return victims excluded because they stopped the requester, with the time the exclusion ends."""
+    found: dict[str, float] = {}
+    job, now_s = rules.job, holdings.now_s
+    for name, at_s in job.stopped_for.items() if job.can_preempt else ():
+        other, until_s = holdings.cluster.jobs.get(name), at_s + holdings.policy.reserve_after
+        if (
+            other is not None
+            and until_s > now_s
+            and other.running_pods()
+            and other.preemptible
+            and is_past_min_runtime(other, holdings.policy, now_s)
+            and (other.project == job.project or rules.any_reclaim)
+            and rules.rule_for(other) is not None
+        ):
+            found[name] = until_s
+    return found
+
+
+def ineligible_victims(
+    holdings: RunningHoldings, rules: PreemptionRules, resource: str
+) -> IneligibleVictims | None:
+    """Return the amounts of a resource that others hold, by cause; None if the requester can't reclaim."""
+    cluster, job = holdings.cluster, rules.job
+    row = cluster.rows.known(resource)
+    if not rules.any_reclaim or row is None or not job.can_preempt:
+        return None
+    causes: Counter[str] = Counter()
+    protected: list[Protection] = []
+    for project, held in holdings.of(row).items():
+        name = cluster.ledger.queues[project].name
+        if project == job.project:  # work of lower priority is eligible
+            for other in cluster.running[project].values():
+                units = holdings.units(other.running_pods(), row)
+                if not other.preemptible:
+                    causes[f"non-preemptible work of {name}"] += units
+                elif other.priority >= job.priority:
+                    causes["its own project at no lower priority"] += units
+                elif (protection := holdings.protection(other, row)) is not None:
+                    protected.append(protection)
+            continue
+        causes[f"non-preemptible work of {name}"] += held.fixed
+        protected += held.protected_fixed
+        if not rules.may_ask(cluster.ledger.path[project]):
+            causes[f"{name}, which is not over what it may hold"] += held.young + held.others
+        else:
+            causes[f"work of {name} within its minimum run time"] += held.young
+            protected += held.protected
+    by_budgets, budgets = _held_under_budgets(protected)
+    holders = {cause: units for cause, units in (*by_budgets.items(), *causes.items()) if units}
+    return IneligibleVictims(resource, holders, budgets) if holders else None
+
+
+def _held_under_budgets(protections: Iterable[Protection]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return protected amounts by words that say by what, and the budgets that protect most first."""
+    by_name: Counter[str] = Counter()
+    refused = total = 0
+    for units, names in protections:
+        if names:
+            total += units
+        else:
+            refused += units
+        for name in names:
+            by_name[name] += units
+    budgets = tuple(sorted(by_name, key=lambda name: (-by_name[name], name)))
+    verb = "protects" if len(budgets) == 1 else "protect"
+    found = {REFUSED: refused}
+    if total:
+        found[f"{PROTECTED} {budgets_phrase(budgets)} {verb}"] = total
+    return found, budgets
+
+
+def budgets_of(job: Job) -> tuple[str, ...]:
+    """Return the budgets because of which a workload counts as non-preemptible."""
+    if not job.spec.protected:
+        return ()
+    return tuple(sorted({budget.name for pods in job.pods for pod in pods for budget in pod.budgets}))

@@ -1,5 +1,8 @@
 """Refusals kept from one cycle to the next, each with what it depends on."""
 
+from dataclasses import dataclass
+from typing import TypeVar
+
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.refusals import NoClaim, OlderClaims, QuotaRefusal, Refusal, Shortage
@@ -11,73 +14,41 @@ _CLASSES_KEPT = 64
 Groups = tuple[tuple[str, int], ...]
 """Groups that lack pods, with their number."""
 SituationKey = tuple[Wants, tuple[AffinityPolicy, ...], Groups, bool, bool, EquivalenceClass | None]
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 
+@dataclass(slots=True, eq=False)
 class Situation:
-    """Classes with equal requests and equal quota checks, in the last state in which one was asked.
+    """Classes with equal requests and equal quota checks, in the last state in which one was asked."""
 
-    Attributes:
-        groups: the groups that lack pods, with their number.
-        in_quota: whether quotas cover the request.
-        any_model_shut: whether the limit of a GPU model may exclude nodes.
-        state: version of the cluster, and time.
-        shortage: the capacity that they lack.
-        is_short: whether fewer pods of any group fit than are lacking.
-        headroom: the headroom that alone refuses all of them, if it does.
-    """
-
-    __slots__ = ("any_model_shut", "groups", "headroom", "in_quota", "is_short", "shortage", "state")
-
-    def __init__(self, groups: Groups, in_quota: bool, any_model_shut: bool) -> None:
-        self.groups = groups
-        self.in_quota = in_quota
-        self.any_model_shut = any_model_shut
-        self.state = (-1, -INFINITE)
-        self.shortage: Shortage | None = None
-        self.is_short = False
-        self.headroom: QuotaRefusal | None = None
+    groups: Groups
+    in_quota: bool  # quotas cover the request
+    any_model_shut: bool  # the limit of a GPU model may exclude nodes
+    state: tuple[int, float] = (-1, -INFINITE)  # version of the cluster, and time
+    shortage: Shortage | None = None
+    is_short: bool = False  # fewer pods of a group fit than are lacking
+    headroom: QuotaRefusal | None = None  # if that alone refuses all of them
 
 
+@dataclass(slots=True, eq=False)
 class KeptRefusal:
-    """Refusal of one class of pending workloads.
+    """Refusal of one class of pending workloads."""
 
-    Attributes:
-        candidate: the workload that was asked for.
-        nodes: why nodes could never take it, however idle; None if they may.
-        groups: the groups that lack pods, with their number.
-        touched: version of the usage that its checks read: of its project and of each bounded queue above.
-        until_s: time at which its checks have to be asked again.
-        final: a refusal that free capacity doesn't change.
-        situation: what it shares with other classes; set unless its refusal is final.
-        share: the fair share of its project, if its claim depends on that; else None.
-        claim_until_s: time at which its claim may change by waiting; in the past while it isn't known.
-        claimless: why it has no claim on what others hold; None if victims have to be looked at.
-        refusal: what refuses it, with the free capacity of the last state it was asked in.
-        basis: the shortage that `refusal` was made of.
-        changes: version of the cluster in that state.
-        refusal_until_s: time at which `refusal` may change although the cluster doesn't.
-    """
-
-    __slots__ = (
-        *("basis", "candidate", "changes", "claim_until_s", "claimless", "final", "groups", "nodes"),
-        *("refusal", "refusal_until_s", "share", "situation", "touched", "until_s"),
-    )
-
-    def __init__(self, candidate: Candidate, nodes: Reason | None, groups: Groups, touched: int) -> None:
-        self.candidate = candidate
-        self.nodes = nodes
-        self.groups = groups
-        self.touched = touched
-        self.until_s = INFINITE
-        self.final: Refusal | None = None
-        self.situation: Situation | None = None
-        self.share: list[float] | None = None
-        self.claim_until_s = -INFINITE
-        self.claimless: NoClaim | OlderClaims | None = None
-        self.refusal: Refusal | None = None
-        self.basis: Shortage | None = None
-        self.changes = -1
-        self.refusal_until_s = INFINITE
+    candidate: Candidate  # the workload that was asked for
+    nodes: Reason | None  # why nodes could never take it, however idle; None if they may
+    groups: Groups
+    touched: int  # version of the usage that its checks read: of its project and the bounded queues above
+    until_s: float = INFINITE  # time at which its checks have to be asked again
+    final: Refusal | None = None  # a refusal that free capacity doesn't change
+    situation: Situation | None = None  # unless its refusal is final
+    share: list[float] | None = None  # fair share of its project, if its claim depends on that
+    claim_until_s: float = -INFINITE  # time at which its claim may change by waiting
+    claimless: NoClaim | OlderClaims | None = None  # None if victims have to be looked at
+    refusal: Refusal | None = None  # with the free capacity of the last state it was asked in
+    basis: Shortage | None = None  # that `refusal` was made of
+    changes: int = -1  # version of the cluster in that state
+    refusal_until_s: float = INFINITE  # time at which `refusal` may change although the cluster doesn't
 
 
 class KeptRefusals:
@@ -87,7 +58,7 @@ class KeptRefusals:
         self.of: dict[EquivalenceClass, KeptRefusal] = {}
         self.situations: dict[SituationKey, Situation] = {}
         self.shortages: dict[tuple[Wants, tuple[AffinityPolicy, ...]], Shortage] = {}
-        self.headrooms: dict[int, QuotaRefusal] = {}  # the last one for each requested amount
+        self.headrooms: dict[int, QuotaRefusal] = {}  # by requested amount
 
     def prune(self, waiting: int) -> None:
         """Forget classes that no longer wait."""
@@ -95,18 +66,10 @@ class KeptRefusals:
             if len(table) > 2 * waiting + _CLASSES_KEPT:
                 table.clear()
 
-    def shared_shortage(self, key: tuple[Wants, tuple[AffinityPolicy, ...]], found: Shortage) -> Shortage:
-        """Return an equal shortage of before, so that refusals made of it stay as they are."""
-        before = self.shortages.get(key)
-        if before is not None and before == found:
-            return before
-        self.shortages[key] = found
-        return found
 
-    def shared_headroom(self, found: QuotaRefusal) -> QuotaRefusal:
-        """Return an equal refusal of before."""
-        before = self.headrooms.get(found.want)
-        if before is not None and before == found:
-            return before
-        self.headrooms[found.want] = found
-        return found
+def shared(table: dict[Key, Found], key: Key, found: Found) -> Found:
+    """Return an equal result of before, so that refusals made of it stay as they are."""
+    before = table.get(key)
+    if before is None or before != found:
+        before = table[key] = found
+    return before

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weir.engine.cache import EngineCache
-from weir.engine.capacity import Capacity
+from weir.engine.allocate import Allocator
 from weir.engine.feasibility import Bools, fits_on, has_devices, pods_that_fit
 from weir.engine.placer import Placer
 from weir.engine.pod_affinity import rule_phrase
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import AffinityPolicy
 from weir.model.resources import CLAIMS_PREFIX, GPU
 from weir.state.capacity_columns import Ints
-from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.shapes import RequestShape
 
@@ -32,14 +30,11 @@ class NodeShortages:
 
 
 def node_shortages(
-    cluster: Cluster,
-    cache: EngineCache,
-    capacity: Capacity,
-    shape: RequestShape,
-    affinity: tuple[AffinityPolicy, ...],
+    allocator: Allocator, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]
 ) -> NodeShortages:
     """Return the shortages of a shape without pod affinity, for all workloads with this shape."""
-    mask, _ = cache.feasibility.feasible_nodes(shape, affinity)
+    capacity, names = allocator.capacity, allocator.cluster.rows.names
+    mask, _ = allocator.feasibility.feasible_nodes(shape, affinity)
     count = pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
     full = np.flatnonzero(mask & (count == 0))
     nodes: dict[str, Ints] = {}
@@ -51,7 +46,6 @@ def node_shortages(
             nodes[what] = full[short] if before is None else np.concatenate([before, full[short]])
             full = full[~short]
 
-    names = cluster.rows.names
     for row, amount in shape.needs:
         if names[row].startswith(CLAIMS_PREFIX):  # it says more than that devices are missing
             note(names[row], capacity.columns.free[row, full] < amount)
@@ -66,30 +60,25 @@ def node_shortages(
 class PodRuleShortages:
     """Shortages of one workload whose pods have affinity rules. They are placed one by one, for good."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        policy: Policy,
-        cache: EngineCache,
-        capacity: Capacity,
-        affinity: tuple[AffinityPolicy, ...],
-        job: Job,
-    ) -> None:
-        self._cluster = cluster
-        self._cache = cache
-        self._capacity = capacity
+    def __init__(self, allocator: Allocator, affinity: tuple[AffinityPolicy, ...], job: Job) -> None:
+        self._names = allocator.cluster.rows.names
+        self._feasibility = allocator.feasibility
+        self._capacity = allocator.capacity
         self._affinity = affinity
-        self._rules = cache.feasibility.pod_rules()
-        self._others_marks: Ints = capacity.columns.marks.copy()
+        self._rules = allocator.feasibility.pod_rules()
+        self._others_marks: Ints = allocator.capacity.columns.marks.copy()
         for pod in job.running_pods():
             for mark in pod.shape.marks:
                 self._others_marks[mark, pod.node] -= 1
-        self._placer = Placer(cluster, capacity, cache.node_scores, policy.search_steps, self._rules)
+        self._placer = Placer(
+            *(allocator.cluster, allocator.capacity, allocator.cache.node_scores),
+            *(allocator.policy.search_steps, self._rules),
+        )
 
     def find(self, shape: RequestShape, lack: int) -> NodeShortages:
         """Place up to `lack` pods, and return how many fit and what the nodes are short of then."""
         fitting = self._placer.fill(shape, self._affinity, lack)
-        mask, _ = self._cache.feasibility.feasible_nodes(shape, self._affinity)
+        mask, _ = self._feasibility.feasible_nodes(shape, self._affinity)
         columns = self._capacity.columns
         count = pods_that_fit(columns, self._capacity.whole, self._capacity.device_memory, shape)
         closed = mask & ((count == 0) | ~self._rules.open_to(columns, shape))
@@ -113,7 +102,7 @@ class PodRuleShortages:
         return None
 
     def _short_of(self, shape: RequestShape, node: int) -> str:
-        names, free = self._cluster.rows.names, self._capacity.columns.free[:, node]
+        names, free = self._names, self._capacity.columns.free[:, node]
         short = [names[row] for row, amount in shape.needs if free[row] < amount]
         claims = next((name for name in short if name.startswith(CLAIMS_PREFIX)), None)
         if claims is not None:

@@ -2,7 +2,7 @@
 
 from weir.engine.cache import EngineCache
 from weir.engine.holder_phrases import names_phrase
-from weir.engine.infeasible_gang import group_phrase
+from weir.engine.infeasible_workloads import group_phrase
 from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.person_limit_reasons import person_limit_reason
 from weir.engine.plan import ClassRefusals

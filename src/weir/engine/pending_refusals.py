@@ -6,13 +6,12 @@ for a class whose refusal still holds, and what classes have in common is comput
 
 from dataclasses import replace
 
-from weir.engine.allocate import Allocator
-from weir.engine.budget_protection import budgets_of
+from weir.engine.allocate import Allocator, new_allocator
 from weir.engine.cache import EngineCache
 from weir.engine.capacity_refusals import CapacityRefusals
-from weir.engine.infeasible_nodes import infeasible
+from weir.engine.ineligible_victims import budgets_of
+from weir.engine.infeasible_workloads import infeasible
 from weir.engine.kept_refusals import KeptRefusal, KeptRefusals, Situation
-from weir.engine.outage_refusals import outage_refusal
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reason_context import ReasonContext
@@ -74,7 +73,7 @@ class PendingRefusals:
         if self._kept_context is None:
             assert self.is_current, "refusals are those of one state"
             self._kept_context = ReasonContext(
-                self._cluster, self._policy, self.now_s, self._cache, self._allocator
+                self._allocator or new_allocator(self._cluster, self._policy, self.now_s, self._cache)
             )
         return self._kept_context
 
@@ -140,7 +139,8 @@ class PendingRefusals:
             )
         candidate = Candidate(of, at)
         groups = tuple([(name, lack) for name, _, lack in self._context.lacking(candidate)])
-        return KeptRefusal(candidate, infeasible(self._context, candidate), groups, touched)
+        nodes = infeasible(self._cluster, self._policy, self._cache, candidate)
+        return KeptRefusal(candidate, nodes, groups, touched)
 
     def _situation(self, kept: KeptRefusal, *, shared: bool) -> Situation:
         """Return the situation of a candidate, with all that request the same."""
@@ -171,7 +171,7 @@ class PendingRefusals:
             return situation.headroom
         if self._capacity.any_outage:
             kept.refusal_until_s = -INFINITE
-            outage = outage_refusal(self._context, kept.candidate, fits=not situation.is_short)
+            outage = self._capacity.outage(kept.candidate, fits=not situation.is_short)
             if outage is not None:
                 return outage
         if not situation.is_short:

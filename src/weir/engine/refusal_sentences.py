@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weir.engine.holder_phrases import MAX_BUDGETS, amounts_phrase, budgets_phrase, names_phrase
-from weir.engine.infeasible import amount_phrase
+from weir.engine.node_refusals import amount_phrase
 from weir.engine.refusals import (
     DomainPatienceRefusal,
     DomainShortage,

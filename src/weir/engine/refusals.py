@@ -12,22 +12,11 @@ from weir.model.reasons import Reason
 
 
 class RefusalKind(StrEnum):
-    """Checks that refuse a pending workload. The first that refuses is its reason, in this order."""
+    """Quota checks that refuse a pending workload."""
 
     QUOTA = "quota"  # non-preemptible work over a quota
-    NODES = "nodes"  # idle nodes couldn't take it
     LIMIT = "limit"
-    OUTAGE = "outage"
-    OLDER_CLAIM = "older_claim"
-    PREEMPTION_CYCLE = "preemption_cycle"
-    NO_ELIGIBLE_VICTIMS = "no_eligible_victims"
-    TOO_FEW_VICTIMS = "too_few_victims"
-    NO_CLAIM = "no_claim"  # capacity is short, and it has no claim on what others hold
-    MODEL_LIMIT = "model_limit"
-    RESERVATION = "reservation"
     HEADROOM = "headroom"
-    DOMAIN_PATIENCE = "domain_patience"
-    TOGETHER = "together"  # each of its pods fits, but not all at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +38,6 @@ class NodesRefusal:
 
     reason: Reason
     over_quota: bool
-    kind: RefusalKind = RefusalKind.NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +71,6 @@ class NoClaim:
 
     may_preempt: bool
     shortfall: QuotaShortfall | None
-    kind: RefusalKind = RefusalKind.NO_CLAIM
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +80,6 @@ class OlderClaims:
     project: int
     workloads: tuple[str, ...]
     claimed: int
-    kind: RefusalKind = RefusalKind.OLDER_CLAIM
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +87,6 @@ class PreemptionCycle:
     """Victims that the workload was stopped for itself, with the time until which they are left alone."""
 
     partners: Mapping[str, float]
-    kind: RefusalKind = RefusalKind.PREEMPTION_CYCLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +96,11 @@ class IneligibleVictims:
     resource: str
     holders: Mapping[str, int]
     budgets: tuple[str, ...]
-    kind: RefusalKind = RefusalKind.NO_ELIGIBLE_VICTIMS
 
 
 @dataclass(frozen=True, slots=True)
 class TooFewVictims:
     """Eligible victims that don't hold enough together."""
-
-    kind: RefusalKind = RefusalKind.TOO_FEW_VICTIMS
 
 
 NoVictims = NoClaim | OlderClaims | PreemptionCycle | IneligibleVictims | TooFewVictims
@@ -140,11 +122,6 @@ class ShortageRefusal:
     cause: NoVictims
     over_quota: bool
 
-    @property
-    def kind(self) -> RefusalKind:
-        """Return the kind of the cause."""
-        return self.cause.kind
-
 
 @dataclass(frozen=True, slots=True)
 class ModelLimitRefusal:
@@ -152,14 +129,11 @@ class ModelLimitRefusal:
 
     models: tuple[str, ...]
     non_preemptible: bool
-    kind: RefusalKind = RefusalKind.MODEL_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationRefusal:
     """Free capacity that is reserved for work that has waited longer."""
-
-    kind: RefusalKind = RefusalKind.RESERVATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +142,6 @@ class DomainPatienceRefusal:
 
     level: str
     until_s: float
-    kind: RefusalKind = RefusalKind.DOMAIN_PATIENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +162,6 @@ class TogetherRefusal:
     domain: DomainShortage | None
     shortfall: QuotaShortfall | None
     over_quota: bool
-    kind: RefusalKind = RefusalKind.TOGETHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +172,6 @@ class OutageRefusal:
     outage: Outage
     longest_s: float | None
     may_start_before: bool  # preemptible work that needs no longest run
-    kind: RefusalKind = RefusalKind.OUTAGE
 
 
 Refusal = (

@@ -1,13 +1,14 @@
 """Shortages of nodes in words: what one node is short of in numbers, or how many nodes are short of what."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.infeasible import amount_phrase, claim_phrase
+from weir.engine.node_refusals import amount_phrase, claim_phrase
 from weir.engine.node_shortages import NodeShortages
+from weir.engine.refusals import Shortage
 from weir.model.resources import (
     ATTACHED_PREFIX,
     CLAIMS_PREFIX,
@@ -24,105 +25,87 @@ from weir.state.shapes import RequestShape
 _HOLDERS_NAMED_MOST = 2
 
 
-class ShortagePhrases:
-    """Writes the shortages of the shapes of one workload."""
-
-    def __init__(self, cluster: Cluster, capacity: Capacity, found: Sequence[NodeShortages]) -> None:
-        self._cluster = cluster
-        self._capacity = capacity
-        self._found = found
-        self._rules = {rule for shortages in found for rule in shortages.rules}
-        self.short = Counter({what: 0 for shortages in found for what in shortages.nodes})
-        for shortages in found:
-            for what, nodes in shortages.nodes.items():
-                self.short[what] += len(nodes)
-
-    @property
-    def helped(self) -> list[str]:
-        """Return the shortages of capacity that running work holds, those of most nodes first."""
-        return [what for what, _ in self.short.most_common() if self._is_helped_by_eviction(what)]
-
-    def _is_helped_by_eviction(self, what: str) -> bool:
-        return what not in self._rules and not what.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
-
-    def _on(self, shape: RequestShape, node: int, resource: str) -> str:
-        """Return what one node is short of, in numbers."""
-        name = self._cluster.node_names[node]
-        have = int(self._capacity.whole[node])
-        if resource == GPU and shape.whole and have < shape.devices:
-            free = f"{have} GPU{'' if have == 1 else 's'}"
-            return f"{name} has {free} free, and a pod asks for {shape.devices}"
-        if resource == GPU:
-            return f"{name} has no GPU with as much free as a pod asks for"
-        row = self._cluster.rows.known(resource)
-        if row is None:
-            return f"{name} is excluded by {resource}"
-        if resource.startswith(HOST_PORT_PREFIX):
-            return f"{port_phrase(resource)} of {name} is in use by {self._holders(node, row)}"
-        if resource.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
-            return f"{name} {self._predicate(resource, plural=False)}"
-        amount = next(amount for at, amount in shape.needs if at == row)
-        free = amount_phrase(resource, max(0, int(self._capacity.columns.free[row, node])))
-        return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
-
-    def _holders(self, node: int, row: int) -> str:
-        """Return who holds a resource of a node: workloads of Weir, or else pods of other schedulers."""
-        names = sorted(
-            {
-                pod.job.name
-                for pod in self._cluster.pods_on[node]
-                if any(at == row for at, _ in pod.shape.needs)
-            }
+def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShortages]) -> Shortage:
+    """Return the shortage of the shapes of one workload, in words; of most nodes first."""
+    rules = {rule for shortages in found for rule in shortages.rules}
+    short = Counter({what: 0 for shortages in found for what in shortages.nodes})
+    for shortages in found:
+        for what, nodes in shortages.nodes.items():
+            short[what] += len(nodes)
+    total = short.total()
+    if not total:
+        sentence = "no node has capacity"
+    elif total == 1:
+        ((shape, what, node),) = (
+            (shortages.shape, what, int(nodes[0]))
+            for shortages in found
+            for what, nodes in shortages.nodes.items()
         )
-        return " and ".join(names[:_HOLDERS_NAMED_MOST]) or "a pod of another scheduler"
-
-    def sentence(self) -> str:
-        """Return how many nodes can't take another pod, by what each is short of first."""
-        total = self.short.total()
-        if not total:
-            return "no node has capacity"
-        if total == 1:
-            ((shape, what, node),) = (
-                (shortages.shape, what, int(nodes[0]))
-                for shortages in self._found
-                for what, nodes in shortages.nodes.items()
-            )
-            return self._on(shape, node, what)
+        sentence = _on_node(cluster, capacity, shape, node, what)
+    else:
         parts = [
-            f"{nodes} {self._predicate(what, plural=nodes > 1)}"
-            for what, nodes in sorted(self.short.items(), key=lambda item: (-item[1], item[0]))
+            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}"
+            for what, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
         ]
-        return f"{total} matching nodes can't take another pod: {', '.join(parts)}{self._in_pieces()}"
+        in_pieces = _in_pieces(capacity, found) if GPU in short else ""
+        sentence = f"{total} matching nodes can't take another pod: {', '.join(parts)}{in_pieces}"
+    helped = [
+        what
+        for what, _ in short.most_common()
+        if what not in rules and not what.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
+    ]
+    return Shortage(tuple([each.fitting for each in found]), dict(short), sentence, tuple(helped))
 
-    def _in_pieces(self) -> str:
-        """Return how many GPUs are free on nodes that each have too few of them; empty if none is."""
-        among = [shortages for shortages in self._found if shortages.nodes]
-        shape = among[0].shape
-        if GPU not in self.short or len({each.shape.id for each in among}) > 1 or not shape.whole:
-            return ""
-        free = np.concatenate(
-            [self._capacity.whole[nodes] for each in among for nodes in each.nodes.values()]
-        )
-        free = free[free < shape.devices]
-        count, most = int(free.sum()), int(free.max(initial=0))
-        if not count:
-            return ""
-        are = "GPU is" if count == 1 else "GPUs are"
-        return (
-            f" ({count} {are} free in pieces, at most {most} on one node, and a pod asks for {shape.devices})"
-        )
 
-    def _predicate(self, what: str, *, plural: bool) -> str:
-        have = "have" if plural else "has"
-        if what in self._rules:
-            return f"{'are' if plural else 'is'} excluded by {what}"
-        if what.startswith(HOST_PORT_PREFIX):
-            return f"{have} {port_phrase(what)} in use"
-        if what.startswith(ATTACHED_PREFIX):
-            return _attaches_no_more(what, plural=plural)
-        if what.startswith(CLAIMS_PREFIX):
-            return f"{have} no free devices for {claim_phrase(what)}"
-        return f"{have} {_TOO_LITTLE.get(what, f'too little free {what}')}"
+def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: int, resource: str) -> str:
+    """Return what one node is short of, in numbers."""
+    name, have = cluster.node_names[node], int(capacity.whole[node])
+    if resource == GPU and shape.whole and have < shape.devices:
+        free = f"{have} GPU{'' if have == 1 else 's'}"
+        return f"{name} has {free} free, and a pod asks for {shape.devices}"
+    if resource == GPU:
+        return f"{name} has no GPU with as much free as a pod asks for"
+    row = cluster.rows.known(resource)
+    if row is None:
+        return f"{name} is excluded by {resource}"
+    if resource.startswith(HOST_PORT_PREFIX):
+        holders = {pod.job.name for pod in cluster.pods_on[node] if row in dict(pod.shape.needs)}
+        named = " and ".join(sorted(holders)[:_HOLDERS_NAMED_MOST]) or "a pod of another scheduler"
+        return f"{port_phrase(resource)} of {name} is in use by {named}"
+    if resource.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
+        return f"{name} {_predicate(resource, (), plural=False)}"
+    amount = dict(shape.needs)[row]
+    free = amount_phrase(resource, max(0, int(capacity.columns.free[row, node])))
+    return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
+
+
+def _in_pieces(capacity: Capacity, found: Sequence[NodeShortages]) -> str:
+    """Return how many GPUs are free on nodes that each have too few of them; empty if none is."""
+    among = [shortages for shortages in found if shortages.nodes]
+    shape = among[0].shape
+    if len({each.shape.id for each in among}) > 1 or not shape.whole:
+        return ""
+    free = np.concatenate([capacity.whole[nodes] for each in among for nodes in each.nodes.values()])
+    free = free[free < shape.devices]
+    count, most = int(free.sum()), int(free.max(initial=0))
+    if not count:
+        return ""
+    are = "GPU is" if count == 1 else "GPUs are"
+    return f" ({count} {are} free in pieces, at most {most} on one node, and a pod asks for {shape.devices})"
+
+
+def _predicate(what: str, rules: Collection[str], *, plural: bool) -> str:
+    have = "have" if plural else "has"
+    if what in rules:
+        return f"{'are' if plural else 'is'} excluded by {what}"
+    if what.startswith(HOST_PORT_PREFIX):
+        return f"{have} {port_phrase(what)} in use"
+    if what.startswith(ATTACHED_PREFIX):
+        attach = "attach" if plural else "attaches"
+        return f"{attach} no more volumes of {what.removeprefix(ATTACHED_PREFIX)}"
+    if what.startswith(CLAIMS_PREFIX):
+        return f"{have} no free devices for {claim_phrase(what)}"
+    return f"{have} {_TOO_LITTLE.get(what, f'too little free {what}')}"
 
 
 _TOO_LITTLE = {
@@ -139,7 +122,3 @@ def port_phrase(resource: str) -> str:
     number, _, address = port.partition("/")
     of = "" if protocol == "TCP" else f"/{protocol}"
     return f"host port {number}{of}{f' at {address}' if address else ''}"
-
-
-def _attaches_no_more(resource: str, *, plural: bool) -> str:
-    return f"{'attach' if plural else 'attaches'} no more volumes of {resource.removeprefix(ATTACHED_PREFIX)}"

@@ -5,7 +5,7 @@ Both checks need the pool: the project's settings and the nodes.
 
 from collections.abc import Sequence
 
-from weir.engine.infeasible import NodeRefusals, amount_phrase, sentence_of
+from weir.engine.node_refusals import NodeRefusals, amount_phrase, sentence_of
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.problem_details import FieldErrors
 from weir.model.nodes import Node

@@ -1,5 +1,6 @@
-"""Gangs that the nodes can't hold together, however idle: too many pods, one topology domain, pods apart.
+"""Workloads that the nodes could never take, however idle, found once for all with the same request.
 
+No node matches one pod, or they can't hold the gang: too many pods, one topology domain, pods apart.
 Only what a bound proves is called impossible; a search that finds nothing proves nothing.
 """
 
@@ -11,9 +12,11 @@ import numpy as np
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import empty_columns, pods_that_fit
+from weir.engine.node_refusals import NodeRefusals, sentence_of
 from weir.engine.placer import Placer
 from weir.engine.pod_affinity import rule_phrase
-from weir.engine.topology_levels import TopologyLevel
+from weir.engine.queue_order import Candidate
+from weir.engine.topology_levels import TopologyLevel, missing_topology
 from weir.model.policy import AffinityPolicy, Policy
 from weir.model.reasons import Reason, ReasonCode
 from weir.state.capacity_columns import Ints
@@ -34,7 +37,36 @@ class BestDomain(NamedTuple):
     pods: int
 
 
-def infeasible_gang(
+def infeasible(cluster: Cluster, policy: Policy, cache: EngineCache, candidate: Candidate) -> Reason | None:
+    """Return why the nodes could never take a workload; None if they may."""
+    job, topology, known = candidate.job, candidate.job.topology, cache.feasibility.infeasible
+    if topology is not None and (what := missing_topology(cluster.topologies, topology)) is not None:
+        sentence = f"it has to share one domain by {what}, which doesn't exist"
+        numbers: dict[str, object] = {"topology": topology.name, "known": sorted(cluster.topologies)}
+        return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)
+    affinity = cache.feasibility.affinity(job)
+    names = tuple([group.name for group in job.spec.groups])
+    key = (candidate.of.gang, tuple(candidate.lacks), names, topology, affinity)
+    if key not in known:
+        reason = _no_node(cluster, candidate, affinity)
+        known[key] = reason or _infeasible_gang(cluster, policy, cache, job, affinity)
+    return known[key]
+
+
+def _no_node(cluster: Cluster, candidate: Candidate, affinity: tuple[AffinityPolicy, ...]) -> Reason | None:
+    """Return why no node matches the pods of a group; None if some do for each group."""
+    job = candidate.job
+    for at, lack in enumerate(candidate.lacks):
+        request = job.shapes[at].request
+        refusals = NodeRefusals.of(cluster.nodes, request, affinity) if lack else None
+        if refusals is not None and not refusals.able:
+            sentence = sentence_of(refusals, cluster.nodes, request)
+            by = {"group": job.spec.groups[at].name, "refused_by": dict(refusals.by)}
+            return Reason(ReasonCode.NO_NODE_MATCHES, sentence, by)
+    return None
+
+
+def _infeasible_gang(
     cluster: Cluster, policy: Policy, cache: EngineCache, job: Job, affinity: tuple[AffinityPolicy, ...]
 ) -> Reason | None:
     """Return why idle nodes couldn't hold the gang; None if they may."""
