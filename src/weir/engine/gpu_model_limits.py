@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from weir.engine.feasibility import Bools
-from weir.engine.placer import Placer
+from weir.engine.placer import Placer, in_order
 from weir.engine.pod_placer import NodePlacement
 from weir.model.policy import AffinityPolicy
 from weir.state.cluster import Cluster
@@ -41,7 +41,7 @@ def place_by_pod(
     still = dict(left)
     cluster, placements = placer.cluster, list[NodePlacement]()
     placer.capacity.begin()
-    for group in sorted(pods, key=lambda group: (-job.spec.groups[group].order, group)):
+    for group in in_order(job, pods):
         shape = job.shapes[group]
         milli = sum(amount for row, amount in job.requests[group] if row == GPU_ROW)
         for pod in pods[group]:

@@ -1,33 +1,17 @@
 """Placing the pods of a workload: all of them in one trial, or none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
 
-from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
 from weir.engine.gang_search import BacktrackingSearch
-from weir.engine.pod_affinity import PodAffinityRules
-from weir.engine.pod_placer import NodePlacement, PodPlacer, ScoresOf
+from weir.engine.pod_placer import NodePlacement, PodPlacer
 from weir.model.policy import AffinityPolicy
-from weir.state.capacity_columns import Ints
-from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 
 
 class Placer(PodPlacer):
-    """Places workloads in one capacity; a search for a gang takes `steps_most` steps at most."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        capacity: Capacity,
-        ranking_of: ScoresOf,
-        steps_most: int,
-        rules: PodAffinityRules,
-        domain_of: Ints | None = None,
-    ) -> None:
-        super().__init__(cluster, capacity, ranking_of, rules, domain_of)
-        self._steps_most = steps_most
+    """Places workloads in one capacity: all pods or none."""
 
     def place(
         self,
@@ -42,17 +26,14 @@ class Placer(PodPlacer):
             if len(some) == 1:
                 node = self.best_node(job.shapes[group], affinity, within)
                 return None if node < 0 else [self.put(some[0], node, affinity)]
-        groups = sorted(pods, key=lambda group: (-job.spec.groups[group].order, group))
+        groups = in_order(job, pods)
         capacity_for = {group: self.capacity_for(job.shapes[group], affinity, within) for group in groups}
         if any(capacity_for[group] < len(pods[group]) for group in groups):
             return None
         for turn in _turns(groups, {group: capacity_for[group] / len(pods[group]) for group in groups}):
-            self.capacity.begin()
             placements = self._in_turn(job, turn, pods, affinity, within)
             if placements is not None:
-                self.capacity.commit()
                 return placements
-            self.capacity.rollback()
         ruled = any(job.shapes[group].pod_rules for group in groups)
         if ruled:
             placements = self._beside(job, groups, pods, affinity, within)
@@ -60,7 +41,7 @@ class Placer(PodPlacer):
                 return placements
         if len(groups) < 2 and not ruled:
             return None
-        return BacktrackingSearch(self, job, pods, affinity, within, self._steps_most).run()
+        return BacktrackingSearch(self, job, pods, affinity, within, self.steps_most).run()
 
     def _beside(
         self,
@@ -75,12 +56,9 @@ class Placer(PodPlacer):
             for domain in self.rules.beginnings(self.capacity.columns, job.shapes[group]):
                 both = domain if within is None else domain & within
                 if self.capacity_for(job.shapes[group], affinity, both) >= len(pods[group]):
-                    self.capacity.begin()
                     placements = self._in_turn(job, groups, pods, affinity, both)
                     if placements is not None:
-                        self.capacity.commit()
                         return placements
-                    self.capacity.rollback()
         return None
 
     def _in_turn(
@@ -91,15 +69,24 @@ class Placer(PodPlacer):
         affinity: tuple[AffinityPolicy, ...],
         within: Bools | None,
     ) -> list[NodePlacement] | None:
+        """Place pod after pod; None, with the capacity unchanged, if one doesn't fit."""
         placements = []
+        self.capacity.begin()
         for group in turn:
             shape = job.shapes[group]
             for pod in pods[group]:
                 node = self.best_node(shape, affinity, within)
                 if node < 0:
+                    self.capacity.rollback()
                     return None
                 placements.append(self.put(pod, node, affinity))
+        self.capacity.commit()
         return placements
+
+
+def in_order(job: Job, groups: Iterable[int]) -> list[int]:
+    """Return groups of a workload in the requested order."""
+    return sorted(groups, key=lambda group: (-job.spec.groups[group].order, group))
 
 
 def _turns(groups: list[int], plenty: dict[int, float]) -> list[tuple[int, ...]]:

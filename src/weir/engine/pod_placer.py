@@ -7,6 +7,7 @@ import numpy as np
 
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools, devices_for, pods_that_fit
+from weir.engine.fragmentation import NO_DEVICE
 from weir.engine.node_scores import INFEASIBLE, NodeScores
 from weir.engine.pod_affinity import PodAffinityRules
 from weir.model.policy import AffinityPolicy
@@ -35,12 +36,14 @@ class PodPlacer:
         cluster: Cluster,
         capacity: Capacity,
         ranking_of: ScoresOf,
+        steps_most: int,
         rules: PodAffinityRules,
         domain_of: Ints | None = None,
     ) -> None:
         self.cluster = cluster
         self.capacity = capacity
         self.ranking_of = ranking_of
+        self.steps_most = steps_most  # of a search for a gang
         self.rules = rules
         self._domain_of = domain_of  # by node, where small work should keep domains whole
 
@@ -101,23 +104,19 @@ class PodPlacer:
 
     def put(self, pod: Pod, node: int, affinity: tuple[AffinityPolicy, ...] = ()) -> NodePlacement:
         """Place a pod on a node that it fits."""
-        known = self.cluster.nodes[node]
-        shape = pod.shape
-        device = -1
+        shape, device = pod.shape, NO_DEVICE
         if shape.devices == 1 and not shape.whole:
-            ranking = self.ranking_of(shape, affinity)
-            ranking.follow(self.capacity)
-            device = int(ranking.device[node])
-        devices = (
-            (device,)
-            if device >= 0
-            else devices_for(self.capacity, shape, node, known.links if known is not None else ())
-        )
+            device = int(self._followed(shape, affinity).device[node])
+        devices = (device,) if device >= 0 else self._devices_for(shape, node)
         assert len(devices) == shape.devices, (
-            f"{pod.job.name}: {len(devices)} devices free on {known}, not {shape.devices}"
+            f"{pod.job.name}: {len(devices)} devices free on {self.cluster.nodes[node]}, not {shape.devices}"
         )
         self.capacity.allocate(node, shape, devices)
         return NodePlacement(pod, node, devices)
+
+    def _devices_for(self, shape: RequestShape, node: int) -> tuple[int, ...]:
+        known = self.cluster.nodes[node]
+        return devices_for(self.capacity, shape, node, known.links if known is not None else ())
 
     def fill(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], pods: int) -> int:
         """Allocate up to this many pods of a shape and return the number that fit."""
@@ -125,9 +124,7 @@ class PodPlacer:
             node = self.best_node(shape, affinity)
             if node < 0:
                 return placed
-            known = self.cluster.nodes[node]
-            links = known.links if known is not None else ()
-            self.capacity.allocate(node, shape, devices_for(self.capacity, shape, node, links))
+            self.capacity.allocate(node, shape, self._devices_for(shape, node))
         return pods
 
     def give_back(self, placements: Sequence[NodePlacement]) -> None:

@@ -13,6 +13,9 @@ from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.shapes import GPU_ROW
 
+Pods = Mapping[int, Sequence[Pod]]
+"""Pods to place by group."""
+
 
 class TopologyPlacer:
     """Places one gang by its topology, near its running members unless all of it `moves`."""
@@ -27,25 +30,20 @@ class TopologyPlacer:
         moves: bool = False,
         placed_on: Sequence[int] = (),
     ) -> None:
-        self._within = within
-        self._placed_on = placed_on  # nodes of its pods that this plan starts
-        self._moves = moves
         self._placer = placer
         self._job = job
         self._affinity = affinity
+        self._levels = levels
+        self._moves = moves
+        self._placed_on = placed_on  # nodes of its pods that this plan starts
         asked = job.topology
         assert asked is not None
         names = placer.cluster.topologies[asked.name].levels
-        self._levels = levels
         self._required = names.index(asked.required) if asked.required is not None else -1
         self._preferred = names.index(asked.preferred) if asked.preferred is not None else -1
+        self._open = _both(self._pinned(self._required), within)
 
-    @property
-    def is_preferring(self) -> bool:
-        """Return True if it prefers a level that it doesn't require."""
-        return self._preferred > self._required
-
-    def place(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> list[NodePlacement] | None:
+    def place(self, pods: Pods, scattered: bool) -> list[NodePlacement] | None:
         """Return placements in one domain of its level, or if `scattered` in few domains."""
         for within in self._alternatives(pods, scattered):
             placements = self._placer.place(self._job, pods, self._affinity, within)
@@ -53,79 +51,58 @@ class TopologyPlacer:
                 return placements
         return None
 
-    def _alternatives(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> Iterator[Bools | None]:
+    def _alternatives(self, pods: Pods, scattered: bool) -> Iterator[Bools | None]:
         capacity_for = self._capacity_for(pods)
-        base = _both(self._pinned(self._required), self._within)
+        prefers = self._preferred > self._required
+        near = self._pinned(self._preferred) if prefers else None
         finest = max(self._required, self._preferred)
-        near = self._pinned(self._preferred) if self._preferred > self._required else None
-        yield from self._single(finest, pods, capacity_for, _both(base, near))
-        if finest == self._required:
-            return
-        if scattered:
-            yield from self._scattered(pods, capacity_for, base)
+        yield from self._single(finest, pods, capacity_for, _both(self._open, near))
+        if prefers and scattered:
+            yield from self._scattered(pods, capacity_for)
 
     def _single(
-        self,
-        depth: int,
-        pods: Mapping[int, Sequence[Pod]],
-        capacity_for: Mapping[int, Ints],
-        base: Bools | None,
-    ) -> Iterator[Bools]:
+        self, depth: int, pods: Pods, capacity_for: Mapping[int, Ints], base: Bools | None
+    ) -> Iterator[Bools | None]:
         """Yield domains of a level that fit it alone, those with least free capacity first."""
+        if depth < 0:
+            yield base
+            return
         level = self._levels[depth]
         enough = np.ones(level.count, np.bool_)
         for group, some in pods.items():
-            count = capacity_for[group] if base is None else np.where(base, capacity_for[group], 0)
-            enough &= level.sums(count) >= len(some)
+            enough &= level.sums(_on(base, capacity_for[group])) >= len(some)
         free = level.sums(np.maximum(self._placer.capacity.columns.free[GPU_ROW], 0))
         for domain in sorted(np.flatnonzero(enough).tolist(), key=lambda domain: (int(free[domain]), domain)):
-            mask = level.mask(domain)
-            yield mask if base is None else mask & base
+            yield _both(level.mask(domain), base)
 
-    def _scattered(
-        self, pods: Mapping[int, Sequence[Pod]], capacity_for: Mapping[int, Ints], base: Bools | None
-    ) -> Iterator[Bools | None]:
+    def _scattered(self, pods: Pods, capacity_for: Mapping[int, Ints]) -> Iterator[Bools | None]:
         """Yield unions of few domains of the preferred level within one coarser domain."""
         level = self._levels[self._preferred]
         wholes: list[Bools | None] = []
-        for depth in range(self._preferred - 1, self._required, -1):
-            wholes += list(self._single(depth, pods, capacity_for, base))
-        wholes += (
-            list(self._single(self._required, pods, capacity_for, base)) if self._required >= 0 else [base]
-        )
+        for depth in range(self._preferred - 1, self._required - 1, -1):
+            wholes += self._single(depth, pods, capacity_for, self._open)
         for whole in wholes:
             union = np.zeros(len(level.of), np.bool_)
-            counts = {
-                group: level.sums(
-                    capacity_for[group] if whole is None else np.where(whole, capacity_for[group], 0)
-                )
-                for group in pods
-            }
+            counts = {group: level.sums(_on(whole, capacity_for[group])) for group in pods}
             total = np.sum(list(counts.values()), axis=0)
             for domain in sorted(range(level.count), key=lambda domain: (-int(total[domain]), domain)):
                 union |= level.mask(domain)
-                if all(
-                    int(counts[group][np.unique(level.of[union & (level.of >= 0)])].sum()) >= len(some)
-                    for group, some in pods.items()
-                ):
-                    yield union if whole is None else union & whole
+                domains = np.unique(level.of[union & (level.of >= 0)])
+                if all(int(counts[group][domains].sum()) >= len(some) for group, some in pods.items()):
+                    yield _both(union, whole)
                     break
-        yield from self._single(self._required, pods, capacity_for, base) if self._required >= 0 else [base]
+        yield from self._single(self._required, pods, capacity_for, self._open)
 
-    def domains_to_clear(self, pods: Mapping[int, Sequence[Pod]]) -> list[Bools]:
+    def domains_to_clear(self, pods: Pods) -> list[Bools]:
         """Return domains of its level, those that miss capacity for fewest pods first."""
         capacity_for = self._capacity_for(pods)
-        base = _both(self._pinned(self._required), self._within)
         level = self._levels[max(self._required, self._preferred)]
         missing = np.zeros(level.count, np.int64)
         for group, some in pods.items():
-            count = capacity_for[group] if base is None else np.where(base, capacity_for[group], 0)
-            missing += np.maximum(0, len(some) - level.sums(count))
-        found = []
-        for domain in sorted(range(level.count), key=lambda domain: (int(missing[domain]), domain)):
-            mask = level.mask(domain)
-            found.append(mask if base is None else mask & base)
-        return found
+            missing += np.maximum(0, len(some) - level.sums(_on(self._open, capacity_for[group])))
+        domains = sorted(range(level.count), key=lambda domain: (int(missing[domain]), domain))
+        masks = [level.mask(domain) for domain in domains]
+        return masks if self._open is None else [mask & self._open for mask in masks]
 
     def _pinned(self, depth: int) -> Bools | None:
         """Return the nodes in the domain of its running or nominated members, if any."""
@@ -141,15 +118,19 @@ class TopologyPlacer:
         nodes += self._placed_on
         return np.isin(of, np.unique(of[nodes])) & (of >= 0) if nodes else None
 
-    def _capacity_for(self, pods: Mapping[int, Sequence[Pod]]) -> dict[int, Ints]:
+    def _capacity_for(self, pods: Pods) -> dict[int, Ints]:
         capacity = self._placer.capacity
         found = {}
         for group in pods:
             shape = self._job.shapes[group]
             count = pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
-            mask = self._placer.ranking_of(shape, self._affinity).mask
-            found[group] = np.where(mask, count, 0)
+            found[group] = _on(self._placer.ranking_of(shape, self._affinity).mask, count)
         return found
+
+
+def _on(nodes: Bools | None, counts: Ints) -> Ints:
+    """Return counts of these nodes; 0 for others."""
+    return counts if nodes is None else np.where(nodes, counts, 0)
 
 
 def _both(one: Bools | None, other: Bools | None) -> Bools | None:

@@ -38,28 +38,26 @@ class Accounting:
     def start(self, placements: Sequence[NodePlacement]) -> None:
         """Charge the usage of placed pods."""
         for pod, node, _ in placements:
-            job = pod.job
-            self.overlay.add(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible, 1)
+            self.charge_request(pod.job, usage_on(self._cluster, pod.shape, node))
 
     def cancel(self, placements: Sequence[NodePlacement]) -> None:
         """Release the usage of placed pods."""
         for pod, node, _ in placements:
-            job = pod.job
-            self.overlay.add(job.path, usage_on(self._cluster, pod.shape, node), not job.preemptible, -1)
+            self.charge_request(pod.job, usage_on(self._cluster, pod.shape, node), -1)
 
-    def charge_request(self, job: Job, request: Amounts) -> None:
-        """Charge a request of a workload."""
-        self.overlay.add(job.path, request, not job.preemptible, 1)
+    def charge_request(self, job: Job, request: Amounts, sign: int = 1) -> None:
+        """Charge a request of a workload (sign -1: release it)."""
+        self.overlay.add(job.path, request, not job.preemptible, sign)
 
     def charge(self, pods: Iterable[Pod]) -> None:
         """Charge the usage of running pods."""
         for pod in pods:
-            self.overlay.add(pod.job.path, pod.amounts, not pod.job.preemptible, 1)
+            self.charge_request(pod.job, pod.amounts)
 
     def release(self, pods: Iterable[Pod]) -> None:
         """Release the usage of running pods."""
         for pod in pods:
-            self.overlay.add(pod.job.path, pod.amounts, not pod.job.preemptible, -1)
+            self.charge_request(pod.job, pod.amounts, -1)
 
     def evict(self, pods: Sequence[Pod]) -> None:
         """Release the usage of running pods and count them against their budgets, to see what follows."""
@@ -93,12 +91,8 @@ class Accounting:
 
     def position(self) -> tuple[int, int, int, int]:
         """Return the position in the logs to roll back to."""
-        return (
-            len(self.overlay.log),
-            len(self.disruptions.log),
-            len(self._leaving_log),
-            len(self._coming_log),
-        )
+        overlay, disruptions = self.overlay.log, self.disruptions.log
+        return len(overlay), len(disruptions), len(self._leaving_log), len(self._coming_log)
 
     def rollback(self, position: tuple[int, int, int, int]) -> None:
         """Restore the accounting at a position of the logs."""
