@@ -47,7 +47,7 @@ class CapacityRefusals:
         situation.shortage = shortage
         situation.is_short = _is_short(shortage, situation.groups)
         refuses = not (situation.is_short or situation.in_quota or situation.any_model_shut)
-        alone = refuses and not self.any_outage and not self._placement.any_reservation
+        alone = refuses and not self.any_outage and not self._placement.reserved
         situation.headroom = self._headroom(candidate.gpu_milli) if alone else None
 
     # Short of capacity

@@ -2,25 +2,26 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools
+from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
 from weir.engine.outages import OutageRules
 from weir.engine.placer import Placer
 from weir.engine.pod_placer import NodePlacement
-from weir.engine.preferred_domain import fits_one_domain
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.refusals import DomainPatienceRefusal, ModelLimitRefusal, ReservationRefusal
-from weir.engine.reservation import Reservation, expected_runtime_s, reservations
+from weir.engine.reserved_nodes import ReservedNodes
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
 from weir.model.policy import Policy
-from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Job, Pod
+from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
 
 
@@ -40,13 +41,10 @@ class WorkloadPlacer:
         self._cluster = cluster
         self._policy = policy
         self._overlay = overlay
-        self._checks = checks
-        self._cache = cache
         self._feasibility = cache.feasibility
-        self._capacity = capacity
         self._now_s = now_s
         self.outages = OutageRules(cluster, policy, now_s)
-        self._reservations: list[Reservation] | None = None
+        self.reserved = ReservedNodes(cluster, policy, checks, cache, capacity, self.outages, now_s)
         self._nodes_of: dict[Job, list[int]] = {}  # of those with a topology that were placed
 
     def place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
@@ -77,12 +75,7 @@ class WorkloadPlacer:
         job = candidate.job
         if job.topology is not None:
             self._nodes_of.setdefault(job, []).extend(placement.node for placement in placements)
-        if not self._reservations:
-            return
-        for reservation in self._applying(candidate):
-            for _, node, devices in placements:
-                reservation.spare[node] -= len(devices)
-        self._reservations = [each for each in self._reservations if each.job is not job]
+        self.reserved.note_placed(candidate, placements)
 
     def forget(self, job: Job) -> None:
         """Forget the placements of a workload that is placed elsewhere."""
@@ -101,11 +94,6 @@ class WorkloadPlacer:
         if topology is None or topology.preferred is None or self.may_scatter(job, candidate.lacks):
             return None
         return DomainPatienceRefusal(topology.preferred, job.waits_since_s + self._policy.topology.patience)
-
-    @property
-    def any_reservation(self) -> bool:
-        """Return True if any workload has a reservation."""
-        return bool(self._reserved())
 
     # Nodes
 
@@ -133,50 +121,11 @@ class WorkloadPlacer:
 
     def _unreserved_and_in_service(self, candidate: Candidate) -> Bools | None:
         """Return the nodes that are neither reserved for others nor out of service too soon; None for all."""
-        within = None if self._reservations == [] else self._unreserved(candidate)
+        within = self.reserved.open_nodes(candidate)
         in_service = self.outages.open_nodes(candidate.job) if self.outages else None
         if in_service is None:
             return within
         return in_service if within is None else within & in_service
-
-    def _unreserved(self, candidate: Candidate) -> Bools | None:
-        """Return the nodes without a reservation that it would use; None for all."""
-        within = None
-        for reservation in self._applying(candidate):
-            free = reservation.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
-            within = free if within is None else within & free
-        return within
-
-    def _applying(self, candidate: Candidate) -> list[Reservation]:
-        """Return the reservations of others that apply: none if it is preemptible or ends in time."""
-        job = candidate.job
-        if job.preemptible and not self._checks.in_quota(candidate):
-            return []
-        others = [each for each in self._reserved() if each.job is not job]
-        ends_s = self._cluster.changed_s + expected_runtime_s(self._cluster, job) if others else 0.0
-        return [each for each in others if ends_s > each.at_s]
-
-    def _reserved(self) -> list[Reservation]:
-        if self._reservations is None:
-            late_s = self._now_s - self._policy.reserve_after
-            late = [
-                of
-                for of in self._cluster.waiting.values()
-                if of.first.waits_since_s <= late_s
-                and self._checks.in_quota(Candidate(of, 0))
-                and self._feasibility.could_run(of)
-                and not (self.outages and self.outages.barring(of.first))
-            ]
-            self._reservations = self._reserved_for(late) if late else []
-        return self._reservations
-
-    def _reserved_for(self, late: list[EquivalenceClass]) -> list[Reservation]:
-        known = self._cache.reserved
-        if known is None or known[0] != late:
-            cluster = self._cluster
-            found = reservations(cluster, self._feasibility, self._capacity, late, cluster.changed_s)
-            known = self._cache.reserved = late, found
-        return known[1]
 
     # Topology
 
@@ -185,7 +134,7 @@ class WorkloadPlacer:
         waited_s = self._now_s - job.waits_since_s
         if sum(lacks) == 1 or waited_s >= self._policy.topology.patience:
             return True
-        return not fits_one_domain(self._cluster, self._feasibility, job)
+        return not _fits_one_domain(self._cluster, self._feasibility, job)
 
     def is_scattered(self, job: Job, places: Iterable[NodePlacement | Pod]) -> bool:
         """Return True if placements are in several domains of the job's preferred level."""
@@ -195,3 +144,25 @@ class WorkloadPlacer:
         depth = self._cluster.topologies[asked.name].levels.index(asked.preferred)
         of = self._feasibility.levels(asked.name)[depth].of
         return len({int(of[place.node]) for place in places}) > 1
+
+
+def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) -> bool:
+    """Return True if a domain of the job's preferred level could hold all its pods on an empty cluster.
+
+    Each group counts by itself. Only then is it worth waiting for one domain.
+    """
+    asked = job.topology
+    if asked is None or asked.preferred is None or missing_topology(cluster.topologies, asked) is not None:
+        return True
+    affinity = feasibility.affinity(job)
+    key = tuple(shape.id for shape in job.shapes), tuple(job.needed), asked, affinity
+    found = feasibility.one_domain.get(key)
+    if found is None:
+        depth = cluster.topologies[asked.name].levels.index(asked.preferred)
+        level = feasibility.levels(asked.name)[depth]
+        fits = np.ones(level.count, np.bool_)
+        for shape, need in zip(job.shapes, job.needed, strict=True):
+            pods = pods_that_fit(*feasibility.empty_capacity(), shape)
+            fits &= level.sums(np.where(feasibility.feasible_nodes(shape, affinity)[0], pods, 0)) >= need
+        found = feasibility.one_domain[key] = bool(fits.any())
+    return found
