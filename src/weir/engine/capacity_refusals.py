@@ -33,17 +33,17 @@ class CapacityRefusals:
     """Refusals of one state by its free capacity."""
 
     def __init__(self, context: ReasonContext, table: KeptRefusals) -> None:
-        self._context = context
-        self._table = table
+        self.context = context
+        self.table = table
         self._placement = context.allocator.placement
         self.any_outage = bool(self._placement.outages)
 
     def look(self, situation: Situation, candidate: Candidate) -> None:
         """Find out the shortage of a situation, and the headroom if that alone refuses it."""
-        shortage, job = self._context.shortage(candidate), candidate.job
+        shortage, job = self.context.shortage(candidate), candidate.job
         if not any(shape.pod_rules for shape in job.shapes):  # else it is of this workload alone
-            key = candidate.of.wants, self._context.feasibility.affinity(job)
-            shortage = shared(self._table.shortages, key, shortage)
+            key = candidate.of.wants, self.context.feasibility.affinity(job)
+            shortage = shared(self.table.shortages, key, shortage)
         situation.shortage = shortage
         situation.is_short = _is_short(shortage, situation.groups)
         refuses = not (situation.is_short or situation.in_quota or situation.any_model_shut)
@@ -54,7 +54,7 @@ class CapacityRefusals:
 
     def note_claim(self, kept: KeptRefusal) -> None:
         """Find out whether a workload has a claim on what others hold. Only a shortage needs that."""
-        context, candidate = self._context, kept.candidate
+        context, candidate = self.context, kept.candidate
         job, rules = candidate.job, context.rules(candidate)
         kept.share, kept.claim_until_s = None, INFINITE
         if rules.depends_on_share:
@@ -80,7 +80,7 @@ class CapacityRefusals:
             # older claims don't matter to a shortage that no eviction ends
             is_cause = can_help or isinstance(kept.claimless, NoClaim)
             return kept.claimless if is_cause else NoClaim(may_preempt=True, shortfall=None)
-        context, candidate = self._context, kept.candidate
+        context, candidate = self.context, kept.candidate
         rules = context.rules(candidate)
         cause: NoVictims | None = None
         if can_help:
@@ -100,7 +100,7 @@ class CapacityRefusals:
 
         `fits` is True if each of its pods fits the capacity that is free, in service or not.
         """
-        context, outages, job = self._context, self._placement.outages, candidate.job
+        context, outages, job = self.context, self._placement.outages, candidate.job
         barring = outages.barring(job) if outages else []
         if not barring:
             return None
@@ -136,17 +136,17 @@ class CapacityRefusals:
             return headroom
         if (patience := self._placement.patience_refusal(candidate)) is not None:
             return patience
-        shortfall = self._context.rules(candidate).shortfall()
+        shortfall = self.context.rules(candidate).shortfall()
         return TogetherRefusal(self._domain(candidate), shortfall, not situation.in_quota)
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
         """Return the headroom that keeps these devices from work over quota; None if it stays free."""
-        found = self._context.checks.headroom_refusal(want, self._context.capacity)
-        return None if found is None else shared(self._table.headrooms, want, found)
+        found = self.context.checks.headroom_refusal(want, self.context.capacity)
+        return None if found is None else shared(self.table.headrooms, want, found)
 
     def _domain(self, candidate: Candidate) -> DomainShortage | None:
         """Return the domains of the required level that can't take all of its pods; None without a level."""
-        job, context = candidate.job, self._context
+        job, context = candidate.job, self.context
         topology, cluster = job.topology, context.cluster
         if topology is None or topology.required is None:
             return None

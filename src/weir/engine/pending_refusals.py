@@ -38,9 +38,7 @@ class PendingRefusals:
         self._cache = cache
         self._allocator = allocator
         self._state = cluster.changes, now_s
-        self._kept_context: ReasonContext | None = None
-        self._kept_table: KeptRefusals | None = None
-        self._kept_capacity: CapacityRefusals | None = None
+        self._checks: CapacityRefusals | None = None
         self._touched: dict[int, int] = {}  # versions of the usage in this state, by project
 
     @property
@@ -50,7 +48,7 @@ class PendingRefusals:
 
     def of_class(self, of: EquivalenceClass) -> Refusal:
         """Return what refuses the oldest workload of a class."""
-        table = self._kept_table or self._table()
+        table = (self._checks or self._opened()).table
         kept, (changes, now_s) = table.of.get(of), self._state
         if kept is None or kept.changes != changes or now_s >= kept.refusal_until_s:
             if kept is None or kept.touched != self._version(of.project) or now_s >= kept.until_s:
@@ -68,29 +66,15 @@ class PendingRefusals:
         kept = self._claims_of(of, at, None)
         return kept.final or self._refusal(kept)
 
-    @property
-    def _context(self) -> ReasonContext:
-        if self._kept_context is None:
+    def _opened(self) -> CapacityRefusals:
+        """Return the checks of this state; a plan that acts keeps no refusal: it may not be carried out."""
+        if self._checks is None:
             assert self.is_current, "refusals are those of one state"
-            self._kept_context = ReasonContext(
-                self._allocator or new_allocator(self._cluster, self._policy, self.now_s, self._cache)
-            )
-        return self._kept_context
-
-    def _table(self) -> KeptRefusals:
-        """Return the kept refusals; a plan that acts keeps none, since it may not be carried out."""
-        found = self._kept_table
-        if found is None:
-            found = self._cache.refusals if not self._context.overlay.log else KeptRefusals()
-            found.prune(len(self._cluster.waiting))
-            self._kept_table = found
-        return found
-
-    @property
-    def _capacity(self) -> CapacityRefusals:
-        if self._kept_capacity is None:
-            self._kept_capacity = CapacityRefusals(self._context, self._table())
-        return self._kept_capacity
+            allocator = self._allocator or new_allocator(self._cluster, self._policy, self.now_s, self._cache)
+            table = KeptRefusals() if allocator.overlay.log else self._cache.refusals
+            table.prune(len(self._cluster.waiting))
+            self._checks = CapacityRefusals(ReasonContext(allocator), table)
+        return self._checks
 
     # Whatever is free: quotas, nodes, and claims
 
@@ -113,7 +97,7 @@ class PendingRefusals:
 
         `before` is the refusal of the same class for the usage of before.
         """
-        context, kept = self._context, self._renewed(of, at, before)
+        context, kept = self._opened().context, self._renewed(of, at, before)
         candidate = kept.candidate
         job, request = candidate.job, candidate.request
         refusal = context.overlay.refusal(job, request)
@@ -138,13 +122,13 @@ class PendingRefusals:
                 before.candidate if same else Candidate(of, at), before.nodes, before.groups, touched
             )
         candidate = Candidate(of, at)
-        groups = tuple([(name, lack) for name, _, lack in self._context.lacking(candidate)])
+        groups = tuple([(name, lack) for name, _, lack in self._opened().context.lacking(candidate)])
         nodes = infeasible(self._cluster, self._policy, self._cache, candidate)
         return KeptRefusal(candidate, nodes, groups, touched)
 
     def _situation(self, kept: KeptRefusal, *, shared: bool) -> Situation:
         """Return the situation of a candidate, with all that request the same."""
-        context, candidate = self._context, kept.candidate
+        context, candidate = self._opened().context, kept.candidate
         in_quota = context.checks.in_quota(candidate)
         any_model_shut = bool(context.allocator.placement.models_shut(candidate))
         if not shared:
@@ -152,43 +136,45 @@ class PendingRefusals:
         affinity = context.feasibility.affinity(candidate.job)
         alone = candidate.of if any(shape.pod_rules for shape in candidate.job.shapes) else None
         key = candidate.of.wants, affinity, kept.groups, in_quota, any_model_shut, alone
-        found = self._table().situations.get(key)
+        situations = self._opened().table.situations
+        found = situations.get(key)
         if found is None:
-            found = self._table().situations[key] = Situation(kept.groups, in_quota, any_model_shut)
+            found = situations[key] = Situation(kept.groups, in_quota, any_model_shut)
         return found
 
     # Free capacity
 
     def _refusal(self, kept: KeptRefusal) -> Refusal:
         """Return what keeps a workload from the free capacity."""
-        situation = kept.situation
+        situation, capacity = kept.situation, self._opened()
         assert situation is not None
         if situation.state != self._state:
-            self._capacity.look(situation, kept.candidate)
+            capacity.look(situation, kept.candidate)
             situation.state = self._state
         if situation.headroom is not None:
             kept.refusal_until_s = -INFINITE  # reservations come with time
             return situation.headroom
-        if self._capacity.any_outage:
+        if capacity.any_outage:
             kept.refusal_until_s = -INFINITE
-            outage = self._capacity.outage(kept.candidate, fits=not situation.is_short)
+            outage = capacity.outage(kept.candidate, fits=not situation.is_short)
             if outage is not None:
                 return outage
         if not situation.is_short:
             kept.refusal_until_s = -INFINITE
-            return self._capacity.withheld(kept.candidate, situation)
+            return capacity.withheld(kept.candidate, situation)
         if not self._claim_holds(kept):
-            self._capacity.note_claim(kept)
+            capacity.note_claim(kept)
             kept.basis = None
         kept.refusal_until_s = min(kept.refusal_until_s, kept.claim_until_s)
         is_same = kept.claimless is not None and kept.basis is situation.shortage
         if is_same and isinstance(kept.refusal, ShortageRefusal):
             return kept.refusal
         kept.basis = situation.shortage
-        return self._capacity.short(kept, situation)
+        return capacity.short(kept, situation)
 
     def _claim_holds(self, kept: KeptRefusal) -> bool:
         """Return True if the claim is known, and neither time nor the fair share has changed it."""
         return self.now_s < kept.claim_until_s and (
-            kept.share is None or kept.share == self._context.overlay.share[kept.candidate.job.project]
+            kept.share is None
+            or kept.share == self._opened().context.overlay.share[kept.candidate.job.project]
         )

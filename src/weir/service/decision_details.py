@@ -2,8 +2,7 @@
 
 from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow, VictimRow
 from weir.engine.considered_victims import ConsideredVictim
-from weir.engine.decision_details import decision_details
-from weir.engine.node_ranking import GroupRanking
+from weir.engine.decision_details import GroupRanking, decision_details
 from weir.service.decision_state import DecisionState
 from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.reduce import reduce
