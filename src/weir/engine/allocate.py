@@ -57,89 +57,7 @@ class Allocator:
         )
         self._served: dict[EquivalenceClass, int] = {}  # number of members placed or nominated
 
-    def allocate(self) -> Iterator[list[NodePlacement]]:
-        """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
-        cluster, headroom_milli = self.cluster, self.checks.headroom_milli
-        by_runtime = self.policy.over_quota_order == "predicted_runtime" and cluster.runtimes.version > 0
-        classes = FittingClasses(cluster, self.feasibility, self.placer, self.capacity, headroom_milli)
-        claiming, borrowing, pending = self._projects(by_runtime)
-        candidates = [self.candidate(of, 0) for of in classes.of_projects(claiming)]
-        over_quota: list[Candidate] = []
-        order = QueueOrder(self.overlay, candidates) if candidates else None
-        least_block = _least_block(candidates)
-        while order is not None and (candidate := order.next()) is not None:
-            if not self._may_fit(least_block):
-                break
-            in_quota = self.checks.in_quota(candidate)
-            if by_runtime and not in_quota:
-                if classes.leaves_headroom(candidate.of):
-                    over_quota.append(candidate)
-                order.settle()
-                continue
-            placements = self._place(candidate, in_quota)
-            if placements is None:
-                order.settle(self._other_step(candidate))
-            else:
-                if self._keeps(candidate, placements):
-                    yield placements
-                order.settle(self._followers(candidate))
-        over_quota += [
-            self.candidate(of, 0) for of in classes.of_projects(borrowing) if classes.leaves_headroom(of)
-        ]
-        peers: list[Peers] = []
-        if pending is not None:
-            for line in pending.all_lines():
-                if classes.leaves_headroom(line.of) and classes.fits(line.of):
-                    peers += pending.peers_of(line, self.runtime_order, self.served_of)
-        if over_quota or peers:
-            yield from self._allocate_by_runtime(over_quota, peers)
-
-    def _projects(self, by_runtime: bool) -> tuple[Iterable[int], Iterable[int], PendingOrder | None]:
-        """Return projects that may be in quota, those known to borrow, and the kept order of the others."""
-        waiting_of = self.cluster.waiting_of
-        if not by_runtime or not self.policy.oldest_first_in_quota:
-            return waiting_of, (), None
-        if len(self.cluster.waiting) > FEW_CLASSES:
-            pending = self.cache.pending_order
-            pending.sync()
-            return sorted(pending.claiming), sorted(pending.ranked - pending.claiming), pending
-        claiming = {project: bool(self.feasibility.owners(project)) for project in waiting_of}
-        owners = [project for project, claims in claiming.items() if claims]
-        return owners, [project for project, claims in claiming.items() if not claims], None
-
-    def _allocate_by_runtime(
-        self, candidates: list[Candidate], peers: list[Peers]
-    ) -> Iterator[list[NodePlacement]]:
-        """Place workloads over quota of all projects, by predicted run time, size and share.
-
-        `peers` have those of projects whose quota covers none of their workloads.
-        """
-        some = [*candidates, *[self.candidate(each.of, 0) for each in peers]]
-        least_block, least_milli = _least_block(some), _least_milli(some)
-        order = BorrowerOrder(self.runtime_order, candidates, [self._line(each) for each in peers])
-        while self._may_fit(least_block, least_milli) and (candidate := order.next()) is not None:
-            placements = self._place(candidate, in_quota=False)
-            if placements is None:
-                order.settle(candidate, self._other_step(candidate))
-                continue
-            if self._keeps(candidate, placements):
-                yield placements
-            order.settle(candidate, self._followers(candidate))
-
-    def _line(self, peers: Peers) -> KeyedLine:
-        """Yield peers in their order, of projects with one priority that no quota covers."""
-        pending = self.cache.pending_order
-        for entry in peers.entries:
-            of = entry[3]
-            if of.project not in pending.claiming and of.project not in pending.ranked:
-                yield peers.key_of(entry), self.candidate(of, 0)
-
-    def _may_fit(self, least_block: int, least_milli: int = 0) -> bool:
-        """Return True if any step might fit that needs this block on one node, and leave the headroom."""
-        largest, _ = self.capacity.totals.largest_free_blocks()
-        return least_block <= largest and self.checks.leaves_headroom(least_milli, self.capacity)
-
-    def _place(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
+    def place(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
         """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""
         if self.checks.refusal(candidate, self.capacity, in_quota) is not None:
             return None
@@ -149,7 +67,7 @@ class Allocator:
             self._accounting.start(placements)
         return placements
 
-    def _keeps(self, candidate: Candidate, placements: list[NodePlacement]) -> bool:
+    def keeps(self, candidate: Candidate, placements: list[NodePlacement]) -> bool:
         """Return True if a workload keeps its placement; a domain may be cleared for a scattered gang."""
         scattered = self.placement.is_scattered(candidate.job, placements)
         if scattered:
@@ -162,22 +80,23 @@ class Allocator:
         """Return a member of a class as a candidate."""
         return Candidate(of, at).aged(self.now_s, self.policy.aging)
 
-    def _followers(self, served: Candidate) -> list[Candidate]:
-        """Return the candidates after a placed workload: its growth, and the next of its class."""
+    def following(self, candidate: Candidate, placed: bool) -> list[Candidate]:
+        """Return the candidates after a placed workload: its growth, and the next of its class.
+
+        After one that wasn't placed: itself with another group, if it has one.
+        """
+        if not placed:
+            other = candidate.otherwise()
+            return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
         followers = []
-        grown = served.grown()
+        grown = candidate.grown()
         if grown is not None:
             followers.append(grown.aged(self.now_s, self.policy.aging))
-        if not served.again:
-            self._served[served.of] = served.at + 1
-            if served.at + 1 < len(served.of.members):
-                followers.append(self.candidate(served.of, served.at + 1))
+        if not candidate.again:
+            self._served[candidate.of] = candidate.at + 1
+            if candidate.at + 1 < len(candidate.of.members):
+                followers.append(self.candidate(candidate.of, candidate.at + 1))
         return followers
-
-    def _other_step(self, refused: Candidate) -> list[Candidate]:
-        """Return the candidate after a refused workload: itself with another group, if it has one."""
-        other = refused.otherwise()
-        return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
 
     # Results
 
@@ -213,6 +132,90 @@ def new_allocator(cluster: Cluster, policy: Policy, now_s: float, cache: EngineC
     overlay = QuotaOverlay(cluster, policy, usage_of(cluster, policy, now_s), cache.share_tree, excess)
     accounting = Accounting(cluster, overlay, DisruptionAllowances(cluster, policy, now_s))
     return Allocator(cluster, policy, Transaction(capacity, accounting), cache, now_s)
+
+
+def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
+    """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
+    cluster, checks, placer = allocator.cluster, allocator.checks, allocator.placer
+    by_runtime = allocator.policy.over_quota_order == "predicted_runtime" and cluster.runtimes.version > 0
+    classes = FittingClasses(cluster, allocator.feasibility, placer, checks.headroom_milli)
+    claiming, borrowing, pending = _projects(allocator, by_runtime)
+    candidates = [allocator.candidate(of, 0) for of in classes.of_projects(claiming)]
+    over_quota: list[Candidate] = []
+    order = QueueOrder(allocator.overlay, candidates) if candidates else None
+    least_block = _least_block(candidates)
+    while order is not None and (candidate := order.next()) is not None:
+        if not _may_fit(allocator, least_block):
+            break
+        in_quota = checks.in_quota(candidate)
+        if by_runtime and not in_quota:
+            if classes.leaves_headroom(candidate.of):
+                over_quota.append(candidate)
+            order.settle()
+            continue
+        placements = allocator.place(candidate, in_quota)
+        if placements is not None and allocator.keeps(candidate, placements):
+            yield placements
+        order.settle(allocator.following(candidate, placements is not None))
+    over_quota += [
+        allocator.candidate(of, 0) for of in classes.of_projects(borrowing) if classes.leaves_headroom(of)
+    ]
+    peers: list[Peers] = []
+    if pending is not None:
+        for line in pending.all_lines():
+            if classes.leaves_headroom(line.of) and classes.fits(line.of):
+                peers += pending.peers_of(line, allocator.runtime_order, allocator.served_of)
+    if over_quota or peers:
+        yield from _allocate_by_runtime(allocator, over_quota, peers)
+
+
+def _projects(
+    allocator: Allocator, by_runtime: bool
+) -> tuple[Iterable[int], Iterable[int], PendingOrder | None]:
+    """Return projects that may be in quota, those known to borrow, and the kept order of the others."""
+    waiting_of = allocator.cluster.waiting_of
+    if not by_runtime or not allocator.policy.oldest_first_in_quota:
+        return waiting_of, (), None
+    if len(allocator.cluster.waiting) > FEW_CLASSES:
+        pending = allocator.cache.pending_order
+        pending.sync()
+        return sorted(pending.claiming), sorted(pending.ranked - pending.claiming), pending
+    claiming = {project: bool(allocator.feasibility.owners(project)) for project in waiting_of}
+    owners = [project for project, claims in claiming.items() if claims]
+    return owners, [project for project, claims in claiming.items() if not claims], None
+
+
+def _allocate_by_runtime(
+    allocator: Allocator, candidates: list[Candidate], peers: list[Peers]
+) -> Iterator[list[NodePlacement]]:
+    """Place workloads over quota of all projects, by predicted run time, size and share.
+
+    `peers` have those of projects whose quota covers none of their workloads.
+    """
+    some = [*candidates, *[allocator.candidate(each.of, 0) for each in peers]]
+    least_block, least_milli = _least_block(some), _least_milli(some)
+    lines = [_line(allocator, each) for each in peers]
+    order = BorrowerOrder(allocator.runtime_order, candidates, lines)
+    while _may_fit(allocator, least_block, least_milli) and (candidate := order.next()) is not None:
+        placements = allocator.place(candidate, in_quota=False)
+        if placements is not None and allocator.keeps(candidate, placements):
+            yield placements
+        order.settle(candidate, allocator.following(candidate, placements is not None))
+
+
+def _line(allocator: Allocator, peers: Peers) -> KeyedLine:
+    """Yield peers in their order, of projects with one priority that no quota covers."""
+    pending = allocator.cache.pending_order
+    for entry in peers.entries:
+        of = entry[3]
+        if of.project not in pending.claiming and of.project not in pending.ranked:
+            yield peers.key_of(entry), allocator.candidate(of, 0)
+
+
+def _may_fit(allocator: Allocator, least_block: int, least_milli: int = 0) -> bool:
+    """Return True if any step might fit that needs this block on one node, and leave the headroom."""
+    largest, _ = allocator.capacity.totals.largest_free_blocks()
+    return least_block <= largest and allocator.checks.leaves_headroom(least_milli, allocator.capacity)
 
 
 def _least_block(candidates: Iterable[Candidate]) -> int:

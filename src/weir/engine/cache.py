@@ -106,18 +106,12 @@ class EngineCache:
             self._share_tree = FairShareTree(cluster.ledger)
             self._pending_order = None
         epoch, at = self._followed
-        capacity = self._capacity
+        capacity, is_known = self._capacity, self._static_version == cluster.static_version
         if policy is not self._policy:
-            self._unchanged = None
+            is_known, self._unchanged = False, None
             self.preemption.forget_reclaims()
-        if (
-            capacity is None
-            or self._static_version != cluster.static_version
-            or epoch != cluster.log_epoch
-            or policy is not self._policy
-            or len(capacity.log) > _LOG_MOST
-        ):
-            capacity = self._restart(cluster, policy)
+        if capacity is None or not is_known or epoch != cluster.log_epoch or len(capacity.log) > _LOG_MOST:
+            capacity = self._restart(cluster, policy, is_known=is_known)
         else:
             touched = set(cluster.log[at:])
             touched.update(capacity.log[self._capacity_followed :])
@@ -125,17 +119,18 @@ class EngineCache:
                 capacity.refresh(cluster, sorted(touched))
         self._followed = (cluster.log_epoch, len(cluster.log))
         self._capacity_followed = len(capacity.log)
-        if self._mix != (cluster.mix.version, cluster.static_version):
-            self._mix = (cluster.mix.version, cluster.static_version)
+        mix = cluster.mix.version, cluster.static_version
+        if self._mix != mix:
+            self._mix = mix
             self._fragmentation = score_of_mix(cluster, self.feasibility) if cluster.mix.drawn else None
             self._scores.clear()
         return capacity
 
-    def _restart(self, cluster: Cluster, policy: Policy) -> Capacity:
+    def _restart(self, cluster: Cluster, policy: Policy, *, is_known: bool) -> Capacity:
         self._capacity = Capacity.of(cluster)
         self._scores.clear()
         self.preemption.failed_consolidations.clear()
-        if self._static_version != cluster.static_version or policy is not self._policy:
+        if not is_known:
             self._feasibility = FeasibilityCache(cluster, policy)
             self.refusals = KeptRefusals()
             self._pending_order = None
@@ -151,12 +146,12 @@ class EngineCache:
 
         Otherwise forget the results that hold only in this case.
         """
-        kept = self._unchanged
-        unchanged = kept is not None and cluster.changes == kept[0] and now_s < kept[1]
-        if not unchanged:
-            self.reserved = None
-            self.preemption.wake(cluster)
-        return unchanged
+        changes, until_s = self._unchanged or (-1, 0.0)
+        if cluster.changes == changes and now_s < until_s:
+            return True
+        self.reserved = None
+        self.preemption.wake(cluster)
+        return False
 
     def wake_s(self) -> float | None:
         """Return the time at which the last plan could change by time alone."""

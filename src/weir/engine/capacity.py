@@ -84,11 +84,8 @@ class Capacity:
             for node in nodes:
                 self._refresh_one(cluster, node)
             return
-        at = np.array(nodes, np.intp)
-        self.columns.free[:, at] = cluster.free_capacity.free[:, at]
-        self.columns.share[at] = cluster.free_capacity.share[at]
-        self.columns.memory[at] = cluster.free_capacity.memory[at]
-        self.columns.marks[:, at] = cluster.free_capacity.marks[:, at]
+        at = np.array(nodes, np.int64)
+        self.columns.copy_nodes(cluster.free_capacity, at)
         idle = idle_devices(self.columns.share[at])
         if self._totals is not None:
             for node, whole in zip(nodes, idle.tolist(), strict=True):
@@ -136,18 +133,11 @@ class Capacity:
                 columns.marks[:, node].copy() if len(columns.marks) else None,
             )
 
-    def withhold(self, node: int, devices: Sequence[int]) -> None:
-        """Let nothing fit these devices of a node, even if all their pods leave, until `give_back`."""
-        self._shift(node, devices, -WITHHELD_MILLI)
-
-    def give_back(self, node: int, devices: Sequence[int]) -> None:
-        """Undo `withhold`."""
-        self._shift(node, devices, WITHHELD_MILLI)
-
-    def _shift(self, node: int, devices: Sequence[int], milli: int) -> None:
+    def withhold(self, node: int, devices: Sequence[int], sign: int = 1) -> None:
+        """Let nothing fit these devices of a node, even if all their pods leave (sign -1: undo that)."""
         if self._trials:
             self._keep(node)
-        self.columns.share[node, list(devices)] += milli
+        self.columns.share[node, list(devices)] -= sign * WITHHELD_MILLI
         self._note_changed(node)
 
     def release(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:

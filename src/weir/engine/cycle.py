@@ -11,7 +11,7 @@
 The plan carries the refusal of every class of workloads that stays pending.
 """
 
-from weir.engine.allocate import Allocator
+from weir.engine.allocate import Allocator, allocate
 from weir.engine.cache import EngineCache
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.eviction_reasons import EvictionReasons, choice_sentence
@@ -79,7 +79,7 @@ class Cycle:
             return self._plan
         unchanged = self._cache.is_unchanged(self._cluster, self._now_s)
         if not unchanged:
-            for placements in allocator.allocate():  # 2
+            for placements in allocate(allocator):  # 2
                 self._bind(placements)
         self._preempt(allocator)  # 3, 4
         self._swap(allocator)  # 5

@@ -1,5 +1,6 @@
 """Results that depend on nodes, queues, topologies and the policy alone, computed on demand."""
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -153,33 +154,40 @@ class FeasibilityCache:
         placed or not. So small workloads can't use up the quota that a large one waits for. Within a
         class the oldest members have the claim.
         """
-        ledger = self._cluster.ledger
-        touched = ledger.touched[project]
+        touched = self._cluster.ledger.touched[project]
         kept = self._owners.get(project)
         if kept is not None and kept[0] == touched:
             return kept[1]
-        left = {row: most - ledger.allocated[project][row] for row, most in ledger.bounded[project]}
-        pending = self._cluster.waiting_of.get(project, ())
-        line = [(of.line_key(0), of.number, 0, of) for of in pending if _covers(left, of.step.request)]
-        heapify(line)
-        found: dict[EquivalenceClass, int] = {}
-        while line:
-            _, _, at, of = heappop(line)
-            request = of.step.request
-            if not _covers(left, request) or not self.could_run(of):
-                continue
-            more = 1
-            if not line:  # there is no other class: all members that still fit at once
-                most = [left[row] // amount for row, amount in request if amount and row in left]
-                more = min([len(of.members) - at, *most])
-            for row, amount in request:
-                if row in left:
-                    left[row] -= amount * more
-            found[of] = at + more
-            if line and at + 1 < len(of.members):
-                heappush(line, (of.line_key(at + 1), of.number, at + 1, of))
+        found = _owners(self._cluster, project, self.could_run)
         self._owners[project] = (touched, found)
         return found
+
+
+def _owners(
+    cluster: Cluster, project: int, could_run: Callable[[EquivalenceClass], bool]
+) -> dict[EquivalenceClass, int]:
+    ledger = cluster.ledger
+    left = {row: most - ledger.allocated[project][row] for row, most in ledger.bounded[project]}
+    pending = cluster.waiting_of.get(project, ())
+    line = [(of.line_key(0), of.number, 0, of) for of in pending if _covers(left, of.step.request)]
+    heapify(line)
+    found: dict[EquivalenceClass, int] = {}
+    while line:
+        _, _, at, of = heappop(line)
+        request = of.step.request
+        if not _covers(left, request) or not could_run(of):
+            continue
+        more = 1
+        if not line:  # there is no other class: all members that still fit at once
+            most = [left[row] // amount for row, amount in request if amount and row in left]
+            more = min([len(of.members) - at, *most])
+        for row, amount in request:
+            if row in left:
+                left[row] -= amount * more
+        found[of] = at + more
+        if line and at + 1 < len(of.members):
+            heappush(line, (of.line_key(at + 1), of.number, at + 1, of))
+    return found
 
 
 def _covers(left: dict[int, int], request: Amounts) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from weir.engine.capacity import Capacity
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.placer import Placer
 from weir.model.policy import AffinityPolicy
@@ -17,20 +16,15 @@ class FittingClasses:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        feasibility: FeasibilityCache,
-        placer: Placer,
-        capacity: Capacity,
-        headroom_milli: int,
+        self, cluster: Cluster, feasibility: FeasibilityCache, placer: Placer, headroom_milli: int
     ) -> None:
         self._cluster = cluster
         self._feasibility = feasibility
         self._placer = placer
-        self._capacity = capacity
+        self._totals = placer.capacity.totals
         self._headroom_milli = headroom_milli
-        self._free_milli = capacity.totals.free_gpu_milli if headroom_milli else 0
-        self._free_whole = capacity.totals.idle_devices
+        self._free_milli = self._totals.free_gpu_milli if headroom_milli else 0
+        self._free_whole = self._totals.idle_devices
         self._fitting: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}  # pods by shape
         self._known: dict[tuple[Wants, tuple[AffinityPolicy, ...]], bool] = {}
 
@@ -63,7 +57,7 @@ class FittingClasses:
         for shape_id in of.shapes:
             shape, pods = self._cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
             if shape.whole and (
-                shape.devices > self._capacity.totals.largest_free_blocks()[0]
+                shape.devices > self._totals.largest_free_blocks()[0]
                 or pods * shape.devices > self._free_whole
             ):
                 fitting = 0

@@ -90,7 +90,7 @@ class OutageRules:
             yield
         finally:
             for node, some in devices.items():
-                capacity.give_back(node, some)
+                capacity.withhold(node, some, -1)
 
     def longest_run_s(self, job: Job) -> float | None:
         """Return the longest run of a workload; None without one."""

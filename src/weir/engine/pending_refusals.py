@@ -80,16 +80,11 @@ class PendingRefusals:
 
     def _version(self, project: int) -> int:
         """Return how often the usage has changed that checks of the project's workloads read."""
-        found = self._touched.get(project)
+        found, ledger = self._touched.get(project), self._cluster.ledger
         if found is None:
-            ledger = self._cluster.ledger
-            found = self._touched[project] = sum(
-                [
-                    ledger.touched[queue]
-                    for queue in ledger.path[project]
-                    if queue == project or ledger.bounded[queue] or ledger.limited[queue]
-                ]
-            )
+            path, bounded, limited = ledger.path[project], ledger.bounded, ledger.limited
+            read = [queue for queue in path if queue == project or bounded[queue] or limited[queue]]
+            found = self._touched[project] = sum([ledger.touched[queue] for queue in read])
         return found
 
     def _claims_of(self, of: EquivalenceClass, at: int, before: KeptRefusal | None) -> KeptRefusal:

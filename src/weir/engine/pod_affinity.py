@@ -60,13 +60,13 @@ class PodAffinityRules:
                 open_ &= self._open_by(columns, shape, rule, mark, itself)
         return open_
 
-    def allows(self, columns: CapacityColumns, shape: RequestShape, node: int, itself: int = _NOBODY) -> bool:
+    def allows(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
         """Return True if no rule forbids one more pod of a shape on a node."""
-        return not shape.pod_rules or bool(self.open_to(columns, shape, itself)[node])
+        return not shape.pod_rules or bool(self.open_to(columns, shape)[node])
 
     def stays(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
         """Return True if the rules would let a counted pod of a shape come to its node again."""
-        return not shape.pod_rules or self.allows(columns, shape, node, itself=node)
+        return not shape.pod_rules or bool(self.open_to(columns, shape, itself=node)[node])
 
     def refusal(self, columns: CapacityColumns, shape: RequestShape, node: int) -> PodAffinityRule | None:
         """Return the first rule that forbids one more pod of a shape on a node."""
@@ -82,7 +82,7 @@ class PodAffinityRules:
         if rule.kind == "anti_affinity":
             return _by_node(level, counts == 0, elsewhere=True)
         if rule.kind == "spread":
-            most = rule.max_skew + self._least(rule, there, counts) - (mark in shape.marks)
+            most = rule.max_skew + _least(rule, there, counts) - (mark in shape.marks)
             return _by_node(level, counts <= most) & self._selected_by(shape, rule)
         if mark in shape.marks and not counts.any():
             return level.of >= 0  # the first of them may begin
@@ -104,25 +104,18 @@ class PodAffinityRules:
         counts = np.bincount(level.of[among], marked[among], level.count).astype(np.int64)
         return level, there, counts
 
-    def _least(self, rule: PodAffinityRule, there: Bools, counts: Ints) -> int:
-        """Return the number of pods in the emptiest domain that counts."""
-        if int(there.sum()) < max(1, rule.min_domains):
-            return 0
-        return int(counts[there].min())
-
     def _selected_by(self, shape: RequestShape, rule: PodAffinityRule) -> Bools:
         """Return the nodes whose domains a shape spreads over."""
         key = shape.constraint, rule.every_node, rule.untainted
         found = self._selected.get(key)
         if found is None:
-            found = np.zeros(self._cluster.free_capacity.free.shape[1], np.bool_)
+            found = self._selected[key] = np.zeros(self._cluster.free_capacity.free.shape[1], np.bool_)
             for at, node in enumerate(self._cluster.nodes):
                 found[at] = (
                     node is not None
                     and (rule.every_node or is_selected(node, shape.request))
                     and not (rule.untainted and untolerated_taint(node, shape.request))
                 )
-            self._selected[key] = found
         return found
 
     # What is wished for
@@ -148,7 +141,7 @@ class PodAffinityRules:
             if rule.weight:
                 level, there, counts = self._counted(columns, shape, rule, mark, _NOBODY)
                 if rule.kind == "spread":
-                    granted = -(counts - self._least(rule, there, counts))
+                    granted = -(counts - _least(rule, there, counts))
                 else:
                     granted = np.where(counts > 0, 1, 0)
                     granted = granted if rule.kind == "affinity" else -granted
@@ -170,7 +163,7 @@ class PodAffinityRules:
                 return None
             most = 0
             if rule.kind == "spread":
-                most = rule.max_skew + self._least(rule, there, counts) - (mark in shape.marks)
+                most = rule.max_skew + _least(rule, there, counts) - (mark in shape.marks)
             found.append(ExcessPods(mark, level.mask(domain), int(counts[domain]) - most))
         return found
 
@@ -194,6 +187,11 @@ class PodAffinityRules:
                     for domain in range(level.count):
                         yield level.mask(domain)
                     return
+
+
+def _least(rule: PodAffinityRule, there: Bools, counts: Ints) -> int:
+    """Return the number of pods in the emptiest domain that counts."""
+    return int(counts[there].min()) if int(there.sum()) >= max(1, rule.min_domains) else 0
 
 
 def _by_node(level: TopologyLevel, domains: Bools, elsewhere: bool = False) -> Bools:

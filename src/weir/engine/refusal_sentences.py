@@ -46,9 +46,9 @@ class RefusalSentences:
             ShortageRefusal: self._shortage,
             ModelLimitRefusal: _model_limit,
             ReservationRefusal: _reservation,
-            DomainPatienceRefusal: self._domain_patience,
+            DomainPatienceRefusal: lambda refusal: _domain_patience(refusal, now_s),
             TogetherRefusal: self._together,
-            OutageRefusal: self._outage,
+            OutageRefusal: lambda refusal: _outage(refusal, now_s),
         }
 
     def reason_of(self, refusal: Refusal) -> Reason:
@@ -167,13 +167,6 @@ class RefusalSentences:
             f"left as it is for up to {left} more, so that they don't stop one another in turn"
         )
 
-    # Withheld capacity
-
-    def _domain_patience(self, refusal: DomainPatienceRefusal) -> Reason:
-        left = span(refusal.until_s - self._now_s)
-        sentence = f"it would fit only scattered and waits up to {left} more for one {refusal.level}"
-        return Reason(ReasonCode.CAPACITY_RESERVED, sentence)
-
     def _together(self, refusal: TogetherRefusal) -> Reason:
         numbers: Numbers = {}
         claim = self._shortfall(refusal.shortfall, numbers)
@@ -184,30 +177,35 @@ class RefusalSentences:
         rest = f"; {claim}" if claim else ""
         return _flagged(ReasonCode.GANG_INCOMPLETE, f"{sentence}{rest}", numbers, refusal.over_quota)
 
-    # Outages
 
-    def _outage(self, refusal: OutageRefusal) -> Reason:
-        outage, now_s = refusal.outage, self._now_s
-        numbers: Numbers = {"node": refusal.node, "from_s": outage.from_s}
-        if outage.devices is not None:
-            numbers["gpus"] = list(outage.devices)
-        if outage.until_s is not None:
-            numbers["until_s"] = outage.until_s
-        what = f"{_out_of_service(outage, refusal.node)}: {outage.sentence}"
-        after = "" if outage.until_s is None else span(outage.until_s - now_s)
-        end = f"; it could start after the end, in {after}" if after else ""
-        left_s = outage.from_s - now_s
-        if left_s <= 0:
-            return Reason(ReasonCode.MAINTENANCE, f"{what}{end}", numbers)
-        numbers["left_s"] = left_s
-        if refusal.longest_s is not None:
-            numbers["max_runtime_s"] = refusal.longest_s
-            why = f"it may run {span(refusal.longest_s)}, and that begins in {span(left_s)}"
-        elif refusal.may_start_before:
-            why = f"that begins in {span(left_s)}, too soon to start it before"
-        else:
-            why = f"that begins in {span(left_s)}, and it has no longest run (--max-runtime) that ends before"
-        return Reason(ReasonCode.MAINTENANCE, f"{what}; {why}{end}", numbers)
+def _outage(refusal: OutageRefusal, now_s: float) -> Reason:
+    outage = refusal.outage
+    numbers: Numbers = {"node": refusal.node, "from_s": outage.from_s}
+    if outage.devices is not None:
+        numbers["gpus"] = list(outage.devices)
+    if outage.until_s is not None:
+        numbers["until_s"] = outage.until_s
+    what = f"{_out_of_service(outage, refusal.node)}: {outage.sentence}"
+    after = "" if outage.until_s is None else span(outage.until_s - now_s)
+    end = f"; it could start after the end, in {after}" if after else ""
+    left_s = outage.from_s - now_s
+    if left_s <= 0:
+        return Reason(ReasonCode.MAINTENANCE, f"{what}{end}", numbers)
+    numbers["left_s"] = left_s
+    if refusal.longest_s is not None:
+        numbers["max_runtime_s"] = refusal.longest_s
+        why = f"it may run {span(refusal.longest_s)}, and that begins in {span(left_s)}"
+    elif refusal.may_start_before:
+        why = f"that begins in {span(left_s)}, too soon to start it before"
+    else:
+        why = f"that begins in {span(left_s)}, and it has no longest run (--max-runtime) that ends before"
+    return Reason(ReasonCode.MAINTENANCE, f"{what}; {why}{end}", numbers)
+
+
+def _domain_patience(refusal: DomainPatienceRefusal, now_s: float) -> Reason:
+    left = span(refusal.until_s - now_s)
+    sentence = f"it would fit only scattered and waits up to {left} more for one {refusal.level}"
+    return Reason(ReasonCode.CAPACITY_RESERVED, sentence)
 
 
 def _flagged(code: ReasonCode, sentence: str, numbers: Numbers, over_quota: bool) -> Reason:

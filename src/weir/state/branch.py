@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from weir.model.queues import Queue
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Job, Pod
+from weir.state.jobs import EquivalenceClass, Job, JobTerms, Pod
 from weir.state.person_admission import Person
 
 
@@ -57,7 +57,7 @@ def _jobs_to_copy(cluster: Cluster, names: Iterable[str], person: Person | None)
 
 
 def _copy_of(job: Job) -> Job:
-    copy = Job(job.spec, job.shapes, job.requests, job.path, job.like, job.devices_milli)
+    copy = Job(job.spec, JobTerms(job.shapes, job.requests, job.path, job.like, job.devices_milli))
     copy.placed, copy.pending, copy.absent = job.placed.copy(), job.pending.copy(), job.absent.copy()
     copy.needed, copy.is_elastic, copy.sharing = job.needed, job.is_elastic, job.sharing
     copy.stopping, copy.waits_since_s, copy.ran_s = job.stopping, job.waits_since_s, job.ran_s

@@ -45,6 +45,11 @@ class CapacityColumns:
         """Return a copy for trials."""
         return CapacityColumns(self.free.copy(), self.share.copy(), self.memory.copy(), self.marks.copy())
 
+    def copy_nodes(self, source: "CapacityColumns", nodes: Ints) -> None:
+        """Copy the capacity of some nodes."""
+        self.free[:, nodes], self.share[nodes] = source.free[:, nodes], source.share[nodes]
+        self.memory[nodes], self.marks[:, nodes] = source.memory[nodes], source.marks[:, nodes]
+
     def hold(
         self, node: int, shape: RequestShape, devices: Sequence[int], device_memory: int, pods: int = 1
     ) -> None:

@@ -4,6 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from enum import IntEnum
 from operator import lt
+from typing import NamedTuple
 
 from weir.model.reasons import ReasonCode
 from weir.model.workloads import WHOLE_MILLI, Workload
@@ -30,16 +31,8 @@ class Pod:
     """A pod. `node` and `devices` are its allocation; `nomination` are those it was nominated for."""
 
     __slots__ = (
-        "amounts",
-        "budgets",
-        "devices",
-        "group",
-        "index",
-        "job",
-        "node",
-        "nomination",
-        "phase",
-        "row",
+        *("amounts", "budgets", "devices", "group", "index"),
+        *("job", "node", "nomination", "phase", "row"),
     )
 
     def __init__(self, job: "Job", group: int, index: int) -> None:
@@ -87,6 +80,16 @@ def devices_of_charge(job: "Job", charge_milli: int) -> int:
     return charge_milli if weight == WHOLE_MILLI else -(-charge_milli * WHOLE_MILLI // weight)
 
 
+class JobTerms(NamedTuple):
+    """A workload's terms for the engine."""
+
+    shapes: tuple[RequestShape, ...]  # of each group
+    requests: tuple[Amounts, ...]  # what a pending pod of each group counts with
+    path: tuple[int, ...]  # of its queues
+    like: RuntimeKey
+    devices_milli: int  # of the whole gang, in thousandths
+
+
 class Job:
     """A workload and its pods. Times in seconds of the cluster's clock.
 
@@ -94,63 +97,20 @@ class Job:
     """
 
     __slots__ = (
-        "absent",
-        "absent_since_s",
-        "below_since_s",
-        "can_preempt",
-        "devices_milli",
-        "held",
-        "held_code",
-        "held_devices",
-        "held_until_s",
-        "held_why",
-        "is_elastic",
-        "like",
-        "max_runtime_s",
-        "name",
-        "needed",
-        "nomination_freed_by",
-        "path",
-        "pending",
-        "placed",
-        "pod_milli",
-        "pods",
-        "preemptible",
-        "priority",
-        "project",
-        "ran_s",
-        "requests",
-        "restart_s",
-        "running",
-        "saved_s",
-        "shapes",
-        "sharing",
-        "since_s",
-        "spec",
-        "started_s",
-        "stopped_for",
-        "stopping",
-        "submitted_s",
-        "topology",
-        "type",
-        "waiting",
-        "waits_since_s",
-        "withheld",
+        *("absent", "absent_since_s", "below_since_s", "can_preempt", "devices_milli", "held"),
+        *("held_code", "held_devices", "held_until_s", "held_why", "is_elastic", "like"),
+        *("max_runtime_s", "name", "needed", "nomination_freed_by", "path", "pending", "placed"),
+        *("pod_milli", "pods", "preemptible", "priority", "project", "ran_s", "requests"),
+        *("restart_s", "running", "saved_s", "shapes", "sharing", "since_s", "spec", "started_s"),
+        *("stopped_for", "stopping", "submitted_s", "topology", "type", "waiting"),
+        *("waits_since_s", "withheld"),
     )
 
-    def __init__(
-        self,
-        spec: Workload,
-        shapes: tuple[RequestShape, ...],
-        requests: tuple[Amounts, ...],
-        path: tuple[int, ...],
-        like: RuntimeKey,
-        devices_milli: int,
-    ) -> None:
+    def __init__(self, spec: Workload, terms: JobTerms) -> None:
         self.pods: list[list[Pod]] = []
         self.running: list[Pod] | None = None  # those that do, while they stay
         self.held_devices: tuple[float, float] | None = None  # see `devices_held`, while they stay
-        self.take_on(spec, shapes, requests, path, like, devices_milli)
+        self.take_on(spec, terms)
         self.stopping = 0
         self.waits_since_s = spec.submitted_s  # or since it was last stopped
         self.ran_s = 0.0  # run kept from before it last started
@@ -168,15 +128,7 @@ class Job:
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: EquivalenceClass | None = None
 
-    def take_on(
-        self,
-        spec: Workload,
-        shapes: tuple[RequestShape, ...],
-        requests: tuple[Amounts, ...],
-        path: tuple[int, ...],
-        like: RuntimeKey,
-        devices_milli: int,
-    ) -> None:
+    def take_on(self, spec: Workload, terms: JobTerms) -> None:
         """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
         self.spec = spec
         self.name, self.type, self.submitted_s = spec.name, spec.type, spec.submitted_s
@@ -184,15 +136,16 @@ class Job:
         self.preemptible = spec.preemptible or spec.unprotected
         self.can_preempt = spec.can_preempt and not spec.unprotected
         self.topology, self.restart_s, self.max_runtime_s = spec.topology, spec.restart_s, spec.max_runtime_s
-        self.shapes = shapes
-        self.requests = requests  # what a pending pod of each group counts with
-        self.pod_milli = devices_asked(shapes, requests)
+        self.shapes, self.requests, path, self.like, self.devices_milli = terms
+        self.pod_milli = devices_asked(self.shapes, self.requests)
         self.belong(path)
-        self.like = like
-        self.devices_milli = devices_milli  # of the whole gang, in thousandths
         # its pods that count with parts of GPUs
         self.sharing = sum(
-            [group.count for group, shape in zip(spec.groups, shapes, strict=True) if counts_in_parts(shape)]
+            [
+                group.count
+                for group, shape in zip(spec.groups, self.shapes, strict=True)
+                if counts_in_parts(shape)
+            ]
         )
         self.forget_running()
         fresh = not self.pods

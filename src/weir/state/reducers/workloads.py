@@ -3,17 +3,14 @@
 from weir.model.workloads import Workload
 from weir.state import events
 from weir.state.cluster import Cluster
-from weir.state.jobs import Job, Phase, Pod, devices_asked
-from weir.state.quota_usage import Amounts
+from weir.state.jobs import Job, JobTerms, Phase, Pod, devices_asked
 from weir.state.reducers.accounting import allocate, charge, request_of, set_absent, usage_on
 from weir.state.reducers.column_growth import grow
 from weir.state.reducers.nominations import release_nomination, release_nominations
 from weir.state.reducers.pending_index import dequeue, enqueue, set_running, update_status
 from weir.state.reducers.pods import release
-from weir.state.runtime_history import RuntimeKey, runtime_key
+from weir.state.runtime_history import runtime_key
 from weir.state.shapes import GPU_ROW, RequestShape
-
-Terms = tuple[tuple[RequestShape, ...], tuple[Amounts, ...], tuple[int, ...], RuntimeKey, int]
 
 
 def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
@@ -22,7 +19,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
     if spec.name in cluster.jobs:
         return
     terms = _terms(cluster, spec)
-    job = Job(spec, *terms)
+    job = Job(spec, terms)
     job.ran_s = event.ran_s
     cluster.ledger.add_sharing(job.path, job.sharing)
     cluster.jobs[spec.name] = job
@@ -37,7 +34,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
     enqueue(cluster, job)
 
 
-def _terms(cluster: Cluster, spec: Workload) -> Terms:
+def _terms(cluster: Cluster, spec: Workload) -> JobTerms:
     """Return a workload's terms for the engine: shapes, charges, queue path, run-time key, devices."""
     shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
     grow(cluster, nodes=0, devices=1)
@@ -45,7 +42,7 @@ def _terms(cluster: Cluster, spec: Workload) -> Terms:
     gangs = zip(devices_asked(shapes, requests), spec.needed(), strict=True)
     devices_milli = sum([milli * need for milli, need in gangs])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
-    return shapes, requests, path, runtime_key(spec, devices_milli), devices_milli
+    return JobTerms(shapes, requests, path, runtime_key(spec, devices_milli), devices_milli)
 
 
 def _note_protection(cluster: Cluster, job: Job) -> None:
@@ -70,15 +67,15 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
         return
     before = job.spec
     terms = _terms(cluster, spec)
-    _leave_places(cluster, job, spec, terms[0], event)
+    _leave_places(cluster, job, spec, terms.shapes, event)
     out_of = job.project
     _take_out(cluster, job)
     cluster.usage.holds(before.project, cluster.ledger.allocated[out_of][GPU_ROW], at_s)
-    for at, shape in enumerate(terms[0]):
+    for at, shape in enumerate(terms.shapes):
         had = before.groups[at].count if at < len(job.shapes) and job.shapes[at] is shape else 0
         if spec.groups[at].count > had:
             cluster.mix.asked(shape.plain or shape, spec.groups[at].count - had, cluster.free_capacity)
-    job.take_on(spec, *terms)
+    job.take_on(spec, terms)
     _note_protection(cluster, job)
     _put_in(cluster, job)
     set_absent(cluster, job, _named(job, event.absent))
