@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from tests.properties.budget import EFFORT
 
 from weir.engine import allocate
 from weir.engine.cache import EngineCache
@@ -28,7 +29,7 @@ from weir.state.events import (
 )
 from weir.state.reduce import reduce
 
-PROJECTS, STEPS = 6, 150
+PROJECTS, STEPS = 6, 100
 
 
 class Stream:
@@ -89,7 +90,7 @@ class Stream:
             reduce(cluster, PodStopped(eviction.pod, now_s, kept_s=self.chance.choice((0.0, 30.0))))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2 * EFFORT))
 @pytest.mark.parametrize(
     "settings", [{}, {"preset": "throughput"}, {"aging": 5.0}, {"oldest_first_in_quota": False}]
 )

@@ -1,4 +1,7 @@
-"""Ten thousand notifications to slow, failing and hanging receivers, while the server is killed."""
+"""Thousands of notifications to slow, failing and hanging receivers, while the server is killed.
+
+WEIR_EFFORT multiplies them.
+"""
 
 import json
 import signal
@@ -7,12 +10,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.properties.budget import EFFORT
+
 from .receivers import FAST, receivers
 from .server_process import SHARED_ACCOUNT, Serving, serving
 
 KINDS = ("ok", "slow", "failing", "hanging")
 RECEIVERS_A_KIND = 5
-EVENTS = 500
+EVENTS = 120 * EFFORT
 KILLS = 3
 PATH = "/api/v1/notifications"
 
