@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from tools import prefork
 
@@ -15,12 +16,17 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+_PLAIN_LOG = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 settings.load_profile("weir")  # nothing is said about how long an example may take on a busy machine
 
 
 def pytest_configure() -> None:
-    """Leave garbage alone while thousands of tests are collected; name the prefork server of this run."""
+    """Leave garbage alone while thousands of tests are collected; name the prefork server of this run.
+
+    Errors are logged as servers do it: to draw frames around a traceback takes half a second.
+    """
     gc.disable()
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _PLAIN_LOG])
     os.environ.setdefault(prefork.ADDRESS, f"weir-tests-{os.getpid()}")
 
 

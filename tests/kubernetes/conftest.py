@@ -22,13 +22,10 @@ from tools.node.programs import Programs
 from tools.node.programs import are_at_hand as programs_at_hand
 from tools.node.programs import find as find_programs
 
-HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents and "plane" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.kubernetes)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "plane" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.kubernetes)
 
 
 @pytest.fixture(scope="session")

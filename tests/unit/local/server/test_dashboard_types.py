@@ -1,6 +1,7 @@
 """Types of the page are those of the interface: every field is there, of the same type, null where it may be."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,14 @@ def interfaces() -> dict[str, tuple[str | None, dict[str, str]]]:
 
 
 SHAPES = interfaces()
-PERSON = DashboardPerson.model_json_schema(mode="serialization")
-DOCUMENT = {
-    **create_schema_app().openapi()["components"]["schemas"],
-    **PERSON["$defs"],
-    "DashboardPerson": PERSON,
-}
-"""Schemas of the interface, and those of the session, which only the page uses."""
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the schemas of the interface, and those of the session, which only the page uses."""
+    person = DashboardPerson.model_json_schema(mode="serialization")
+    interface = create_schema_app().openapi()["components"]["schemas"]
+    return {**interface, **person["$defs"], "DashboardPerson": person}
 
 
 def difference(text: str, schema: dict[str, Any]) -> str | None:
@@ -77,7 +79,7 @@ def difference(text: str, schema: dict[str, Any]) -> str | None:
         name = schema["$ref"].rpartition("/")[2]
         if text in SCHEMAS:
             return None if SCHEMAS[text] == name else f"is {name}"
-        schema = DOCUMENT[name]
+        schema = document()[name]
     if "anyOf" in schema:
         parts = [each for each in schema["anyOf"] if each.get("type") != "null"]
         if len(parts) < len(schema["anyOf"]) and not text.endswith(" | null"):
@@ -106,7 +108,7 @@ def fields_of(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_type_of_the_page_is_that_of_the_interface(name: str) -> None:
-    properties = DOCUMENT[SCHEMAS[name]]["properties"]
+    properties = document()[SCHEMAS[name]]["properties"]
     fields = fields_of(name)
     assert fields
     wrong = {

@@ -185,13 +185,14 @@ async def test_health(stands: Standing) -> None:
 def test_what_is_nobodys_business_stays_out_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     import structlog
 
+    configured = structlog.get_config()
     logging_setup.set_up("info")
     try:
         structlog.get_logger("test").info(
             "asked", command=["hunter2"], token="hunter2", env={"K": "hunter2"}, name="job"
         )
     finally:
-        structlog.reset_defaults()
+        structlog.configure(**configured)
     answer = capsys.readouterr().err
     assert "hunter2" not in answer
     assert "job" in answer
