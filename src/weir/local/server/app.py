@@ -99,7 +99,7 @@ _GROUPS = (
     dashboard.routes,
     page_files.routes,
 )
-"""Routers of the application. Their routes are taken as they are: including a router reads each route again."""
+"""Routers of the application. Their routes are taken as they are: to include a router reads each again."""
 
 
 class _AuthMiddleware:
