@@ -47,7 +47,7 @@ SCHEMAS = {
 }
 """Schema of the interface for each type of the page."""
 ALIASES = {"Amounts": "Record<string, number>"}
-LITERALS = {"Status", "Fate", "Channel", "DeliveryState"}
+LITERALS = {"Status", "Fate", "Channel", "DeliveryState", "Isolation"}
 INTERFACE = re.compile(r"export interface (\w+)(?: extends (\w+))? \{\n(.*?)\n\}", re.DOTALL)
 FIELD = re.compile(r"^  (\w+)(\??): (.+)$", re.MULTILINE)
 
