@@ -166,24 +166,36 @@ def start(
     return Forked(channel, command)
 
 
+def _pipe_with(text: str) -> int:
+    """Return the end of a pipe from which a text can be read, and no more."""
+    reads, writes = os.pipe()
+    with open(writes, "w", encoding="utf-8") as stream:  # noqa: PTH123 - it is a descriptor
+        assert len(text) < select.PIPE_BUF, "longer texts would wait for a reader"
+        stream.write(text)
+    return reads
+
+
 def run(
     command: Sequence[str],
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    text: str = "",
     timeout: float = _START_S,
     check: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Start a process, wait for its end, and return what it printed.
+    """Start a process with a text to read, wait for its end, and return what it printed.
 
     Raises:
         subprocess.TimeoutExpired: it was killed after `timeout` seconds.
         subprocess.CalledProcessError: its exit code isn't 0, with `check`.
     """
-    with Path(os.devnull).open("rb") as nothing, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        process = start(
-            command, stdin=nothing.fileno(), stdout=out.fileno(), stderr=err.fileno(), cwd=cwd, env=env
-        )
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        given = _pipe_with(text) if text else os.open(os.devnull, os.O_RDONLY)
+        try:
+            process = start(command, stdin=given, stdout=out.fileno(), stderr=err.fileno(), cwd=cwd, env=env)
+        finally:
+            os.close(given)
         try:
             code = process.wait(timeout)
         except BaseException:

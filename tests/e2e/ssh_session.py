@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.unit.local.server.server_process import Serving
+from tools import prefork
 
 LIMIT_S = 60.0
 MISSING = [name for name in ("ssh", "scp", "sftp") if shutil.which(name) is None]
@@ -33,7 +34,8 @@ class PersonAtHome:
         self.config = home / ".config" / "weir" / "ssh_config"
 
     def weir(self, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-P", "-m", "weir", *words, text=text)
+        command = [sys.executable, "-m", "weir", *words]
+        return prefork.run(command, env=self.environment, text=text, timeout=LIMIT_S)
 
     def ssh(self, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
         return self.run("ssh", "-F", str(self.config), *words, text=text)
