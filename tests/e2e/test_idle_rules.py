@@ -24,7 +24,14 @@ life:
   idle_warning: {train: 10s, build: 10s}
 """
 WITHIN_S = 300.0
-SPINS = "while True: pass"
+SPINS = """
+import time
+while True:
+    until_s = time.process_time() + 0.1
+    while time.process_time() < until_s: pass
+    time.sleep(0.3)
+"""
+"""Far more processor time than an idle editor takes, and far less than a core."""
 WRITES = "import sys, time\nwhile True: open(sys.argv[1], 'wb').write(bytes(4 << 20)); time.sleep(0.5)"
 BUSY = "import time, weir; weir.busy('indexing'); time.sleep(3600)"
 
