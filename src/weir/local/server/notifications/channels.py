@@ -67,19 +67,27 @@ class Channels:
         self._clock = clock
         self._calls = BlockingCalls(BLOCKING_CALLS_MAX)
         ca_file = settings.webhooks.ca_file
-        self._http = httpx.AsyncClient(
-            verify=ssl.create_default_context(cafile=ca_file),
-            timeout=settings.limits.timeout,
-            trust_env=False,  # a proxy would resolve the name again
-            follow_redirects=False,
-            # A connection is checked for the name of one receiver, and another may have the same address.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
-            headers={"User-Agent": f"weir/{__version__}", "Content-Type": "application/json"},
-        )
+        self._tls = None if ca_file is None else ssl.create_default_context(cafile=ca_file)
+        self._http: httpx.AsyncClient | None = None
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._http.aclose()
+        if self._http is not None:
+            await self._http.aclose()
+
+    def _client(self) -> httpx.AsyncClient:
+        """Return the client of webhooks. Reading the machine's authorities takes long; few pools need it."""
+        if self._http is None:
+            self._http = httpx.AsyncClient(
+                verify=self._tls or ssl.create_default_context(),
+                timeout=self._settings.limits.timeout,
+                trust_env=False,  # a proxy would resolve the name again
+                follow_redirects=False,
+                # A connection is checked for the name of one receiver; another may have the same address.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+                headers={"User-Agent": f"weir/{__version__}", "Content-Type": "application/json"},
+            )
+        return self._http
 
     async def deliver(
         self, rule: NotificationRule, address: ReceiverAddress | None, message: OutboxMessage
@@ -116,8 +124,9 @@ class Channels:
     async def _send(
         self, target: WebhookTarget, addresses: list[Address], body: bytes, headers: dict[str, str]
     ) -> Attempt:
+        client = self._client()
         for at in addresses[:CONNECTS_MAX]:
-            request = self._http.build_request(
+            request = client.build_request(
                 "POST",
                 target.url_at(at),
                 content=body,
@@ -125,7 +134,7 @@ class Channels:
                 extensions={"sni_hostname": target.host},
             )
             try:
-                answer = await self._http.send(request, stream=True)
+                answer = await client.send(request, stream=True)
             except httpx.ConnectError as error:
                 failure = Attempt(
                     f"{target.host} can't be reached: {_words(error)}", DeliveryProblem.RECEIVER
