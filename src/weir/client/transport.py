@@ -41,7 +41,7 @@ def settings(address: Address, timeout_s: float) -> dict[str, Any]:
         headers["Authorization"] = f"Bearer {address.token}"
     is_plain = address.url.startswith("http:")
     verify: ssl.SSLContext | bool = True
-    if is_plain and (address.is_loopback or address.home):
+    if address.is_cluster or (is_plain and (address.is_loopback or address.home)):
         verify = _no_authorities()
     elif environ.get("SSL_CERT_FILE"):  # httpx reads it only where it may use a proxy, too
         verify = ssl.create_default_context(cafile=environ["SSL_CERT_FILE"])
@@ -68,7 +68,7 @@ def _login_auth(address: Address) -> httpx.Auth | None:
 
 
 def _no_authorities() -> ssl.SSLContext:
-    """Return a context that trusts no certificate, for plain HTTP.
+    """Return a context that trusts no certificate, for plain HTTP and for clusters, whose client has its own.
 
     The default context reads the list of authorities, which takes longer than a request to this machine.
     """
