@@ -278,28 +278,23 @@ def test_trouble_is_said_and_contained(
     assert "Its first trials have all failed: kubectl logs -n team-a job/digits-0-0" in said()
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--trials", "1001"], "a sweep of a cluster is one object, with 1,000 trials at most"),
-        (
-            ["--trials", "1000", "--param", f"opt=choice:{'x' * 400},y"],
-            "write at most",
-        ),
-        (["--checkpoint-claim", "none"], "there is no PersistentVolumeClaim none in team-a"),
-        (["--sampler", "cmaes"], "sampler: cmaes keeps more about each trial than an object can hold"),
-        (["--type", "build"], "trials of a sweep are preemptible"),
-        (["--rungs", "3,1"], "1 doesn't come after 3"),
-        (["--name", "A_b"], "is no name of an object"),
-    ],
-)
-def test_an_unusable_sweep_is_refused(
-    words: list[str], sentence: str, run: Run, cluster: Cluster, home: str
-) -> None:
-    base = list(SWEEP)
-    if words[0] in base and words[0] != "--param":
-        at = base.index(words[0])
-        del base[at : at + 2]
-    code, _, err = run(*base, *words, "--", "python", "train.py")
-    assert (code, sentence in err) == (2, True), err
-    assert not cluster.api.items(PATH.rpartition("/")[0])
+UNUSABLE = [
+    (["--trials", "1001"], "a sweep of a cluster is one object, with 1,000 trials at most"),
+    (["--trials", "1000", "--param", f"opt=choice:{'x' * 400},y"], "write at most"),
+    (["--checkpoint-claim", "none"], "there is no PersistentVolumeClaim none in team-a"),
+    (["--sampler", "cmaes"], "sampler: cmaes keeps more about each trial than an object can hold"),
+    (["--type", "build"], "trials of a sweep are preemptible"),
+    (["--rungs", "3,1"], "1 doesn't come after 3"),
+    (["--name", "A_b"], "is no name of an object"),
+]
+
+
+def test_unusable_sweeps_are_refused(run: Run, cluster: Cluster, home: str) -> None:
+    for words, sentence in UNUSABLE:
+        base = list(SWEEP)
+        if words[0] in base and words[0] != "--param":
+            at = base.index(words[0])
+            del base[at : at + 2]
+        code, _, err = run(*base, *words, "--", "python", "train.py")
+        assert (code, sentence in err) == (2, True), (words, err)
+        assert not cluster.api.items(PATH.rpartition("/")[0]), words

@@ -23,7 +23,7 @@ def by_kind(things: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
     assert main(["kube", "manifests", *words]) == 0
-    return list(yaml.safe_load_all(capsys.readouterr().out))
+    return list(yaml.load_all(capsys.readouterr().out, yaml.CSafeLoader))
 
 
 def test_each_policy_has_a_binding_that_denies_and_options_are_off(

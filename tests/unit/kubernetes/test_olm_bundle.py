@@ -1,6 +1,7 @@
 """The bundle and the catalogue of OLM: valid against the published schemas, and all of the manifests."""
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from .olm_schema import (
 ROOT = Path(__file__).parents[3]
 DIGEST = "sha256:" + "ab" * 32
 IMAGE = f"registry.example.com/weir@{DIGEST}"
+read = partial(yaml.load, Loader=yaml.CSafeLoader)
+read_all = partial(yaml.load_all, Loader=yaml.CSafeLoader)
 CSV = "bundle/manifests/weir.clusterserviceversion.yaml"
 Object = dict[str, Any]
 
@@ -34,7 +37,7 @@ def options(**more: Any) -> BundleOptions:
 
 def objects(files: dict[str, str]) -> list[Object]:
     """The objects of the bundle's manifests."""
-    return [yaml.safe_load(text) for path, text in files.items() if path.startswith("bundle/manifests/")]
+    return [read(text) for path, text in files.items() if path.startswith("bundle/manifests/")]
 
 
 def definitions(files: dict[str, str]) -> dict[str, Object]:
@@ -44,7 +47,7 @@ def definitions(files: dict[str, str]) -> dict[str, Object]:
 
 def test_the_csv_is_valid() -> None:
     files = bundle(options(maintainers=(("A team", "team@example.com"),), replaces="weir.v0.0.9"))
-    assert wrong_in_csv(yaml.safe_load(files[CSV]), definitions(files)) == []
+    assert wrong_in_csv(read(files[CSV]), definitions(files)) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_the_csv_is_valid() -> None:
 )
 def test_the_checks_find_what_is_wrong(path: tuple[str, ...], value: Any, expected: str) -> None:
     files = bundle(options())
-    csv = yaml.safe_load(files[CSV])
+    csv = read(files[CSV])
     here = csv
     for step in path[:-1]:
         here = here[step]
@@ -69,7 +72,7 @@ def test_the_checks_find_what_is_wrong(path: tuple[str, ...], value: Any, expect
 
 
 def test_the_pods_fit_restricted_v2_without_a_path_of_the_host() -> None:
-    csv = yaml.safe_load(bundle(options())[CSV])
+    csv = read(bundle(options())[CSV])
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     pod = deployment["spec"]["template"]["spec"]
     assert wrong_for_restricted_v2(pod) == []
@@ -86,8 +89,8 @@ def test_a_bundle_holds_what_olm_creates_and_the_other_file_the_rest() -> None:
     bundled = objects(files)
     assert {each["kind"] for each in bundled} <= CREATED_BY_OLM
     assert set(BUNDLED) <= CREATED_BY_OLM
-    rest = list(yaml.safe_load_all(files["cluster.yaml"]))
-    (query_api,) = yaml.safe_load_all(files["query-api.yaml"])
+    rest = list(read_all(files["cluster.yaml"]))
+    (query_api,) = read_all(files["query-api.yaml"])
     assert query_api["kind"] == "APIService", "an administrator applies it when Weir answers"
     assert [
         each["metadata"]["name"] for each in rest if each["metadata"].get("namespace") == "kube-system"
@@ -108,9 +111,7 @@ def test_agents_of_nodes_come_with_the_administrators_file() -> None:
     chosen = BundleOptions(Installation(image=IMAGE, node=NodeAgents()))
     files = bundle(chosen)
     bundled = {(each["kind"], each["metadata"]["name"]) for each in objects(files)}
-    rest = {
-        (each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(files["cluster.yaml"])
-    }
+    rest = {(each["kind"], each["metadata"]["name"]): each for each in read_all(files["cluster.yaml"])}
     assert bundled >= {("ServiceAccount", "weir-node"), ("Service", "weir-replicas")}
     pod = rest["DaemonSet", "weir-node"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == IMAGE
@@ -118,21 +119,19 @@ def test_agents_of_nodes_come_with_the_administrators_file() -> None:
         rest["Namespace", "weir-system"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
         == "privileged"
     )
-    assert wrong_in_csv(yaml.safe_load(files[CSV]), definitions(files)) == []
+    assert wrong_in_csv(read(files[CSV]), definitions(files)) == []
 
 
 def test_objects_of_another_namespace_are_in_the_other_file_with_it() -> None:
     files = bundle(options())
-    (elsewhere,) = [
-        each for each in yaml.safe_load_all(files["cluster.yaml"]) if each["kind"] == "RoleBinding"
-    ]
+    (elsewhere,) = [each for each in read_all(files["cluster.yaml"]) if each["kind"] == "RoleBinding"]
     assert elsewhere["metadata"]["namespace"] == "kube-system"
     assert elsewhere["metadata"]["name"] not in {each["metadata"]["name"] for each in objects(files)}
 
 
 def test_rights_and_deployment_are_those_of_the_manifests() -> None:
     chosen = options()
-    install = yaml.safe_load(bundle(chosen)[CSV])["spec"]["install"]["spec"]
+    install = read(bundle(chosen)[CSV])["spec"]["install"]["spec"]
     made = {(each["kind"], each["metadata"]["name"]): each for each in manifests(chosen.installation)}
     assert install["clusterPermissions"][0]["rules"] == made["ClusterRole", "weir"]["rules"]
     assert install["permissions"][0]["rules"] == made["Role", "weir"]["rules"]
@@ -141,7 +140,7 @@ def test_rights_and_deployment_are_those_of_the_manifests() -> None:
 
 def test_annotations_and_labels_of_the_image_are_the_same() -> None:
     files = bundle(options(channel="candidate"))
-    annotations = yaml.safe_load(files["bundle/metadata/annotations.yaml"])["annotations"]
+    annotations = read(files["bundle/metadata/annotations.yaml"])["annotations"]
     assert annotations.keys() >= ANNOTATIONS
     lines = files["bundle.Containerfile"].splitlines()
     labels = dict(line.removeprefix("LABEL ").split("=", 1) for line in lines if line.startswith("LABEL "))
@@ -152,8 +151,8 @@ def test_annotations_and_labels_of_the_image_are_the_same() -> None:
 
 def test_the_catalogue_is_valid_and_names_every_image_by_digest() -> None:
     chosen = options(bundle_image=f"registry.example.com/weir-bundle@{DIGEST}", replaces="weir.v0.0.9")
-    csv = yaml.safe_load(bundle(chosen)[CSV])
-    blobs = list(yaml.safe_load_all(catalog(chosen)["catalog/weir/catalog.yaml"]))
+    csv = read(bundle(chosen)[CSV])
+    blobs = list(read_all(catalog(chosen)["catalog/weir/catalog.yaml"]))
     assert wrong_in_catalog(blobs, csv) == []
     (channel,) = (each for each in blobs if each["schema"] == "olm.channel")
     assert channel["entries"] == [{"name": "weir.v0.1.0", "replaces": "weir.v0.0.9"}]
@@ -181,7 +180,7 @@ def test_the_command_writes_everything_and_refuses_what_is_wrong(
         == 0
     )
     assert capsys.readouterr().err == ""
-    csv = yaml.safe_load((tmp_path / "olm" / CSV).read_text())
+    csv = read((tmp_path / "olm" / CSV).read_text())
     assert csv["spec"]["maintainers"] == [{"name": "Team", "email": "t@example.com"}]
     assert main(["kube", "bundle", str(tmp_path / "olm")]) == 2
     assert "exists" in capsys.readouterr().err
