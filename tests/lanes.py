@@ -14,34 +14,13 @@ IN_FRONT = "tests/kubernetes/"
 IN_A_BROWSER = "tests/browser/"
 """Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
-    "cluster_sessions",
-    *("sweeps", "history", "kept_submissions"),
-    *(
-        "cli",
-        "scheduling_groups",
-        "hostile",
-        "installed",
-        "real_node",
-        "real_claims",
-        "churn",
-        "ends",
-        "why_pods_wait",
-    ),
-    *("usage", "node_agent", "namespace_end"),
-    *("policies", "claims", "constraints", "gpu_sharing", "leading", "bindings", "scheduler_config", "order"),
-    *("volume_constraints", "bench", "reflector", "week", "amounts", "project_numbers", "story", "members"),
-    *(
-        "backend",
-        "overcommit",
-        "plane",
-        "gangs_by_kind",
-        "budgets",
-        "webhooks",
-        "charts",
-        "writes",
-        "abandoned_node",
-        "dashboard",
-    ),
+    *("sweeps", "cluster_sessions", "kept_submissions", "history"),
+    *("real_claims", "ends", "node_agent", "churn", "cli", "installed"),
+    *("scheduling_groups", "why_pods_wait", "gpu_sharing", "real_node", "hostile", "constraints"),
+    *("usage", "bindings", "leading", "order", "scheduler_config", "namespace_end", "bench"),
+    *("policies", "claims", "volume_constraints", "reflector", "week", "amounts", "project_numbers"),
+    *("story", "members", "backend", "overcommit", "plane", "gangs_by_kind", "budgets", "webhooks"),
+    *("charts", "writes", "abandoned_node", "dashboard"),
 ]
 """Files in front of a control plane that take more than about 8 s: the last one begun keeps a run waiting."""
 BEGUN_EARLY = [
