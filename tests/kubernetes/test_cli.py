@@ -14,7 +14,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod
 
-from weir.scenario_io import read_scenario
+from weir.scenario_io.reading import read_scenario
 from weir.simulation.scenario_runner import play
 
 

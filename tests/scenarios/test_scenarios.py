@@ -10,7 +10,8 @@ import pytest
 
 from weir.model.expectations import differences
 from weir.model.policy import Policy
-from weir.scenario_io import parse_scenario, read_scenario, write_scenario
+from weir.scenario_io.reading import parse_scenario, read_scenario
+from weir.scenario_io.writing import write_scenario
 from weir.simulation.scenario_runner import play
 
 HERE = Path(__file__).parent

@@ -98,7 +98,7 @@ def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
     of
         The kind of file.
     """
-    from weir.scenario_io import policy_schema, scenario_schema
+    from weir.scenario_io.schema import policy_schema, scenario_schema
 
     print(json.dumps(policy_schema() if of == "policy" else scenario_schema(), indent=2))
     return DONE
@@ -107,7 +107,7 @@ def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
 def _each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
     """Run every readable file and print the mistakes of the others; return the highest exit code."""
     from weir.model.scenario import InvalidFile
-    from weir.scenario_io import read_scenario
+    from weir.scenario_io.reading import read_scenario
 
     code, none = DONE, True
     for file in files:

@@ -116,7 +116,7 @@ def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[Job
         InvalidFile: a file can't be read, or a replay can't use it.
     """
     from weir.model.scenario import InvalidFile, Mistake
-    from weir.scenario_io import read_scenario
+    from weir.scenario_io.reading import read_scenario
     from weir.simulation.traces.formats import read_trace
 
     scenario = read_scenario(cluster)
@@ -181,7 +181,7 @@ def named_policy(name: str) -> "Policy":
         InvalidFile: it can't be read.
     """
     from weir.model.policy import PRESETS, Policy
-    from weir.scenario_io import read_policy
+    from weir.scenario_io.policies import read_policy
 
     if name in PRESETS and not Path(name).exists():
         return Policy.model_validate({"preset": name})

@@ -37,6 +37,24 @@ def test_a_list_imports_only_what_it_needs(fake: Fake) -> None:
     assert not set(NOT_NEEDED).intersection(modules)
 
 
+CLUSTER_SESSION = """
+import json, sys
+sys.modules["httpx._main"] = None
+import weir.cli.sessions.commands
+import weir.cli.cluster.sessions.cluster_shell
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_a_shell_on_a_cluster_imports_only_what_it_needs_before_it_asks_the_cluster() -> None:
+    command = [sys.executable, "-c", CLUSTER_SESSION]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    modules = set(json.loads(done.stdout))
+    assert "weir.cli.cluster.transport" in modules
+    not_needed = {*NOT_NEEDED, "aiohttp", "structlog", "kubernetes"} - {"weir.api.answers"}
+    assert not not_needed.intersection(modules)
+
+
 SCHEDULER = """
 import json, sys
 from pathlib import Path

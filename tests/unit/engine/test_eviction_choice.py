@@ -3,7 +3,7 @@
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
-from weir.scenario_io import parse_scenario
+from weir.scenario_io.reading import parse_scenario
 from weir.simulation.initial_events import build_cluster
 
 WORLD = """

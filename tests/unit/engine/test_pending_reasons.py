@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.scenario_io import parse_scenario
+from weir.scenario_io.reading import parse_scenario
 from weir.simulation.scenario_runner import play
 
 WORLD = """

@@ -3,7 +3,7 @@
 import pytest
 
 from weir.model.scenario import InvalidFile
-from weir.scenario_io import parse_scenario
+from weir.scenario_io.reading import parse_scenario
 
 
 def reported(text: str) -> list[str]:

@@ -13,9 +13,11 @@ from tests.properties.budget import examples
 
 from weir.model.policy import DEFAULT_PRESET
 from weir.model.scenario import InvalidFile, Scenario
-from weir.scenario_io import parse_policy, parse_scenario, read_scenario, write_scenario
 from weir.scenario_io.document import read_document
+from weir.scenario_io.policies import parse_policy
+from weir.scenario_io.reading import parse_scenario, read_scenario
 from weir.scenario_io.source_map import Mistakes
+from weir.scenario_io.writing import write_scenario
 
 from .documents import documents, policies
 

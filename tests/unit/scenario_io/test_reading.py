@@ -22,7 +22,10 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.scenario_io import parse_scenario, policy_schema, read_policy, scenario_schema, write_scenario
+from weir.scenario_io.policies import read_policy
+from weir.scenario_io.reading import parse_scenario
+from weir.scenario_io.schema import policy_schema, scenario_schema
+from weir.scenario_io.writing import write_scenario
 from weir.simulation.scenario_runner import play
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -6,7 +6,8 @@ import pytest
 from tests.unit.scenario_io.mistakes import reported
 
 from weir.model.scenario import InvalidFile
-from weir.scenario_io import parse_policy, parse_scenario, read_scenario
+from weir.scenario_io.policies import parse_policy
+from weir.scenario_io.reading import parse_scenario, read_scenario
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from weir.engine.cycle import decide
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.scenario_io import parse_scenario
+from weir.scenario_io.reading import parse_scenario
 from weir.service.cluster_snapshot import read_cluster, snapshot
 from weir.service.decision_state import DecisionState
 from weir.service.what_if import WhatIf

@@ -6,7 +6,7 @@ from weir.cli.terminal import Screen
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
-from weir.scenario_io import parse_scenario
+from weir.scenario_io.reading import parse_scenario
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import DecisionState
 from weir.simulation.initial_events import build_cluster

@@ -13,7 +13,8 @@ from weir.api.submissions import Submission
 from weir.api.sweep_rules import check_sweep
 from weir.api.sweep_submissions import SweepSubmission
 from weir.api.sweeps import SweepDeleted, SweepDetail, SweepPage
-from weir.cli.cluster.errors import BodyErrors, not_here, refused, wrong
+from weir.cli.cluster.body_errors import BodyErrors
+from weir.cli.cluster.errors import not_here, refused, wrong
 from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.namespaced_objects import NamespacedObjects
 from weir.cli.cluster.submission_job import SubmissionJobs, gpus_of

@@ -16,14 +16,15 @@ from pydantic import BaseModel
 from weir.api.cron_times import check_schedule, last_time, next_time, read_cron, read_zone
 from weir.api.field_errors import read_model
 from weir.api.schedules import Concurrency, ScheduleAsked, SchedulePage, ScheduleRow
-from weir.cli.cluster.errors import BodyErrors, not_here, refused
+from weir.cli.cluster.body_errors import BodyErrors
+from weir.cli.cluster.errors import not_here, refused
 from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.namespaced_objects import NamespacedObjects, key_of
 from weir.cli.cluster.submission_job import SubmissionJobs
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import NotFound
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
-from weir.kubernetes.query.rows import at_s
 
 PROJECT = "weir.dev/project"
 """Label of the CronJobs that are schedules."""

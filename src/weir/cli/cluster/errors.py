@@ -1,7 +1,6 @@
 """Refusals of requests that a cluster can't carry out."""
 
 from weir.api.answers import Problem
-from weir.api.field_errors import FieldErrorList
 from weir.client.errors import Refused
 
 
@@ -18,11 +17,3 @@ def wrong(detail: str) -> Refused:
 def not_here(instead: str) -> Refused:
     """Return the refusal of a request that other tools carry out on a cluster."""
     return refused(422, instead)
-
-
-class BodyErrors(FieldErrorList):
-    """Errors in the fields of a body, as the refusal of a cluster."""
-
-    def refusal(self, detail: str, errors: list[dict[str, str]]) -> Exception:
-        """Return the refusal of the body."""
-        return Refused(Problem(title="The cluster refused", status=422, detail=detail, errors=errors))

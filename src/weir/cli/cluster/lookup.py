@@ -1,18 +1,19 @@
 """Lookup of workloads by the names that people write, and of the namespace of a submission."""
 
+import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from weir.cli.cluster import objects
 from weir.cli.cluster.errors import refused, wrong
 from weir.cli.cluster.query_api import QueryApi
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import OwnerFields, OwnerObject, WorkloadObject
-from weir.kubernetes.crd.schemas import API_VERSION
+
+if TYPE_CHECKING:
+    from weir.kubernetes.crd.objects import OwnerFields, OwnerObject
 
 JOBS = "batch/v1"
 _LISTED_MOST = 8
@@ -28,8 +29,8 @@ class LookupResult:
     namespace: str
     name: str
     row: dict[str, Any]
-    queued: OwnerObject | None = None
-    owner: OwnerFields | None = None
+    queued: "OwnerObject | None" = None
+    owner: "OwnerFields | None" = None
 
     @property
     def key(self) -> str:
@@ -49,6 +50,7 @@ class Lookup:
         self._api = api
         self._queries = queries
         self._namespace = namespace
+        self._namespaces: dict[str, str] = {}
 
     async def workload(self, name: str) -> LookupResult:
         """Return the workload with a name, or whose owner has it; the namespace may precede it.
@@ -75,8 +77,11 @@ class Lookup:
             raise refused(404, f"There is no workload {name}; `weir list -A` shows which there are.")
         return queued
 
-    async def owner(self, workload: LookupResult) -> OwnerFields:
+    async def owner(self, workload: LookupResult) -> "OwnerFields":
         """Return the object that makes a workload's pods."""
+        from weir.kubernetes.crd.objects import WorkloadObject
+        from weir.kubernetes.crd.schemas import API_VERSION
+
         if workload.owner is not None:
             return workload.owner
         path = path_of(API_VERSION, "workloads", workload.namespace, workload.name)
@@ -84,7 +89,9 @@ class Lookup:
 
     async def _just_queued(self, namespace: str, name: str) -> LookupResult | None:
         """Return a Job or bare pod without a workload: a new one, or one of another scheduler."""
-        for api_version, kind, resource in ((JOBS, "Job", "jobs"), ("v1", "Pod", "pods")):
+        from weir.kubernetes.crd.objects import OwnerFields, OwnerObject
+
+        async def read(kind: str, api_version: str, resource: str) -> LookupResult | None:
             prefix = f"{kind.lower()}-"
             bare = name.removeprefix(prefix)
             try:
@@ -92,13 +99,23 @@ class Lookup:
             except ApiRefused as error:
                 if error.status not in (403, 404):
                     raise
-                continue
+                return None
             owner = OwnerFields(found.metadata.uid, api_version, kind, bare)
             return LookupResult(namespace, f"{prefix}{bare}", {}, found, owner)
-        return None
+
+        job, pod = await asyncio.gather(read("Job", JOBS, "jobs"), read("Pod", "v1", "pods"))
+        return job or pod
 
     async def namespace_of(self, project: str) -> str:
         """Return the namespace of a submission: the given one, or the only one of its project."""
+        if project not in self._namespaces:
+            self._namespaces[project] = await self._read_namespace(project)
+        return self._namespaces[project]
+
+    async def _read_namespace(self, project: str) -> str:
+        from weir.cli.cluster import objects
+        from weir.kubernetes.crd.schemas import API_VERSION
+
         try:
             queue = await self._api.get(path_of(API_VERSION, "projects", name=project), objects.ListedQueue)
         except NotFound:

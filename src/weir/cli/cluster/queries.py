@@ -3,22 +3,25 @@
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 from pydantic import BaseModel, ValidationError
 
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
-from weir.api.submissions import ExtensionAsked, Submission
 from weir.cli.cluster.errors import not_here, wrong
-from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.query_api import QueryApi
-from weir.cli.cluster.submission_job import SubmissionJobs, gpus_of
 from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.object_numbers import at_s, number_of
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.query.rows import at_s, number_of
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
+
+if TYPE_CHECKING:
+    from weir.api.submissions import Submission
+    from weir.cli.cluster.submission_job import SubmissionJobs
 
 SUGGESTIONS_WAIT_S = 10.0
 """Time that a further request for a reason waits for suggestions. The first one doesn't."""
@@ -31,9 +34,15 @@ class ClusterQueries:
         self._api = api
         self._queries = QueryApi(api, within, namespace)
         self.lookup = Lookup(api, self._queries, namespace)
-        self.jobs = SubmissionJobs(api, home)
         self._home = home
         self._asked: set[str] = set()  # paths of workloads whose reason was asked for
+
+    @cached_property
+    def jobs(self) -> "SubmissionJobs":
+        """The Jobs of submissions."""
+        from weir.cli.cluster.submission_job import SubmissionJobs
+
+        return SubmissionJobs(self._api, self._home)
 
     # Workloads
 
@@ -74,6 +83,8 @@ class ClusterQueries:
 
     async def _why_queued(self, workload: LookupResult) -> WhyAnswer:
         """Return the answer for a Job or a pod that Weir doesn't know."""
+        from weir.cli.cluster.installation import read_installation
+
         assert workload.queued is not None
         scheduler, running, pods = _pods_of(workload.queued)
         installed = await read_installation(self._api, self._home)
@@ -89,6 +100,8 @@ class ClusterQueries:
 
     async def submit(self, body: bytes) -> WorkloadDetail:
         """Create a Job."""
+        from weir.api.submissions import Submission
+
         words = msgspec.json.decode(body)
         try:
             submission = Submission.model_validate(words)
@@ -117,6 +130,8 @@ class ClusterQueries:
 
     async def extend(self, name: str, body: bytes) -> bytes:
         """Keep the idle rules away from a workload by an annotation of its Job."""
+        from weir.api.submissions import ExtensionAsked
+
         try:
             asked = ExtensionAsked.model_validate_json(body)
         except ValidationError as error:
@@ -194,8 +209,10 @@ def _pods_of(queued: object) -> tuple[str, int, int]:
     return scheduler, int(status.get("ready") or 0), int(status.get("active") or 0)
 
 
-def _queued(submission: Submission, namespace: str, job: ApiObject) -> WorkloadDetail:
+def _queued(submission: "Submission", namespace: str, job: ApiObject) -> WorkloadDetail:
     """Return the workload that a new Job will become."""
+    from weir.cli.cluster.submission_job import gpus_of
+
     pods = submission.pods[0]
     priority = (
         DEFAULT_PRIORITY[WorkloadType(submission.type)]

@@ -8,18 +8,21 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pydantic import BaseModel
 
-from weir.cli.cluster.cluster_sweeps import ClusterSweeps
-from weir.cli.cluster.cron_jobs import CronJobs
 from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.queries import ClusterQueries
-from weir.cli.cluster.queue_objects import access_queue, list_queues
-from weir.cli.cluster.template_maps import TemplateMaps
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import TooManyRequests
+
+if TYPE_CHECKING:
+    from weir.cli.cluster.cluster_sweeps import ClusterSweeps
+    from weir.cli.cluster.cron_jobs import CronJobs
+    from weir.cli.cluster.template_maps import TemplateMaps
 
 NAMESPACE = "WEIR_NAMESPACE"
 """Variable that names the namespace of Weir in the cluster."""
@@ -44,11 +47,29 @@ class ClusterRequests:
         self._api = api
         home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
         self.queries = ClusterQueries(api, api.namespace, home, namespace=namespace)
+        self._within, self._only = namespace or api.namespace, namespace
+
+    # A command uses one of these at most, and each takes longer to import than a request.
+
+    @cached_property
+    def _schedules(self) -> "CronJobs":
+        from weir.cli.cluster.cron_jobs import CronJobs
+
         lookup, jobs = self.queries.lookup, self.queries.jobs
-        within = namespace or api.namespace
-        self._schedules = CronJobs(api, lookup, jobs, within=within, only=namespace)
-        self._sweeps = ClusterSweeps(api, lookup, jobs, within=within, only=namespace)
-        self._templates = TemplateMaps(api, lookup, jobs)
+        return CronJobs(self._api, lookup, jobs, within=self._within, only=self._only)
+
+    @cached_property
+    def _sweeps(self) -> "ClusterSweeps":
+        from weir.cli.cluster.cluster_sweeps import ClusterSweeps
+
+        lookup, jobs = self.queries.lookup, self.queries.jobs
+        return ClusterSweeps(self._api, lookup, jobs, within=self._within, only=self._only)
+
+    @cached_property
+    def _templates(self) -> "TemplateMaps":
+        from weir.cli.cluster.template_maps import TemplateMaps
+
+        return TemplateMaps(self._api, self.queries.lookup, self.queries.jobs)
 
     async def answer(self, method: str, parts: Sequence[str], params: dict[str, str], body: bytes) -> Answer:
         """Return the answer; a read for which the API server has no time is repeated, as kubectl does.
@@ -79,10 +100,8 @@ class ClusterRequests:
                 return await self._sweeps.answer(method, rest, params, body)
             case _, ["projects", project, "templates", *rest]:
                 return await self._templates.answer(method, project, rest, body)
-            case "GET", [("projects" | "departments") as kind]:
-                return await list_queues(self._api, kind)
-            case _, [("projects" | "departments") as kind, name]:
-                return await access_queue(self._api, method, kind, name, body)
+            case _, [("projects" | "departments") as kind, *names]:
+                return await self._answer_queues(method, kind, names, body)
             case "GET", [("nodes" | "status" | "snapshot") as summary]:
                 summaries: dict[str, Callable[[], Awaitable[Answer]]] = {
                     "nodes": queries.nodes,
@@ -95,6 +114,16 @@ class ClusterRequests:
             case "GET", ["events"]:
                 return await queries.events(params)
         raise not_here(_instead(parts))
+
+    async def _answer_queues(self, method: str, kind: str, names: list[str], body: bytes) -> Answer:
+        from weir.cli.cluster.queue_objects import access_queue, list_queues
+
+        match method, names:
+            case "GET", []:
+                return await list_queues(self._api, kind)
+            case _, [name]:
+                return await access_queue(self._api, method, kind, name, body)
+        raise not_here(_instead([kind, *names]))
 
     async def _answer_workloads(  # noqa: PLR0911 - the same
         self, method: str, parts: list[str], params: dict[str, str], body: bytes

@@ -1,5 +1,6 @@
 """The Job of a submission, by the settings and PriorityClasses of a cluster."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +37,9 @@ class SubmissionJobs:
         """
         if not submission.image:
             raise wrong("no image is named: write --image IMAGE, what the pods run")
-        classes = await self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
+        classes, installed = await asyncio.gather(
+            self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass),
+            read_installation(self._api, self._home),
+        )
         names = {each.value: each.metadata.name for each in classes}
-        installed = await read_installation(self._api, self._home)
         return job_of(submission, words, submission.image, names, installed)

@@ -6,8 +6,8 @@ from typing import Any
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.api.sweeps import RungRow, RungValue, SweepDetail, SweepRow, SweepState, TrialRow, TrialState
+from weir.kubernetes.api.object_numbers import at_s, number_of
 from weir.kubernetes.crd.sweep_objects import LIVE, PARKED, STOPPED_TRIAL, SweepObject, SweepTrial
-from weir.kubernetes.query.rows import at_s, number_of
 from weir.kubernetes.sweeps.progress import SweepProgress
 from weir.kubernetes.sweeps.trial_jobs import CHECKPOINTS, checkpoint_path, job_name, read_sweep
 from weir.sweeps.parameters import command_of_trial

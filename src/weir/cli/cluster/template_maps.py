@@ -23,15 +23,16 @@ from weir.api.templates import (
     TemplateRow,
     TemplateValues,
 )
-from weir.cli.cluster.errors import BodyErrors, not_here, refused, wrong
+from weir.cli.cluster.body_errors import BodyErrors
+from weir.cli.cluster.errors import not_here, refused, wrong
 from weir.cli.cluster.lookup import Lookup
 from weir.cli.cluster.submission_job import SubmissionJobs
 from weir.client.errors import Refused
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import NotFound
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.query.rows import at_s
 from weir.model.scenario import InvalidFile
 from weir.scenario_io.document import read_document
 from weir.scenario_io.error_messages import add_errors

@@ -1,8 +1,10 @@
 """A cluster in place of a pool's server: requests of the client go through the API server."""
 
 import asyncio
+import math
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import TypeVar
 
 import httpx
@@ -14,12 +16,14 @@ from weir.cli.cluster.requests import ClusterRequests, parts_of, sentence_of
 from weir.client.errors import Unreachable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
+from weir.kubernetes.api.decoding import read
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.errors import ApiRefused as Said
 from weir.kubernetes.api.errors import ApiUnreachable as NoAnswer
 
 LEFT_S = 1.0
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def kubeconfig_of(context: str | None) -> Kubeconfig:
@@ -87,9 +91,29 @@ class ClusterTransport(httpx.BaseTransport):
         """
         return self._result(self._api.get(path, of))
 
-    def list(self, path: str, of: type[T], *, label_selector: str) -> list[T]:
-        """Return the objects of a list. It raises what `get` does."""
-        return self._result(self._api.list_all(path, of, label_selector=label_selector))
+    def first(
+        self, path: str, of: type[T], seen: Callable[[T], R | None], *, label_selector: str, within_s: float
+    ) -> R | None:
+        """Return what `seen` returns of an object of a list, now or after a change of it.
+
+        None if it returns nothing in time. It raises what `get` and `seen` do.
+        """
+        return self._result(self._first(path, of, seen, label_selector, within_s))
+
+    async def _first(
+        self, path: str, of: type[T], seen: Callable[[T], R | None], label_selector: str, within_s: float
+    ) -> R | None:
+        watch = self._api.watch(
+            path, resource_version="", for_s=math.ceil(within_s), label_selector=label_selector
+        )
+        async with aclosing(watch) as batches:
+            async for events in batches:
+                for event in events:
+                    if event.type in ("ADDED", "MODIFIED"):
+                        found = seen(read(event.object, of))
+                        if found is not None:
+                            return found
+        return None
 
     def may(self, verb: str, resource: str, subresource: str, namespace: str) -> bool:
         """Return True if the person of the kubeconfig may do this. It raises what `get` does."""

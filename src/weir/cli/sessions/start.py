@@ -4,7 +4,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weir.cli.formatting import counted, number, sentence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 KEEPS_RUNNING = ("sleep", "infinity")
 """Command of a session that people enter: it holds the devices until the session is stopped."""
 _LOOK_S_MIN, _LOOK_S_MAX = 0.02, 1.0
-_ENDED = ("succeeded", "failed", "stopped")
+ENDED = ("succeeded", "failed", "stopped")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
@@ -31,15 +32,20 @@ def default_name(user: str, kind: str) -> str:
     return f"{kind}-{_NOT_IN_NAMES.sub('-', user.lower()).strip('-.') or 'me'}"
 
 
-def live(pool: "Pool", name: str, *, over: bool = False) -> "WorkloadDetail | None":
-    """Return the workload of a name unless there is none or it has ended. `over`: only one that has ended."""
+def live(pool: "Pool", name: str) -> "WorkloadDetail | None":
+    """Return the workload of a name unless there is none or it has ended."""
+    detail = found(pool, name)
+    return None if detail is None or detail.status in ENDED else detail
+
+
+def found(pool: "Pool", name: str) -> "WorkloadDetail | None":
+    """Return the workload of a name; None if there is none."""
     try:
-        detail = pool.get(name)
+        return pool.get(name)
     except Refused as refused:
         if refused.status != 404:
             raise
         return None
-    return detail if (detail.status in _ENDED) is over else None
 
 
 def submit_session(
@@ -74,54 +80,60 @@ def submit_session(
     return made
 
 
-def running(
-    pool: "Pool",
-    detail: "WorkloadDetail",
-    *,
-    is_new: bool,
-    starting: "Callable[[WorkloadDetail], str]" = lambda _: "",
-) -> "WorkloadDetail":
+def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "WorkloadDetail":
     """Wait until a workload runs, and say meanwhile why it doesn't.
 
-    One that is new is stopped if the person stops waiting. `starting` returns what a placed workload waits
-    for; it may refuse.
+    One that is new is stopped if the person stops waiting.
 
     Raises:
         EntryRefused: it ended.
         KeyboardInterrupt: the person stopped waiting.
     """
     said, pause_s = "", _LOOK_S_MIN
-    try:
+    with stopped_if_left(pool, detail, is_new=is_new):
         while detail.status != "running" or not any(row.status == "running" for row in detail.pod_rows):
-            if detail.status in _ENDED:
-                raise EntryRefused(_ended(detail))
-            if awaited := starting(detail):
-                said = _say_once(awaited, said)
-            elif detail.status == "pending" and detail.reason is not None and pause_s > 4 * _LOOK_S_MIN:
-                said = _say_once(sentence(plain(detail.reason.sentence), detail.name), said)
+            refuse_ended(detail)
+            if pause_s > 4 * _LOOK_S_MIN:
+                said = say_reason(detail, said)
             time.sleep(pause_s)
             pause_s = min(_LOOK_S_MAX, pause_s * 1.3)
-            detail = pool.get(_reference(pool, detail))
+            detail = pool.get(str(detail.uid))
+    return detail
+
+
+@contextmanager
+def stopped_if_left(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> Iterator[None]:
+    """Stop a new workload if the person stops waiting for it within the block."""
+    try:
+        yield
     except KeyboardInterrupt:
         if is_new:
             pool.stop(detail.name)
             print(f"\n{detail.name} is stopped, before it was entered.", file=sys.stderr)
         raise
-    return detail
 
 
-def _reference(pool: "Pool", detail: "WorkloadDetail") -> str:
-    """Return the name of exactly this workload: its number, which a cluster doesn't look up."""
-    return detail.name if pool.address.is_cluster else str(detail.uid)
+def refuse_ended(detail: "WorkloadDetail") -> None:
+    """Refuse the entry into a workload that is over.
+
+    Raises:
+        EntryRefused: it is.
+    """
+    if detail.status in ENDED:
+        why = "" if detail.reason is None else f": {plain(detail.reason.sentence)}"
+        look = f"`weir logs {detail.name}` shows its output"
+        raise EntryRefused(f"{detail.name} {detail.status}{why.rstrip('.')}; {look}")
 
 
-def _ended(detail: "WorkloadDetail") -> str:
-    why = "" if detail.reason is None else f": {plain(detail.reason.sentence)}"
-    look = f"`weir logs {detail.name}` shows its output"
-    return f"{detail.name} {detail.status}{why.rstrip('.')}; {look}"
+def say_reason(detail: "WorkloadDetail", said: str) -> str:
+    """Say why a workload is pending unless that was said last; return what was."""
+    if detail.status != "pending" or detail.reason is None:
+        return said
+    return say_once(sentence(plain(detail.reason.sentence), detail.name), said)
 
 
-def _say_once(text: str, said: str) -> str:
+def say_once(text: str, said: str) -> str:
+    """Say something unless it was said last; return it."""
     if text != said:
         _say(text)
     return text

@@ -15,8 +15,6 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from structlog import get_logger
-
 from weir.kubernetes.api.http_connection import ConnectionLost, HttpConnection, HttpResponse, NotHttp
 
 IDLE_S = 60.0
@@ -26,7 +24,6 @@ NEXT_S = 1.0
 _CLOSING_S = 1.0
 _ONLY_STRICT = range(80, 94)
 """OpenSSL's codes of what it finds wrong with a certificate's form where it is strict."""
-_LOG = get_logger(__name__)
 _RESERVED = "/?#[]@!$&'()*+,;=:%~"
 
 
@@ -227,7 +224,9 @@ def _relaxed(tls: ssl.SSLContext | None, error: ssl.SSLCertVerificationError, ho
     if tls is None or error.verify_code not in _ONLY_STRICT or not tls.verify_flags & ssl.VERIFY_X509_STRICT:
         return False
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    _LOG.info("certificate_form_not_checked", server=host, why=error.verify_message)
+    from structlog import get_logger  # it takes longer to import than a request
+
+    get_logger(__name__).info("certificate_form_not_checked", server=host, why=error.verify_message)
     return True
 
 

@@ -7,7 +7,6 @@ standard input alone, which pipes need; API servers speak it since 1.30.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
 from typing import Self
@@ -19,6 +18,7 @@ from msgspec import Struct
 from yarl import URL
 
 from weir import __version__
+from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
 from weir.kubernetes.api.credentials import Credentials, NoCredentials
 from weir.kubernetes.api.errors import ApiStatus, ApiUnreachable, refusal
 from weir.kubernetes.api.paths import path_of
@@ -41,19 +41,6 @@ class Channel(IntEnum):
     STDERR = 2
     STATUS = 3
     RESIZE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerAddress:
-    """A container of a pod."""
-
-    namespace: str
-    pod: str
-    container: str
-
-
-class ExecNotStarted(Exception):
-    """The command didn't start in the container; the text says why, such as a program that isn't there."""
 
 
 class StreamBroken(ApiUnreachable):

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.api.answers import Explanation, QueueRow
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.query.event_index import IndexedEvent
-from weir.kubernetes.query.rows import at_s, event_number, event_row, max_runtime_s, memory_isolation
+from weir.kubernetes.query.rows import event_number, event_row, max_runtime_s, memory_isolation
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 from weir.store import ClusterEvent, ClusterHistoryEntry
 

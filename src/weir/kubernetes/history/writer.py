@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from structlog import get_logger
 
 from weir.api.answers import QueueRow
+from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.records import event_record, signature, workload_record
 from weir.kubernetes.history.retention import retention_of
@@ -20,7 +21,6 @@ from weir.kubernetes.history.unstored import Unstored, UnstoredChanges
 from weir.kubernetes.history.usage_samples import STEP_S, sample_periods, usage_samples
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage, UsageHistoryEntry
-from weir.kubernetes.query.rows import number_of
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.store import ClusterHistory, ClusterHistoryEntry
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from weir.api.answers import EventRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.query.objects import EventView, RegardingView
-from weir.kubernetes.query.rows import WORKLOAD, at_s, event_row
+from weir.kubernetes.query.rows import WORKLOAD, event_row
 from weir.kubernetes.query.workload_index import WorkloadIndex
 
 PATH = path_of("events.k8s.io/v1", "events")

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.query.rows import at_s, gpus_of, phase_status
+from weir.kubernetes.query.rows import gpus_of, phase_status
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.usage.cluster_use import ClusterUse
 

@@ -19,13 +19,14 @@ from structlog import get_logger
 
 from weir import __version__
 from weir.api.answers import EventPage, NodeRow, WorkloadDetail, WorkloadPage, WorkloadRow
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.query.access_review import AccessReviewer
 from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused
 from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
-from weir.kubernetes.query.rows import at_s, max_runtime_s, memory_isolation
+from weir.kubernetes.query.rows import max_runtime_s, memory_isolation
 from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredHistory, StoredRow
 from weir.kubernetes.query.usage_reports import (
     history_report,
@@ -272,17 +273,14 @@ class QueryRoutes:
         return await asyncio.to_thread(_node_list, rows)
 
     async def _pool(self, _request: web.Request, _person: Identity) -> Answer:
-        answer = (await self._answers.status()).model_dump(mode="json")
-        return {"kind": "Pool", "apiVersion": API_VERSION, "metadata": {"name": "cluster"}, **answer}
+        return _of_cluster("Pool", (await self._answers.status()).model_dump(mode="json"))
 
     async def _snapshot(self, _request: web.Request, _person: Identity) -> Answer:
-        scenario = await self._answers.snapshot()
-        return {
-            "kind": "Snapshot",
-            "apiVersion": API_VERSION,
-            "metadata": {"name": "cluster"},
-            "scenario": scenario,
-        }
+        return _of_cluster("Snapshot", {"scenario": await self._answers.snapshot()})
+
+
+def _of_cluster(kind: str, answer: dict[str, Any]) -> Answer:
+    return {"kind": kind, "apiVersion": API_VERSION, "metadata": {"name": "cluster"}, **answer}
 
 
 def _node_list(rows: Sequence[NodeRow]) -> Answer:

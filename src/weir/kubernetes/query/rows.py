@@ -16,10 +16,10 @@ from weir.api.answers import (
 )
 from weir.api.workload_list import ActivityRow
 from weir.control.activity import ActivityReading
+from weir.kubernetes.api.object_numbers import at_s, number_of
 from weir.kubernetes.crd.objects import COOPERATIVE, ENFORCED, UNLIMITED, WorkloadObject
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.state.gangs import TrackedPod
-from weir.kubernetes.state.pod_info import seconds_of
 from weir.model.resources import quantity, seconds
 from weir.model.workloads import DEFAULT_PRIORITY, WorkloadType
 
@@ -30,17 +30,8 @@ _PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
 WORKLOAD = "Workload"
 WATCHED = "nothing limits it; weir-node watches it, and names pods that use more"
 UNWATCHED = "its node neither limits memory nor watches it, or the bytes of its share are unknown"
-_UID_DIGITS = 13
-"""Hexadecimal digits of a uid in a number: a float holds 53 bits."""
-_VERSION = 12
-"""Position of the digit that is the same in all uids."""
 _EVENT_BITS = 11
 """Bits of an event's number that tell events of one millisecond apart."""
-
-
-def at_s(written: str | None) -> float | None:
-    """Return a time of the API as seconds since the epoch; None without one, or if it can't be read."""
-    return seconds_of(written) or None
 
 
 def gpus_of(thing: WorkloadObject) -> float:
@@ -101,16 +92,6 @@ def workload_row(
         evicted=_evicted(thing),
         nodes=list(nodes),
     )
-
-
-def number_of(uid: str) -> int:
-    """Return the uid of an object as a number of a pool's answers, which browsers hold exactly."""
-    digits = uid.replace("-", "")
-    digits = digits[:_VERSION] + digits[_VERSION + 1 : _UID_DIGITS + 1]
-    try:
-        return int(digits or "0", 16)
-    except ValueError:  # an API server makes no such uid
-        return zlib.crc32(uid.encode())
 
 
 def _evicted(thing: WorkloadObject) -> EvictionRow | None:

@@ -4,9 +4,10 @@ The Job controller pauses after evictions and failures. A Weir that starts meanw
 Its owner lives and its object says what it is, so that it keeps its project, its status and its reason.
 """
 
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.object_names import object_name
-from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of
+from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.kinds import DerivedWorkload, OwnerIdentity
 from weir.kubernetes.translate.requests import PodRequest

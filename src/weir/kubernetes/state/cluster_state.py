@@ -11,6 +11,7 @@ from typing import Any
 
 from weir.control.port import Fact, WorkloadFinished
 from weir.kubernetes.api.changes import Change
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubeNode, Metadata, Namespace
 from weir.kubernetes.crd.objects import WRITTEN_KEY, QuotaObject, WorkloadObject
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
@@ -21,7 +22,6 @@ from weir.kubernetes.state.intake import Intake
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.overcommit import OvercommittedNodes
 from weir.kubernetes.state.owner_fate import see_owner
-from weir.kubernetes.state.pod_info import seconds_of
 from weir.kubernetes.state.pod_orders import PodOrders
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.pod_tracker import EMPTY_S, PodTracker

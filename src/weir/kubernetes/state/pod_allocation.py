@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubePod
-from weir.kubernetes.state.pod_info import seconds_of
 from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR
 
 GPUS_KEY, MEMORY_KEY, START_KEY = (f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)

@@ -1,7 +1,6 @@
 """A pod as it was read from its spec, its owners and its namespace, and the key of its workload."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.kinds import DerivedWorkload
@@ -48,11 +47,3 @@ def with_devices(info: PodInfo, devices: int, share_milli: int, gpu_memory: int)
         return info
     bound = replace(request, devices=devices, share_milli=share_milli, gpu_memory=gpu_memory)
     return replace(info, pod_request=replace(info.pod_request, request=bound))
-
-
-def seconds_of(written: str | None) -> float:
-    """Return a time of the API in seconds since the epoch; 0 without one, or if it can't be read."""
-    try:
-        return 0.0 if not written else max(0.0, datetime.fromisoformat(written).timestamp())
-    except (ValueError, OverflowError):
-        return 0.0

@@ -7,6 +7,7 @@ were heard of. Whatever changes only says which pods are to be read again (`stal
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import (
     KubePod,
     Metadata,
@@ -19,7 +20,7 @@ from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
 from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
 from weir.kubernetes.state.keyed_members import drop, keep
 from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, pod_body
-from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of
+from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.kubernetes.state.pod_requests import NO_CONSTRAINTS, PodConstraints, PodRequests
 from weir.kubernetes.state.resource_claims import ResourceClaims
 from weir.kubernetes.state.scheduling_groups import SchedulingGroups, is_native

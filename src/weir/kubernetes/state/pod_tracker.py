@@ -4,6 +4,7 @@ from heapq import heappush
 from typing import Any
 
 from weir.control.port import PodExit
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.allocations import annotated
 from weir.kubernetes.state.budgets import Budgets
@@ -11,7 +12,6 @@ from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import foreign_usage
 from weir.kubernetes.state.pod_allocation import is_ready, placed_s, scheduled_s
-from weir.kubernetes.state.pod_info import seconds_of
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.unreadable import UnreadableObjects
 from weir.kubernetes.state.workload_registry import WorkloadRegistry

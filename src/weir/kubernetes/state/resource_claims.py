@@ -7,7 +7,7 @@ chosen a node, the same allocator chooses the devices.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from weir.engine.feasibility import matches_affinity
+from weir.engine.node_affinity import matches_affinity
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.resource_objects import ResourceClaim
 from weir.kubernetes.claims.allocation_status import NewAllocation, new_allocations

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import PodSpec, SchedulingGroupObject
 from weir.kubernetes.state.keyed_members import drop
-from weir.kubernetes.state.pod_info import PodInfo, seconds_of
+from weir.kubernetes.state.pod_info import PodInfo
 from weir.kubernetes.translate.annotations import PREFIX, Annotations
 from weir.kubernetes.translate.gates import OWNER_MISSING, REFUSED
 from weir.kubernetes.translate.kinds import DerivedWorkload, GroupMembership, OwnerIdentity

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from weir.control.port import EndWorkload, LifecycleCause, LifecycleRule
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.adoption import adopted
 from weir.kubernetes.state.allocations import AllocationRecords, is_sound, life_of, settle
@@ -18,7 +19,7 @@ from weir.kubernetes.state.node_usage import ForeignUsage, PodUsage, amounts_of
 from weir.kubernetes.state.non_preemptible_usage import NonPreemptibleUsage
 from weir.kubernetes.state.object_names import object_name
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
-from weir.kubernetes.state.pod_info import GangKey, PodInfo, seconds_of, with_devices
+from weir.kubernetes.state.pod_info import GangKey, PodInfo, with_devices
 from weir.kubernetes.state.quota_objects import QuotaObjects
 from weir.kubernetes.translate.requests import has_unstated
 from weir.model.workloads import Request

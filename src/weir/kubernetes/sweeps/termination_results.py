@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.crd.sweep_objects import ReachedRung
-from weir.kubernetes.state.pod_info import seconds_of
 from weir.sweeps.trial_message import results_in
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
 from weir.cli.cluster.objects import ListedQueue
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet, ObjectUnreadable
+from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import WorkloadObject, WorkloadSpec, WorkloadStatus
-from weir.kubernetes.query.rows import number_of
 
 UID = "{:08x}-1111-4222-8333-444455556666"
 

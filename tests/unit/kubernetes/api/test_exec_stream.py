@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from weir.kubernetes.api.exec_stream import ExecNotStarted, exit_code_of
+from weir.kubernetes.api.container_address import ExecNotStarted
+from weir.kubernetes.api.exec_stream import exit_code_of
 
 
 def status(**fields: object) -> bytes:

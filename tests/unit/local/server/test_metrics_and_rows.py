@@ -21,7 +21,7 @@ from weir.local.server.utilization import UtilizationTask
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
-from weir.scenario_io import parse_scenario
+from weir.scenario_io.reading import parse_scenario
 
 from .in_process_server import Standing
 

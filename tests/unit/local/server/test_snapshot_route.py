@@ -1,6 +1,6 @@
 """The snapshot of a pool over REST."""
 
-from weir.scenario_io import parse_scenario
+from weir.scenario_io.reading import parse_scenario
 
 from .in_process_server import Standing
 

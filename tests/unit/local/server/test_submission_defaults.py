@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from weir.cli.queue_options import LimitOptions, limit_fields
-from weir.scenario_io import parse_scenario, write_scenario
+from weir.scenario_io.reading import parse_scenario
+from weir.scenario_io.writing import write_scenario
 
 from .in_process_server import Standing
 

@@ -17,8 +17,9 @@ from weir.cli.sessions.ssh_files import user_name
 from weir.cli.terminal import plain, screen
 from weir.client.errors import PoolError, Refused
 from weir.dashboard.web_sessions.own_address import LOOPBACK, own_address
+from weir.kubernetes.api.container_address import ContainerAddress
 from weir.kubernetes.api.errors import ApiRefused
-from weir.kubernetes.api.exec_stream import ContainerAddress, ExecClient
+from weir.kubernetes.api.exec_stream import ExecClient
 from weir.local.session_programs import SOCKET_IN_CONTAINER
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ async def _watch(
     Raises:
         EntryRefused: it has ended.
     """
-    name, said = short_name(detail.name), ""
+    name, said, uid = short_name(detail.name), "", None
     while True:
         await asyncio.sleep(_LOOK_S)
         try:
@@ -152,7 +153,8 @@ async def _watch(
             continue
         except (PoolError, ApiRefused):
             continue  # the streams say if the API server doesn't answer
-        if now.uid != detail.uid or now.status in _ENDED:
+        uid = now.uid if uid is None else uid
+        if now.uid != uid or now.status in _ENDED:
             raise EntryRefused(f"{name} is over: {_why(now) or now.status}")
         streams.move(address)
         why = _why(now) or "its container isn't there yet"

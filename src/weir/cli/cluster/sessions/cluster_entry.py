@@ -5,27 +5,41 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from weir.cli.cluster.sessions.session_container import (
+    PodContainers,
     awaited_start,
+    job_pods,
     namespace_of,
     running_container,
     short_name,
 )
 from weir.cli.cluster.transport import ClusterTransport
 from weir.cli.pod_entry import EntryRefused
-from weir.cli.sessions.start import default_name, live, running, submit_session
+from weir.cli.sessions.start import (
+    ENDED,
+    default_name,
+    found,
+    refuse_ended,
+    say_once,
+    say_reason,
+    stopped_if_left,
+    submit_session,
+)
 from weir.cli.terminal import plain
 from weir.client.address import find
 from weir.client.api import Pool
 from weir.client.errors import PoolError
+from weir.kubernetes.api.errors import ApiRefused
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
     from weir.api.sessions import SessionKind
     from weir.cli.submit_options import EnvironmentOptions
-    from weir.kubernetes.api.exec_stream import ContainerAddress
+    from weir.kubernetes.api.container_address import ContainerAddress
 
 KEEPS_RUNNING = ("sh", "-c", 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done')
 """Command of a session that people enter. As process 1 it has to end at SIGTERM by itself."""
@@ -33,6 +47,10 @@ _STOPPED = (137, 143)
 """Exit codes of commands that ended with their container."""
 _LOOKS_RUNNING, _LOOKS_MAX, _LOOK_S = 3, 15, 0.4
 """Reads of a pod that may have ended, reads of one whose end has no reason yet, and seconds between."""
+_WATCH_S_MIN, _WATCH_S_MAX = 1.0, 5.0
+"""Time for which the pods of a workload that doesn't run are watched, before its reason is read."""
+_STREAMS = "weir.kubernetes.api.exec_stream"
+"""Module that takes longer to import than a request."""
 _NO_SHELL = "a session needs one; use an image of a distribution"
 
 
@@ -97,10 +115,10 @@ class ClusterPool:
         project = options.get("project") or os.environ.get("WEIR_PROJECT")
         if "/" not in name and project:
             name = f"{self.transport.namespace_of(project)}/{name}"
-        detail = live(self.pool, name)
-        if detail is None and (ended := live(self.pool, name, over=True)) is not None:
-            remove = f"`weir stop {ended.name}` removes it"
-            raise EntryRefused(f"{ended.name} has ended, and its Job keeps the name: {remove}")
+        detail = found(self.pool, name)
+        if detail is not None and detail.status in ENDED:
+            remove = f"`weir stop {detail.name}` removes it"
+            raise EntryRefused(f"{detail.name} has ended, and its Job keeps the name: {remove}")
         return detail
 
     def entered(
@@ -111,16 +129,53 @@ class ClusterPool:
         Raises:
             EntryRefused: it ended, or its container can't run.
         """
+        said, watch_s = "", _WATCH_S_MIN
+        with stopped_if_left(self.pool, detail, is_new=is_new):
+            while True:
+                refuse_ended(detail)
+                address = running_container(self.transport, detail)
+                if address is None:
+                    if watch_s > _WATCH_S_MIN:
+                        said = say_reason(detail, said)
+                    address, awaited = self._started(detail, program, missing, watch_s)
+                    waits = f"{short_name(detail.name)} is placed, and its container waits: {awaited}"
+                    said = say_once(waits, said) if awaited else said
+                if address is not None:
+                    return detail, address
+                watch_s = min(_WATCH_S_MAX, watch_s + _WATCH_S_MIN)
+                detail = self.pool.get(detail.name)
 
-        def starting(now: "WorkloadDetail") -> str:
-            return awaited_start(self.transport, now, program, missing)
+    def _started(
+        self, detail: "WorkloadDetail", program: str, missing: str, within_s: float
+    ) -> "tuple[ContainerAddress | None, str]":
+        """Return the container of a workload if it begins to run in time, and what it waits for otherwise.
 
-        while True:
-            detail = running(self.pool, detail, is_new=is_new, starting=starting)
-            if (address := running_container(self.transport, detail)) is not None:
-                return detail, address
-            time.sleep(_LOOK_S)
-            detail = self.pool.get(detail.name)
+        The API server says that earlier than Weir does, which hears of it as well.
+
+        Raises:
+            EntryRefused: it can't run.
+        """
+        pods = job_pods(detail)
+        if pods is None:
+            time.sleep(within_s)
+            return None, ""
+        awaited: dict[str, str] = {}
+
+        def seen(pod: PodContainers) -> "ContainerAddress | None":
+            awaited[pod.metadata.name] = awaited_start(pod, program, missing)
+            return pod.entered
+
+        path, selector = pods
+        try:
+            address = self.transport.first(
+                path, PodContainers, seen, label_selector=selector, within_s=within_s
+            )
+        except ApiRefused as error:
+            if error.status != 403:  # the right to watch saves time, and isn't needed
+                raise
+            time.sleep(within_s)
+            return None, ""
+        return address, next(filter(None, awaited.values()), "")
 
     def why_over(self, detail: "WorkloadDetail", address: "ContainerAddress", code: int | None) -> str:
         """Return why the pod of a session that was entered is over; empty if it runs on.
@@ -157,7 +212,11 @@ def _row_status(detail: "WorkloadDetail", pod: str) -> str:
 @contextmanager
 def cluster_pool(namespace: str | None = None) -> Iterator[ClusterPool]:
     """Yield the cluster that the environment names."""
+    Thread(target=import_module, args=(_STREAMS,), daemon=True).start()  # while the cluster answers
     address = find()
     transport = ClusterTransport(address.url.partition(":")[2] or None, namespace=namespace)
     with Pool(address.url, transport=transport) as pool:
-        yield ClusterPool(pool, transport)
+        try:
+            yield ClusterPool(pool, transport)
+        except ApiRefused as error:
+            raise EntryRefused(f"the API server refused the entry: {error.message}".rstrip(".")) from None

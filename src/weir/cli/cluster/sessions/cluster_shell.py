@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weir.cli.cluster.sessions import exec_terminal
 from weir.cli.cluster.sessions.cluster_entry import ClusterPool, cluster_pool
 from weir.cli.cluster.sessions.container_sshd import check_command, not_started, refusal_of, serve_command
 from weir.cli.cluster.sessions.session_container import (
@@ -19,8 +18,8 @@ from weir.cli.pod_entry import EntryRefused
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.start import live
 from weir.cli.terminal import screen
+from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
 from weir.kubernetes.api.errors import ApiError, ApiRefused
-from weir.kubernetes.api.exec_stream import ContainerAddress, ExecNotStarted
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -48,7 +47,7 @@ def shell(
     with cluster_pool(namespace) as cluster:
         detail, address = cluster.session(name or cluster.default_name("shell"), options, environment)
         _say_stop(detail)
-        return _run(cluster, detail, address, _SHELL, terminal=exec_terminal.has_terminal())
+        return _run(cluster, detail, address, _SHELL, terminal=has_terminal())
 
 
 def execute(name: str, command: Sequence[str], pod: str | None) -> int:
@@ -64,7 +63,7 @@ def execute(name: str, command: Sequence[str], pod: str | None) -> int:
         if address is None:
             which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
             raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
-        return _run(cluster, detail, address, command, terminal=exec_terminal.has_terminal())
+        return _run(cluster, detail, address, command, terminal=has_terminal())
 
 
 def ssh(
@@ -82,6 +81,8 @@ def ssh(
     client = shutil.which("ssh")
     if client is None:
         raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    from weir.cli.cluster.sessions import exec_terminal
+
     with cluster_pool(namespace) as cluster:
         detail, address = cluster.session(name or cluster.default_name("shell"), options, environment)
         alias = _alias(cluster, detail)
@@ -148,7 +149,7 @@ def _alias(cluster: ClusterPool, detail: "WorkloadDetail") -> str:
 
     short, whole = _names(detail.name)
     try:
-        return short if cluster.pool.get(short).uid == detail.uid else whole
+        return short if cluster.pool.get(short).name == detail.name else whole
     except Refused:
         return whole
 
@@ -166,6 +167,8 @@ def _run(
     Raises:
         EntryRefused: it can't be started, or the stream broke off.
     """
+    from weir.cli.cluster.sessions import exec_terminal
+
     access, code = cluster.transport.access, None
     try:
         code = entered(lambda: exec_terminal.run(access, address, command, terminal=terminal))
@@ -195,6 +198,11 @@ def entered(run: Callable[[], T]) -> T:
     except ApiError as error:
         again = "the same command connects again"
         raise EntryRefused(f"the connection broke off: {error}; {again}", _BROKEN) from None
+
+
+def has_terminal() -> bool:
+    """Return True if a person types the input and sees the output."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _say_stop(detail: "WorkloadDetail") -> None:

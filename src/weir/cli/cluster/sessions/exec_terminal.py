@@ -12,14 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from weir.kubernetes.api.exec_stream import (
-    PIECE_BYTES,
-    Channel,
-    ContainerAddress,
-    ExecClient,
-    ExecStream,
-    StreamBroken,
-)
+from weir.kubernetes.api.container_address import ContainerAddress
+from weir.kubernetes.api.exec_stream import PIECE_BYTES, Channel, ExecClient, ExecStream, StreamBroken
 
 if TYPE_CHECKING:
     from weir.kubernetes.api.credentials import Credentials
@@ -43,11 +37,6 @@ def run(access: "Credentials", address: ContainerAddress, command: Sequence[str]
 def capture(access: "Credentials", address: ContainerAddress, command: Sequence[str]) -> tuple[int, str]:
     """Run a command without input; return its exit code and its output. It raises what `run` does."""
     return asyncio.run(_capture(access, address, command))
-
-
-def has_terminal() -> bool:
-    """Return True if a person types the input and sees the output."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 async def _run(

@@ -12,8 +12,9 @@ from contextlib import suppress
 import h11
 
 from weir.dashboard.web_sessions.exchange import HttpEnd
+from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
 from weir.kubernetes.api.errors import ApiError, ApiRefused
-from weir.kubernetes.api.exec_stream import Channel, ContainerAddress, ExecClient, ExecNotStarted, ExecStream
+from weir.kubernetes.api.exec_stream import Channel, ExecClient, ExecStream
 
 IDLE_MAX = 8
 STREAMS_MAX = 128

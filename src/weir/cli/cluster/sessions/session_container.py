@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec import field
 
 from weir.cli.pod_entry import EntryRefused
+from weir.kubernetes.api.container_address import ContainerAddress
 from weir.kubernetes.api.errors import NotFound
-from weir.kubernetes.api.exec_stream import ContainerAddress
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.local.session_programs import VARIABLE
@@ -82,6 +82,13 @@ class PodContainers(ApiStruct):
             (each.state for each in self.status.container_statuses if each.name == name), _ContainerState()
         )
 
+    @property
+    def entered(self) -> ContainerAddress | None:
+        """The address of that container if it runs, and isn't about to end."""
+        if self.state.running is None or self.metadata.deletion_timestamp is not None:
+            return None
+        return ContainerAddress(self.metadata.namespace, self.metadata.name, self.main.name)
+
 
 class _Template(ApiStruct):
     spec: _Spec = field(default_factory=_Spec)
@@ -132,8 +139,8 @@ def running_container(
             pod = transport.get(path_of("v1", "pods", namespace, name), PodContainers)
         except NotFound:
             continue
-        if pod.state.running is not None and pod.metadata.deletion_timestamp is None:
-            return ContainerAddress(namespace, name, pod.main.name)
+        if (address := pod.entered) is not None:
+            return address
     return None
 
 
@@ -143,27 +150,27 @@ def missing_program(message: str) -> str | None:
     return None if found is None else found[1]
 
 
-def awaited_start(transport: "ClusterTransport", detail: "WorkloadDetail", program: str, missing: str) -> str:
-    """Return what the placed pods of a workload wait for, in a sentence; empty if nothing is known.
+def job_pods(detail: "WorkloadDetail") -> tuple[str, str] | None:
+    """Return the path and the label selector of the pods of a workload; None if no Job makes them."""
+    bare = detail.name.rpartition("/")[2]
+    if not bare.startswith(JOB_PREFIX):
+        return None
+    selector = f"{_OF_JOB}={bare.removeprefix(JOB_PREFIX)}"
+    return path_of("v1", "pods", namespace_of(detail.name)), selector
+
+
+def awaited_start(pod: PodContainers, program: str, missing: str) -> str:
+    """Return what a placed pod waits for; empty if nothing is known.
 
     `program` is what the container runs, and `missing` what to say if the image doesn't have it.
 
     Raises:
         EntryRefused: the container can't run.
     """
-    bare = detail.name.rpartition("/")[2]
-    if not bare.startswith(JOB_PREFIX):
-        return ""
-    selector = f"{_OF_JOB}={bare.removeprefix(JOB_PREFIX)}"
-    path = path_of("v1", "pods", namespace_of(detail.name))
-    said = ""
-    for pod in transport.list(path, PodContainers, label_selector=selector):
-        state, image = pod.state, pod.main.image
-        for over in filter(None, (state.terminated, state.waiting)):
-            if over.reason in _NOT_STARTED:
-                if missing_program(over.message) == program:
-                    raise EntryRefused(f"the image {image} has no {program}: {missing}")
-                raise EntryRefused(f"the container of {detail.name} can't be started: {over.message}")
-        if state.waiting is not None and state.waiting.message:
-            said = f"{short_name(detail.name)} is placed, and its container waits: {state.waiting.message}"
-    return said
+    state, image = pod.state, pod.main.image
+    for over in filter(None, (state.terminated, state.waiting)):
+        if over.reason in _NOT_STARTED:
+            if missing_program(over.message) == program:
+                raise EntryRefused(f"the image {image} has no {program}: {missing}")
+            raise EntryRefused(f"the container of {pod.metadata.name} can't be started: {over.message}")
+    return "" if state.waiting is None else state.waiting.message

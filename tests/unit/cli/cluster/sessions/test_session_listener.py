@@ -14,8 +14,9 @@ from weir.cli.cluster.sessions import session_listener
 from weir.cli.cluster.sessions.program_streams import NoInterpreter, NotListening, ProgramStreams
 from weir.cli.cluster.sessions.session_listener import SessionListener, until_it_listens
 from weir.dashboard.web_sessions.exchange import HttpEnd
+from weir.kubernetes.api.container_address import ContainerAddress
 from weir.kubernetes.api.errors import ApiRefused
-from weir.kubernetes.api.exec_stream import ContainerAddress, ExecClient
+from weir.kubernetes.api.exec_stream import ExecClient
 
 HERE = ContainerAddress("vision", "dev-1", "main")
 
