@@ -1,7 +1,7 @@
 """Workloads that an action is for: names, patterns, and options that choose among the workloads of a pool."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 _PATTERN = frozenset("*?[")
-_ENDED_MAX = 1000
+_ENDED_MAX = 2000
 """Ended workloads among which a rerun chooses, newest first."""
 _SHOWN_MAX = 5
 _FAILED = ("failed", "stopped")
+_OVER = (*_FAILED, "succeeded")
 
 
 @Parameter(name="*")
@@ -55,13 +56,14 @@ class Selection:
             if not written:
                 raise ValueError("no workload is named; `weir list` shows which there are")
             return list(dict.fromkeys(written))
-        is_own = self.me or not (self.all_users or self.project is not None or pool.address.is_cluster)
+        is_own = self.me or not (self.all_users or self.project is not None)
         user = pool.whoami().user if is_own else None
         rows = self._rows(pool, user if self.me else None, over=over)
         own = {row.name for row in rows if user in (None, row.user)}
         if not written:
             return [name for name in dict.fromkeys(row.name for row in rows) if name in own]
-        found, left = _matching(written, patterns, [row.name for row in rows], own, chooses=chooses)
+        names = {row.name: names_of(row.name, in_cluster=pool.address.is_cluster) for row in rows}
+        found, left = _matching(written, patterns, names, own, chooses=chooses)
         if left:
             also = f"{counted(len(left), 'workload')} of other people"
             print(f"{also} not chosen: --all-users includes such workloads.", file=sys.stderr)
@@ -72,10 +74,12 @@ class Selection:
         rows, _ = ListFilter(project=self.project, user=user).all(pool, 0)
         if not over:
             return rows
-        live = frozenset(row.name for row in rows)
-        ended = ListFilter(project=self.project, status=_FAILED, user=user, ended=True)
+        newest = {row.name: row for row in rows}
+        ended = ListFilter(project=self.project, status=_OVER, user=user, ended=True)
         rows, _ = ended.all(pool, _ENDED_MAX)
-        return [row for row in rows if row.name not in live]
+        for row in rows:  # newest first: a name stands for the last workload that had it
+            newest.setdefault(row.name, row)
+        return [row for row in newest.values() if row.status in _FAILED]
 
     def is_confirmed(self, written: Sequence[str], chosen: Sequence[str], verb: str) -> bool:
         """Return True if workloads may be changed: they were named, or a person says so."""
@@ -93,15 +97,25 @@ class Selection:
         return False
 
 
+def names_of(name: str, *, in_cluster: bool) -> tuple[str, ...]:
+    """Return the names by which people know a workload: vision/job-dev of a cluster is dev, too."""
+    if not in_cluster:
+        return (name,)
+    bare = name.rpartition("/")[2]
+    return name, bare, bare.removeprefix("job-")
+
+
 def _matching(
     written: Sequence[str],
     patterns: Sequence[str],
-    existing: Sequence[str],
+    existing: Mapping[str, Sequence[str]],
     own: Collection[str],
     *,
     chooses: bool,
 ) -> tuple[list[str], list[str]]:
     """Return the names that are chosen, and those of other people that match a pattern.
+
+    `existing` has the names by which people know each workload.
 
     Raises:
         ValueError: a pattern matches nothing, or a name isn't among those that options choose.
@@ -110,13 +124,13 @@ def _matching(
     left: dict[str, None] = {}
     for name in written:
         if name not in patterns:
-            if chooses and name not in existing:
+            if chooses and not any(name in known for known in existing.values()):
                 raise ValueError(
                     f"{name} isn't among the workloads that you chose: leave out --me and --project"
                 )
             found[name] = None
             continue
-        matching = [each for each in existing if fnmatchcase(each, name)]
+        matching = [each for each, known in existing.items() if any(fnmatchcase(one, name) for one in known)]
         chosen = [each for each in matching if each in own]
         if not chosen and matching:
             others = counted(len(matching), "workload")

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.client.fake import Asked, Fake, Said, page, problem, row
 
 from weir.cli.main import main
+from weir.cli.selection import names_of
 
 
 class Terminal(io.StringIO):
@@ -132,7 +133,7 @@ def test_rerun_chooses_among_those_that_failed(fake: Fake) -> None:
     def listed(asked: Asked) -> Said:
         if asked.query.get("all") != "true":
             return Said(page(row("b-live")))
-        assert asked.query["status"] == "failed,stopped"
+        assert asked.query["status"] == "failed,stopped,succeeded"
         names = ("b-1", "b-2", "b-1", "b-live", "c-1")
         return Said(page(*(row(name, status="failed") for name in names)))
 
@@ -216,3 +217,29 @@ def test_list_is_ordered_and_summed_up(fake: Fake, capsys: pytest.CaptureFixture
     assert "2 running, 1 pending." in capsys.readouterr().err
     assert main(["list", "--since", "soon"]) == 2
     assert "--since" in capsys.readouterr().err
+
+
+def test_rerun_passes_a_name_whose_newest_workload_succeeded(fake: Fake) -> None:
+    again: list[str] = []
+
+    def listed(asked: Asked) -> Said:
+        if asked.query.get("all") != "true":
+            return Said(page())
+        ended = [("b-1", "succeeded"), ("b-2", "failed"), ("b-1", "failed")]
+        return Said(page(*(row(name, status=status, user="ada") for name, status in ended)))
+
+    def rerun(name: str) -> Said:
+        again.append(name)
+        return Said(row(name))
+
+    fake.on("GET", "/workloads", listed)
+    fake.on("GET", "/whoami", {"user": "ada", "signed_in_by": "token", "is_admin": False})
+    for name in ("b-1", "b-2"):
+        fake.on("POST", f"/workloads/{name}/rerun", lambda _, name=name: rerun(name))
+    assert main(["rerun", "b-*", "-y"]) == 0
+    assert again == ["b-2"], "b-1 succeeded later"
+
+
+def test_a_workload_of_a_cluster_is_known_by_its_short_name_too() -> None:
+    assert names_of("vision/job-dev", in_cluster=True) == ("vision/job-dev", "job-dev", "dev")
+    assert names_of("job-dev", in_cluster=False) == ("job-dev",)

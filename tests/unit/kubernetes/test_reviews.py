@@ -141,6 +141,25 @@ def test_an_indexed_job_pauses_for_each_index_by_itself_and_fails_as_before() ->
         assert added(**(indexed | odd)) == {}
 
 
+def test_the_person_who_makes_a_pod_or_a_job_is_written_and_nobody_else() -> None:
+    def named(thing: dict[str, Any], kind: str = "Pod", user: str = "mia@example.com") -> list[Any]:
+        ops = defaulting_patch(asked(thing, kind, userInfo={"username": user}), ONE, READING)
+        return [(op["path"], op["value"]) for op in ops if op["path"].startswith("/metadata/annotations")]
+
+    key = "/metadata/annotations/weir.dev~1user"
+    new = [("/metadata/annotations", {}), (key, "mia@example.com")]
+    assert named(pod()) == new
+    assert named(job(pod()), "Job") == new
+    stated = job(pod(), metadata={"annotations": {"weir.dev/user": "ada"}})
+    assert named(stated, "Job") == new[1:]
+    assert named(owned(pod(), "Job"), user="system:serviceaccount:kube-system:job-controller") == []
+    assert (
+        named(owned(stated, "CronJob"), "Job", "system:serviceaccount:kube-system:cronjob-controller") == []
+    )
+    assert named(pod(0)) == []
+    assert named(pod(), user="") == []
+
+
 def answer(
     thing: dict[str, Any], kind: str = "Pod", namespace: str = "ns", queues: QuotaTree = ONE, **more: Any
 ) -> list[str]:

@@ -136,21 +136,21 @@ class ClusterSweeps:
         errors.refuse_if_any()
         namespace = await self._lookup.namespace_of(submission.workload.project)
         written = msgspec.json.decode(body)["workload"]
-        job = await self._jobs.job(submission.workload.model_copy(update={"name": None}), written)
+        nameless = submission.workload.model_copy(update={"name": None})
+        template = await self._jobs.template(nameless, written)
         if submission.checkpoint_claim is not None:
             await self._check_claim(namespace, submission.checkpoint_claim)
-        metadata = {key: value for key, value in job["metadata"].items() if key != "name"}
         spec = {camel(key): getattr(submission, key) for key in _OWN}
         name = submission.name or f"sweep-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
         sweep = {
             "apiVersion": API_VERSION,
             "kind": KIND,
-            "metadata": {"name": name, "labels": metadata["labels"]},
+            "metadata": {"name": name, "labels": template["metadata"]["labels"]},
             "spec": {
                 **{key: value for key, value in spec.items() if value is not None},
                 "project": submission.workload.project,
                 "gpus": f"{gpus_of(submission.workload.pods[0]):g}",
-                "jobTemplate": {"metadata": metadata, "spec": job["spec"]},
+                "jobTemplate": template,
                 **(
                     {"checkpointClaim": submission.checkpoint_claim}
                     if submission.checkpoint_claim is not None

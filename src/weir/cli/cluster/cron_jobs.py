@@ -111,17 +111,16 @@ class CronJobs:
         asked = read_model(ScheduleAsked, body, errors)
         check_schedule(asked, errors)
         errors.refuse_if_any()
-        job = await self._jobs.job(asked.workload, msgspec.json.decode(body)["workload"])
+        template = await self._jobs.template(asked.workload, msgspec.json.decode(body)["workload"])
         namespace = await self._lookup.namespace_of(asked.workload.project)
-        metadata = {key: value for key, value in job["metadata"].items() if key != "name"}
         spec = {
             "schedule": read_cron(asked.cron),
             "timeZone": asked.zone,
             "concurrencyPolicy": asked.concurrency.capitalize(),
             "suspend": asked.suspended,
-            "jobTemplate": {"metadata": metadata, "spec": job["spec"]},
+            "jobTemplate": template,
         }
-        return _row(await self._write(namespace, name, metadata["labels"], spec))
+        return _row(await self._write(namespace, name, template["metadata"]["labels"], spec))
 
     async def _write(
         self, namespace: str, name: str, labels: dict[str, str], spec: dict[str, Any]

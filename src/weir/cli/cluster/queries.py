@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from weir.api.access import WhoAmI
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
 from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
+from weir.cli.cluster.person import user_of
 from weir.cli.cluster.query_api import QueryApi
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.object_numbers import at_s, number_of
@@ -161,6 +163,13 @@ class ClusterQueries:
     async def nodes(self) -> bytes:
         """Return the nodes."""
         return await self._queries.get("nodes")
+
+    async def whoami(self) -> WhoAmI:
+        """Return the person of the kubeconfig."""
+        user = await user_of(self._api)
+        if not user:
+            raise not_here("the API server doesn't say who you are (SelfSubjectReview): write --all-users")
+        return WhoAmI(user=user, signed_in_by="kubeconfig", is_admin=False)
 
     async def status(self) -> bytes:
         """Return a summary of the cluster."""

@@ -113,6 +113,8 @@ class ClusterRequests:
                 return await queries.report(report, params)
             case "GET", ["events"]:
                 return await queries.events(params)
+            case "GET", ["whoami"]:
+                return await queries.whoami()
         raise not_here(_instead(parts))
 
     async def _answer_queues(self, method: str, kind: str, names: list[str], body: bytes) -> Answer:

@@ -8,8 +8,10 @@ from weir.api.submissions import Submission
 from weir.cli.cluster.errors import wrong
 from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.job import job_of
+from weir.cli.cluster.person import user_of
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import PriorityClass
+from weir.kubernetes.translate.annotations import PREFIX
 from weir.model.workloads import WHOLE_MILLI
 from weir.scenario_io.specs import PodsEntry
 
@@ -43,3 +45,14 @@ class SubmissionJobs:
         )
         names = {each.value: each.metadata.name for each in classes}
         return job_of(submission, words, submission.image, names, installed)
+
+    async def template(self, submission: Submission, words: Mapping[str, Any]) -> Body:
+        """Return the metadata and spec of Jobs that a controller makes for the person.
+
+        It raises what `job` does.
+        """
+        job, person = await asyncio.gather(self.job(submission, words), user_of(self._api))
+        metadata = {key: value for key, value in job["metadata"].items() if key != "name"}
+        if person:
+            metadata["annotations"] = {**metadata["annotations"], f"{PREFIX}user": person}
+        return {"metadata": metadata, "spec": job["spec"]}

@@ -20,7 +20,15 @@ from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings, settings_of
 from weir.kubernetes.crd.schemas import InvalidObject
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
-from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR, Annotations, near, not_there, read
+from weir.kubernetes.translate.annotations import (
+    PREFIX,
+    VALUE_CHARACTERS_MAX,
+    WRITTEN_BY_WEIR,
+    Annotations,
+    near,
+    not_there,
+    read,
+)
 from weir.model.nodes import Topology
 from weir.model.policy import Policy
 
@@ -89,12 +97,25 @@ def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> li
     """Return the JSON patch of a new object; empty if it needs no change."""
     kind, new = request["kind"]["kind"], request.get("object") or {}
     namespace = request.get("namespace", "")
-    if kind == "Pod":
-        return _of_pod(new, namespace, known, reading)
+    if kind == "Pod" and _is_ours(new, namespace, known, reading):
+        return [*_of_pod(new, namespace, known, reading), *_of_person(new, request)]
     if kind == "Job" and _template_is_ours(new, namespace, known, reading):
         added = job_defaults(new["spec"]).items()
-        return [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in added]
+        ops = [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in added]
+        return [*ops, *_of_person(new, request)]
     return []
+
+
+def _of_person(new: Object, request: Object) -> list[dict[str, Any]]:
+    """Return the patch that names who makes an object; what a controller makes has its template's word."""
+    name = str((request.get("userInfo") or {}).get("username") or "")
+    metadata = new.get("metadata") or {}
+    if not name or len(name) > VALUE_CHARACTERS_MAX or _controller(new):
+        return []
+    ops: list[dict[str, Any]] = []
+    if not metadata.get("annotations"):
+        ops.append({"op": "add", "path": "/metadata/annotations", "value": {}})
+    return [*ops, {"op": "add", "path": "/metadata/annotations/" + _pointer(f"{PREFIX}user"), "value": name}]
 
 
 def lacks_project(request: Object, known: QuotaTree, reading: PodRules) -> bool:
@@ -108,8 +129,6 @@ def lacks_project(request: Object, known: QuotaTree, reading: PodRules) -> bool:
 
 
 def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
-    if not _is_ours(new, namespace, known, reading):
-        return []
     ops: list[dict[str, Any]] = []
     if new["spec"].get("schedulerName") != reading.scheduler:
         ops.append({"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler})
@@ -120,9 +139,14 @@ def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) ->
         metadata = new.get("metadata") or {}
         if not metadata.get("labels"):
             ops.append({"op": "add", "path": "/metadata/labels", "value": {}})
-        path = "/metadata/labels/" + f"{PREFIX}project".replace("/", "~1")
+        path = "/metadata/labels/" + _pointer(f"{PREFIX}project")
         ops.append({"op": "add", "path": path, "value": projects[0]})
     return ops
+
+
+def _pointer(key: str) -> str:
+    """Return a key as a part of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _is_ours(pod: Object, namespace: str, known: QuotaTree, reading: PodRules) -> bool:

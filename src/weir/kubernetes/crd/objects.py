@@ -58,6 +58,7 @@ class WorkloadSpec(ApiStruct):
     # `definitions` adds the groups and the topology
 
     owner: Needed[OwnerFields] = field(default_factory=OwnerFields)
+    user: str = ""
     project: str = ""
     type: Annotated[str, Meta(extra_json_schema={"enum": TYPES})] = ""
     priority: int | None = None

@@ -16,6 +16,7 @@ def spec_of(workload: Workload, owner: OwnerFields) -> dict[str, Any]:
     return _stated(
         {
             "owner": _stated({**msgspec.to_builtins(owner), "gang": owner.gang or None}),
+            "user": workload.user or None,
             "project": workload.project or None,
             "type": workload.type.value,
             "priority": workload.priority,

@@ -27,7 +27,7 @@ from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_e
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation
-from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredHistory, StoredRow
+from weir.kubernetes.query.stored_history import NO_PERSONS, RECENT_ALONE, Listed, StoredHistory, StoredRow
 from weir.kubernetes.query.usage_reports import (
     history_report,
     note_of,
@@ -152,6 +152,8 @@ class QueryRoutes:
         if query.asks_for_ended:
             if self._history is None:
                 note = RECENT_ALONE
+            elif query.user:
+                note = NO_PERSONS
             else:
                 stored = await self._history.workloads(workloads, found, query, start, limit)
                 note = self._history.note

@@ -74,7 +74,7 @@ def workload_row(
         uid=number_of(uid),
         name=name,
         project=spec.project or "-",
-        user="",
+        user=spec.user,
         type=next((each for each in _TYPES if each == spec.type), "train"),
         status=phase_status(thing),
         priority=_PRIORITY if spec.priority is None else spec.priority,

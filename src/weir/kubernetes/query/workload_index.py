@@ -52,6 +52,7 @@ class WorkloadQuery:
     text: str = ""
     named: str = ""
     ended: bool = False
+    user: str = ""
 
     @property
     def asks_for_ended(self) -> bool:
@@ -69,6 +70,7 @@ class WorkloadQuery:
             return False
         return (
             self.project in ("", spec.project)
+            and self.user in ("", spec.user)
             and self.type in ("", spec.type or "train")
             and self.text in workload.key
         )
@@ -189,4 +191,5 @@ def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:
         params.get("q", ""),
         params.get("named", ""),
         params.get("all") == "true",
+        params.get("user", ""),
     )

@@ -30,6 +30,7 @@ def workload_of(gang: Gang) -> Workload:
     return Workload(
         name=gang.name,
         project=gang.project or "",
+        user=annotations.user or "",
         groups=tuple(
             PodGroup(_group_name(gang, at), group.request, count, least)
             for at, (group, count, least) in enumerate(zip(gang.groups, counts, minima, strict=True))

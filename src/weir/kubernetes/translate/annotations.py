@@ -52,6 +52,7 @@ _SHOWN_MAX = 100
 class Annotations:
     """Labels and annotations of a pod and its workload, read; None if absent."""
 
+    user: str | None = None
     project: str | None = None
     project_from: str = ""  # the key that named it; the bare "project" may mean something else altogether
     type: WorkloadType | None = None
@@ -168,6 +169,7 @@ OURS = (
     AnnotationKey("after-ok", "after_ok", "prepare,index", "Those that have to succeed before.", parse_names),
     AnnotationKey("after-not-ok", "after_not_ok", "train", "Those that have to fail before.", parse_names),
     AnnotationKey("after-any", "after_any", "train", "Those that have to end before.", parse_names),
+    AnnotationKey("user", "user", "mia", "The person who made it: Weir's webhook writes it.", parse_name),
 )
 KAI_TOPOLOGY = "kai.scheduler/topology"
 KAI_LEVELS = {
@@ -182,11 +184,7 @@ FOREIGN = (
     ),
     AnnotationKey("gpu-fraction", "fraction_milli", "0.5", "As weir.dev/gpu-fraction.", parse_fraction),
     AnnotationKey(
-        "gpu-memory",
-        "gpu_memory",
-        "2000",
-        "As weir.dev/gpu-memory; a bare number is in MiB.",
-        parse_mebibytes,
+        "gpu-memory", "gpu_memory", "2000", "As weir.dev/gpu-memory; a bare number is MiB.", parse_mebibytes
     ),
     AnnotationKey(
         "gpu-fraction-num-devices",
