@@ -223,7 +223,7 @@ def test_an_unusable_template_is_contained_and_named(
     assert "line 1: parameters" in problems["bad"]
     assert "line 1" in problems["worse"]
     code, out, _ = run("template", "list", "-p", "team-a")
-    assert "The ConfigMap weir-template" in " ".join(out.split()), "a narrow terminal cuts it there"
+    assert "has no template.yaml" in " ".join(out.split()), "a narrow terminal wraps it"
     code, _, err = run("submit", "-p", "team-a", "--template", "bad")
     assert (code, "Template bad of project team-a can't be used: the ConfigMap" in err) == (2, True), err
     assert len(cluster.api.items(maps)) >= 4

@@ -25,8 +25,8 @@ class Column(Generic[Row]):
     """A column of a table.
 
     `least` is the width it may be shortened to (0: never shortened). Columns with the highest `drop` are left
-    out first, those with 0 never. A `sentence` is cut at its end, other text in its middle. `wide` columns
-    are shown with `--output wide` only.
+    out first, those with 0 never. A `sentence` is cut at its end, other text in its middle; one that `wraps`
+    goes on in further lines instead. `wide` columns are shown with `--output wide` only.
     """
 
     head: str
@@ -35,6 +35,7 @@ class Column(Generic[Row]):
     least: int = 0
     drop: int = 0
     sentence: bool = False
+    wraps: bool = False
     wide: bool = False
     tone: Callable[[Row], Tone] = _plain_tone
 
@@ -63,11 +64,20 @@ def table(
     lines = [screen.paint(heads.rstrip(), "quiet")]
     for number, row in enumerate(rows):
         parts = [
-            _cell(shown[at], row, texts[at][number], width, screen)
+            (shown[at], width, _lines(shown[at], texts[at][number], width))
             for at, width in zip(shown_at, widths, strict=True)
         ]
-        lines.append(GAP.join(parts).rstrip())
+        for line in range(max(len(below) for _, _, below in parts)):
+            cells_ = [
+                _cell(column, row, below[line] if line < len(below) else "", width, screen)
+                for column, width, below in parts
+            ]
+            lines.append(GAP.join(cells_).rstrip())
     return lines
+
+
+def _lines(column: Column[Row], text: str, width: int) -> list[str]:
+    return wrapped(text, width).split("\n") if column.wraps else [text]
 
 
 class Lines(Generic[Row]):

@@ -204,5 +204,5 @@ _COLUMNS: "tuple[Column[TemplateRow], ...]" = (
     Column("PARAMETERS", _parameters, least=16),
     Column("SAVED BY", lambda row: row.user, least=6, drop=3),
     Column("SAVED", lambda row: moment(row.saved_s), drop=2),
-    Column("", lambda row: sentence(row.problem), least=16, drop=1, sentence=True),
+    Column("", lambda row: sentence(row.problem), least=24, wraps=True, sentence=True),
 )

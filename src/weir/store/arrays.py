@@ -27,6 +27,7 @@ from weir.store.tables import ARRAY, ENDED, LIVE, array_skips, arrays, submissio
 ORDER_S = 1e-6
 """Time between the submissions of an array's indices: they are queued in their order."""
 _columns = workloads.c
+STOPPED_BEFORE = "It was stopped before it was queued."
 _SAME_COLUMNS = ("project", "department", "user", "type", "priority", "preemptible", "devices", "pods")
 _COPIED = ("command", "directory", "grace_s", "secrets", "container")
 _skips = array_skips.c
@@ -287,7 +288,9 @@ def _variables(template: ArrayRecord, index: int) -> Sequence[tuple[str, str]]:
 
 def _index_record(index: int, row: Row[Any] | None, stopped: Collection[int]) -> ArrayIndexRecord:
     if row is None:
-        return ArrayIndexRecord(index, "stopped" if index in stopped else "pending")
+        if index in stopped:
+            return ArrayIndexRecord(index, "stopped", sentence=STOPPED_BEFORE)
+        return ArrayIndexRecord(index, "pending")
     return ArrayIndexRecord(
         index,
         "pending" if row.state == LIVE else row.state,

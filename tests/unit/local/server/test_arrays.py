@@ -129,6 +129,8 @@ async def test_one_index_is_stopped_and_run_again(stands: Standing) -> None:
     unqueued = await act(stands, "sweep[9]/stop")
     assert (unqueued["name"], unqueued["status"]) == ("sweep[9]", "stopped")
     assert (await statuses(stands, "sweep"))["stopped"] == 2
+    last = (await stands.get("workloads/sweep/indices?limit=100"))["items"][-1]
+    assert last["reason"]["sentence"] == "It was stopped before it was queued."
     refused = await stands.admin.get("/api/v1/workloads/sweep[5]")
     assert (refused.status_code, refused.json()["detail"][:26]) == (409, "sweep[5] isn't queued yet:")
     assert (await stands.admin.get("/api/v1/workloads/sweep[77]")).status_code == 404
