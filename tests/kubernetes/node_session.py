@@ -69,11 +69,7 @@ class Notebook:
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Return an answer of Jupyter's own interface; a token of its page comes with changes."""
         proof = {"X-XSRFToken": self.browser.cookies.get("_xsrf") or ""}
-        try:
-            answer = self.browser.request(method, f"{self.path}{path}", headers=proof, **more)
-        except httpx.ReadError:  # the kept connection has ended: a browser asks again, too
-            assert method == "GET"
-            answer = self.browser.get(f"{self.path}{path}")
+        answer = self.browser.request(method, f"{self.path}{path}", headers=proof, **more)
         assert answer.status_code < 300, (answer.status_code, answer.text)
         return json.loads(answer.text)
 

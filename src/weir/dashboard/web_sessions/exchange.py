@@ -50,8 +50,15 @@ class HttpEnd:
             await self.writer.drain()
 
     async def answer(self, status: int, headers: Headers, body: bytes = b"") -> None:
-        """Send a whole answer."""
+        """Send a whole answer of our own, which doesn't wait for the rest of a request's body.
+
+        The connection ends if there is one, and says so: a browser sends its next request on another.
+        """
         whole = [*headers, (b"Content-Length", str(len(body)).encode()), (b"Cache-Control", b"no-store")]
+        while self.http.their_state is h11.SEND_BODY and isinstance(self.http.next_event(), h11.Event):
+            pass
+        if self.http.their_state is not h11.DONE:
+            whole.append((b"Connection", b"close"))
         await self.send(h11.Response(status_code=status, headers=whole))
         await self.send(h11.Data(data=body))
         await self.send(h11.EndOfMessage())

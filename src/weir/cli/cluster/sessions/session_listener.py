@@ -100,6 +100,9 @@ class SessionListener:
             await refuse(browser, 503, self.trouble or str(error))
         except ApiRefused as error:
             await refuse(browser, 503, self.trouble or f"The API server refused the entry: {error.message}")
+        except (h11.ProtocolError, OSError):
+            await refuse(browser, 502, self.trouble or "The connection to the session broke off: try again.")
+            raise
 
     async def _begin(
         self, browser: HttpEnd, code: str, place: str, words: dict[str, str], uid: int | None

@@ -181,3 +181,27 @@ async def test_a_container_that_no_stream_can_join_is_not_waited_for(site: Site)
     async with asyncio.timeout(60):
         with pytest.raises(NoInterpreter):
             await until_it_listens(site.streams, 0.01)
+
+
+async def test_a_connection_carries_requests_after_an_answer_of_our_own(site: Site) -> None:
+    reader, writer = await asyncio.open_connection(*site.root.split(":"))
+    link = site.listener.link().partition(site.root)[2]
+    writer.write(f"GET {link} HTTP/1.1\r\nHost: {site.root}\r\n\r\n".encode())
+    begun = await reader.readuntil(b"\r\n\r\n")
+    assert begun.startswith(b"HTTP/1.1 303")
+    assert b"connection: close" not in begun.lower()
+    cookie = next(line for line in begun.decode().split("\r\n") if line.lower().startswith("set-cookie"))
+    value = cookie.partition(" ")[2].partition(";")[0]
+    writer.write(f"GET /sessions/notes/ HTTP/1.1\r\nHost: {site.root}\r\nCookie: {value}\r\n\r\n".encode())
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    writer.close()
+
+
+async def test_an_answer_that_does_not_wait_for_a_body_says_that_the_connection_ends(site: Site) -> None:
+    reader, writer = await asyncio.open_connection(*site.root.split(":"))
+    head = f"POST /sessions/notes/ HTTP/1.1\r\nHost: {site.root}\r\nContent-Length: 1000000\r\n\r\n"
+    writer.write(head.encode())
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert b"connection: close" in answer.lower()
+    writer.close()
