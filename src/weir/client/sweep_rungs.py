@@ -5,7 +5,7 @@ save its state and leave. A script that asks `weir.stopping()` leaves by itself.
 state is saved, for the notice to stop: it would train steps that nothing keeps.
 
 On a cluster the results go into the termination message of the container, and no notice comes: a trial that
-is saved at a rung and doesn't ask ends by itself.
+is saved at a rung and doesn't ask ends by itself, and so does one that trains on after the last rung.
 
 This module uses only the standard library: a job must never fail because of its pool.
 """
@@ -48,7 +48,12 @@ class SweepRungs:
 
     def report(self, step: int | None, values: Mapping[str, object]) -> bool:
         """Take a report in; return True if it reached a rung."""
-        if step is None or not self._left or self.metric not in values or step < self._left[0]:
+        if step is None or self.metric not in values:
+            return False
+        if not self._left:
+            self._end_past_last(step)
+            return False
+        if step < self._left[0]:
             return False
         self._left = [rung for rung in self._left if rung > step]
         self.reached_step = step
@@ -56,6 +61,11 @@ class SweepRungs:
             self._write_message(step, values[self.metric])
         self._is_saved = self._saved_step is not None and self._saved_step >= step
         return True
+
+    def _end_past_last(self, step: int) -> None:
+        """End a trial on a cluster that trains on after the last rung; elsewhere the pool stops it."""
+        if self._message_path and self.reached_step is not None and step > self.reached_step:
+            raise SystemExit(0)
 
     def _write_message(self, step: int, value: object) -> None:
         """Write all results of this process into the termination message."""

@@ -116,6 +116,24 @@ def test_script_that_never_asks_ends_by_itself_on_a_cluster(tmp_path: Path) -> N
     assert ended.value.code == 0
 
 
+def test_a_trial_on_a_cluster_ends_when_it_trains_on_after_the_last_rung(tmp_path: Path) -> None:
+    message = tmp_path / "message"
+    rungs = SweepRungs({**VARIABLES, "WEIR_SWEEP_RUNG": "9", "WEIR_SWEEP_MESSAGE": str(message)})
+    assert rungs.report(9, {"loss": 1.0})
+    assert not rungs.report(9, {"loss": 0.9}), "a second report of the last rung"
+    assert not rungs.report(10, {"accuracy": 0.5}), "another metric"
+    with pytest.raises(SystemExit) as ended:
+        rungs.report(10, {"loss": 0.8})
+    assert ended.value.code == 0
+    assert results_in(message.read_text()) == [(9, 1.0)]
+
+
+def test_a_pool_stops_a_trial_that_trains_on_after_the_last_rung() -> None:
+    rungs = SweepRungs({**VARIABLES, "WEIR_SWEEP_RUNG": "9"})
+    assert rungs.report(9, {"loss": 1.0})
+    assert not rungs.report(10, {"loss": 0.8})
+
+
 def test_a_message_that_can_not_be_written_fails_no_trial(tmp_path: Path) -> None:
     rungs = SweepRungs({**VARIABLES, "WEIR_SWEEP_MESSAGE": str(tmp_path / "none" / "message")})
     assert rungs.report(3, {"loss": 0.5})

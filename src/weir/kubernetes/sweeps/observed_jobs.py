@@ -1,6 +1,7 @@
 """Jobs and pods of trials as the cluster has them. Belongs to the event loop."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import field
 
@@ -48,13 +49,16 @@ class TrialObject(ApiStruct):
 class ObservedJobs:
     """Jobs of trials by namespace and name, and the Jobs that have a pod on a node.
 
-    `changed` gets the key of a sweep whose Jobs or pods have changed.
+    `changed` gets the key of a sweep whose Jobs or pods have changed. Pods that are gone before their Job is
+    over, such as evicted ones, leave the seconds for which they ran.
     """
 
-    def __init__(self, changed: Callable[[str], None]) -> None:
+    def __init__(self, changed: Callable[[str], None], clock: Callable[[], float] = time.time) -> None:
         self._changed = changed
+        self._clock = clock
         self.jobs: dict[str, TrialObject] = {}
-        self._placed: dict[str, str] = {}  # the Job of a placed pod, by the pod's key
+        self._placed: dict[str, TrialRunView] = {}  # by the pod's key
+        self._evicted_s: dict[str, dict[str, float]] = {}  # by the Job's key and the pod's uid
 
     def deliver_jobs(self, changes: Sequence[Change[TrialObject]]) -> None:
         """Take in changes of Jobs."""
@@ -64,6 +68,7 @@ class ObservedJobs:
                 self._changed(_sweep_of(change.object.metadata))
             elif isinstance(change, ObjectRemoved):
                 gone = self.jobs.pop(change.key, None)
+                self._evicted_s.pop(change.key, None)
                 if gone is not None:
                     self._changed(_sweep_of(gone.metadata))
 
@@ -72,16 +77,42 @@ class ObservedJobs:
         for change in changes:
             if isinstance(change, ObjectSet):
                 pod = change.object
-                job = f"{pod.metadata.namespace}/{pod.metadata.labels.get(_JOB_LABEL, '')}"
-                if pod.spec.node_name and change.key not in self._placed:
-                    self._placed[change.key] = job
-                    self._changed(_sweep_of(pod.metadata))
+                if pod.spec.node_name:
+                    is_new = change.key not in self._placed
+                    self._placed[change.key] = pod
+                    if is_new:
+                        self._changed(_sweep_of(pod.metadata))
             elif isinstance(change, ObjectRemoved):
-                self._placed.pop(change.key, None)
+                gone = self._placed.pop(change.key, None)
+                if gone is not None:
+                    self._note_gone(gone)
+
+    def _note_gone(self, pod: TrialRunView) -> None:
+        key = _job_of(pod)
+        job = self.jobs.get(key)
+        if job is not None and not job.is_over:
+            self._evicted_s.setdefault(key, {})[pod.metadata.uid] = pod.ran_s(self._clock())
+            self._changed(_sweep_of(pod.metadata))
 
     def placed(self) -> set[str]:
         """Return the keys of the Jobs that have a pod on a node."""
-        return set(self._placed.values())
+        return {_job_of(pod) for pod in self._placed.values()}
+
+    def evicted_s(self, job: str) -> Mapping[str, float]:
+        """Return the seconds for which pods of a Job ran that are gone, by their uids."""
+        return self._evicted_s.get(job, {})
+
+    def forget_evicted(self, job: str, uids: Collection[str]) -> None:
+        """Forget pods whose seconds are written down."""
+        left = self._evicted_s.get(job, {})
+        for uid in uids:
+            left.pop(uid, None)
+        if not left:
+            self._evicted_s.pop(job, None)
+
+
+def _job_of(pod: TrialRunView) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.labels.get(_JOB_LABEL, '')}"
 
 
 def _sweep_of(metadata: Metadata) -> str:

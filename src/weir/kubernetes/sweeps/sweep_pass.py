@@ -58,6 +58,7 @@ class SweepPass:
         self._client = client
         self._observed = observed
         self._account = account
+        self._counted: dict[str, tuple[str, ...]] = {}  # evicted pods by Job: seconds not written yet
 
     async def run(self, namespace: str, name: str) -> bool:
         """Go on with a sweep; return True if nothing is left to be done for it.
@@ -117,6 +118,7 @@ class SweepPass:
         changed = False
         for number in progress.live:
             trial = progress.trials[number]
+            changed |= self._count_evicted(sweep, number, trial)
             job = await self._job(sweep, number, trial)
             if job is None:
                 if trial.job:
@@ -133,6 +135,15 @@ class SweepPass:
                 progress.end_run(number, results, seconds, failed=job.has_failed)
                 changed = True
         return changed
+
+    def _count_evicted(self, sweep: SweepObject, number: int, trial: SweepTrial) -> bool:
+        """Add the seconds of pods that are gone to a trial; return True if there are any."""
+        key = f"{sweep.metadata.namespace}/{job_name(sweep.metadata.name, number, trial.target)}"
+        evicted_s = self._observed.evicted_s(key)
+        trial.seconds += sum(evicted_s.values())
+        if evicted_s:
+            self._counted[key] = tuple(evicted_s)
+        return bool(evicted_s)
 
     async def _job(self, sweep: SweepObject, number: int, trial: SweepTrial) -> TrialObject | None:
         """Return the Job of a live trial; None if there is none.
@@ -236,6 +247,8 @@ class SweepPass:
         path = path_of(API_VERSION, PLURAL, sweep.metadata.namespace, sweep.metadata.name, "status")
         written = await self._api.patch(path, body, Patch.MERGE, SweepObject)
         sweep.metadata.resource_version = written.metadata.resource_version
+        while self._counted:
+            self._observed.forget_evicted(*self._counted.popitem())
 
     async def _end(
         self, sweep: SweepObject, phase: str, sentence: str, progress: SweepProgress | None = None

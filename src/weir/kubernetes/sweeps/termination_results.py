@@ -17,8 +17,19 @@ class EndedState(ApiStruct):
     started_at: str | None = None
     finished_at: str | None = None
 
+    @property
+    def ran_s(self) -> float:
+        """The seconds for which it ran; 0 if they aren't known."""
+        begun_s, ended_s = seconds_of(self.started_at), seconds_of(self.finished_at)
+        return max(0.0, ended_s - begun_s) if begun_s and ended_s else 0.0
+
+
+class _RunningState(ApiStruct):
+    started_at: str | None = None
+
 
 class _StateView(Struct):
+    running: _RunningState | None = None
     terminated: EndedState | None = None
 
 
@@ -47,6 +58,14 @@ class TrialRunView(ApiStruct):
         states = (each.state.terminated for each in self.status.container_statuses)
         return [state for state in states if state is not None]
 
+    def ran_s(self, now_s: float) -> float:
+        """Return the seconds for which its containers ran, until now if they don't say when they ended."""
+        seconds = sum(end.ran_s for end in self.ends)
+        for each in self.status.container_statuses:
+            if each.state.running is not None and (begun_s := seconds_of(each.state.running.started_at)):
+                seconds += max(0.0, now_s - begun_s)
+        return seconds
+
 
 def new_results(
     runs: Iterable[TrialRunView], rungs: Sequence[int], passed: int
@@ -62,9 +81,7 @@ def new_results(
             results = _reached(end, rungs, passed)
             if len(results) > len(found):
                 found = results
-            begun_s, ended_s = seconds_of(end.started_at), seconds_of(end.finished_at)
-            if begun_s and ended_s:
-                seconds += max(0.0, ended_s - begun_s)
+            seconds += end.ran_s
     return found, seconds
 
 
