@@ -1,6 +1,6 @@
 """All benchmarks, one after another.
 
-    python -m bench [dashboard engine kubernetes kube_queries kube_size packing quotas
+    python -m bench [dashboard engine kubernetes kube_queries kube_size node_reports packing quotas
         session_headroom sessions spot store sweeps topology] [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
@@ -27,6 +27,7 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
         "kubernetes": ["--nodes", "50"] if quick else [],
         "kube_queries": ["--nodes", "1000"] if quick else [],
         "kube_size": [],
+        "node_reports": ["--nodes", "100"] if quick else [],
         "packing": [
             str(openb / "openb_node_list_gpu_node.csv"),
             *(str(openb / f"openb_pod_list_{name}.csv.gz") for name in LISTS),

@@ -43,7 +43,7 @@ def measure(nodes: int, pods: int) -> Row:
     fits = (min(pods, devices) - size.running) // GANG * GANG
     with Lists(size) as lists, tempfile.TemporaryDirectory() as made, Path(made, "log").open("w+") as log:
         began_s, began = time.time(), time.perf_counter()
-        weir = _start(Path(made), lists.port, log.fileno())
+        weir = start(Path(made), lists.port, log.fileno())
         try:
             bound = lists.written.bound_at_s
             _until(lambda: len(bound) >= fits, weir, lambda: f"{len(bound)} of {fits} pods bound")
@@ -72,7 +72,10 @@ def measure(nodes: int, pods: int) -> Row:
         }
 
 
-def _start(home: Path, port: int, log: int) -> "subprocess.Popen[bytes]":
+def start(
+    home: Path, port: int, log: int, own_port: int = 0, namespace: str = "default"
+) -> "subprocess.Popen[bytes]":
+    """Start Weir against an API server at a port; 0: it serves at no port itself."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -83,7 +86,8 @@ def _start(home: Path, port: int, log: int) -> "subprocess.Popen[bytes]":
     }
     path = home / "kubeconfig"
     path.write_text(json.dumps(config))
-    words = ["up", "--on", "kubernetes", "--port", "0", "--no-leader-election"]
+    words = ["up", "--on", "kubernetes", "--port", str(own_port), "--no-leader-election"]
+    words += ["--service", "weir", "--host", "127.0.0.1", "--namespace", namespace] if own_port else []
     known = {"KUBECONFIG": str(path), "WEIR_HOME": str(home / "home")}
     command = [sys.executable, "-m", "weir", *words]
     return subprocess.Popen(command, env={**os.environ, **known}, stdout=log, stderr=log)

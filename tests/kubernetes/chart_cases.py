@@ -43,7 +43,14 @@ def random_values(seed: int) -> Values:
     for key, makers in (("admission", _ADMISSION), ("pods", _PODS), ("node", _NODE)):
         kept[key] = {name: make(rng) for name, make in makers.items() if rng.random() < 0.5}
     if rng.random() < 0.5:
-        kept["history"] = rng.choice(({"secret": "db.a"}, {"secret": "1", "keep": "30d"}, {"claim": "true"}))
+        kept["history"] = rng.choice(
+            (
+                {"secret": "db.a"},
+                {"secret": "1", "keep": "30d"},
+                {"claim": "true"},
+                {"claim": "1", "fixedGroup": False},
+            )
+        )
         if "claim" in kept["history"]:
             kept["replicas"] = 1
     least, most = sorted(rng.sample(range(len(_AMOUNTS)), 2))
@@ -89,11 +96,21 @@ def installation(values: Values, namespace: str) -> Installation:
             values.get("sharedNodes", 0),
             values.get("overcommitGrace", plain.overcommit_grace),
             values.get("mayCall", ()),
-            HistoryStorage(**values.get("history", {})),
+            _history(values.get("history", {})),
         ),
         values.get("monitoring", False),
         values.get("queryApi", True),
         _agents(values.get("node", {})),
+    )
+
+
+def _history(values: Values) -> HistoryStorage:
+    plain = HistoryStorage()
+    return HistoryStorage(
+        values.get("secret", ""),
+        values.get("claim", ""),
+        values.get("keep", plain.keep),
+        values.get("fixedGroup", plain.fixed_group),
     )
 
 

@@ -146,6 +146,8 @@ class WeirPodOptions:
     """Secret whose key url is the URL of a PostgreSQL database for the history."""
     history_claim: str | None = None
     """PersistentVolumeClaim for the history in a file of SQLite, which serves one replica."""
+    history_any_group: Annotated[bool, _SWITCH] = False
+    """Let the cluster choose the group of the volume's files, as OpenShift does, instead of 65532."""
     keep_history: str = "366d"
     """Time to keep the history, such as 366d."""
 
@@ -177,4 +179,5 @@ class WeirPodOptions:
             "" if secret is None else check.one("--history-secret", check.name, secret),
             "" if claim is None else check.one("--history-claim", check.name, claim),
             check.one("--keep-history", check.span, self.keep_history),
+            not self.history_any_group,
         )

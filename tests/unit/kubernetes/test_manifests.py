@@ -107,6 +107,8 @@ def test_history_is_named_by_a_secret_or_a_claim(capsys: pytest.CaptureFixture[s
     assert {"claimName": "disk"} in [each.get("persistentVolumeClaim") for each in spec["volumes"]]
     assert {"name": "history", "mountPath": "/var/lib/weir"} in container["volumeMounts"]
     assert (deployment["strategy"], spec["securityContext"]["fsGroup"]) == ({"type": "Recreate"}, 65532)
+    _, spec = pod("--history-claim", "disk", "--history-any-group", "--replicas", "1")
+    assert "fsGroup" not in spec["securityContext"], "restricted-v2 refuses one outside of its range"
     _, spec = pod()
     assert "history" not in str(spec)
     for refused, sentence in (

@@ -1,11 +1,19 @@
 """Tokens of agents: what the API server's answer has to say, and how often it is asked."""
 
+import asyncio
 from typing import Any
 
 import msgspec
 import pytest
 
-from weir.kubernetes.admission.node_tokens import AUDIENCE, KEPT_S, NodeTokens
+from weir.kubernetes.admission.node_tokens import (
+    AUDIENCE,
+    KEPT_S,
+    UNDER_WAY_MAX,
+    WAITING_MAX,
+    NodeTokens,
+    TooManyTokens,
+)
 from weir.kubernetes.admission.token_review import TokenReview
 
 GOOD = {
@@ -68,3 +76,47 @@ async def test_an_answer_counts_for_a_while_and_names_the_audience() -> None:
     assert api.asked == [{"token": "secret", "audiences": [AUDIENCE]}] * 2
     assert await tokens.node_of("bearer other") == "gpu-7"
     assert len(api.asked) == 3
+
+
+class SlowApi(FakeApi):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(GOOD)
+        self.go = asyncio.Event()
+        self.most = self.now = 0
+
+    async def post(self, _path: str, body: dict[str, Any], kind: type[TokenReview]) -> TokenReview:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await self.go.wait()
+        self.now -= 1
+        return await super().post(_path, body, kind)
+
+
+async def test_the_agents_of_a_large_cluster_wait_for_their_turn_after_a_start() -> None:
+    api = SlowApi()
+    tokens = NodeTokens(api, "weir-system")  # type: ignore[arg-type]
+    count = UNDER_WAY_MAX + WAITING_MAX
+    asked = [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(count)]
+    while api.now < UNDER_WAY_MAX:
+        await asyncio.sleep(0)
+    with pytest.raises(TooManyTokens):
+        await tokens.node_of("Bearer more")
+    api.go.set()
+    assert await asyncio.gather(*asked) == ["gpu-7"] * count
+    assert api.most == UNDER_WAY_MAX
+
+
+async def test_a_token_doesnt_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.kubernetes.admission.node_tokens.WAIT_S", 0.01)
+    api = SlowApi()
+    tokens = NodeTokens(api, "weir-system")  # type: ignore[arg-type]
+    asked = [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(UNDER_WAY_MAX)]
+    while api.now < UNDER_WAY_MAX:
+        await asyncio.sleep(0)
+    with pytest.raises(TooManyTokens):
+        await tokens.node_of("Bearer more")
+    api.go.set()
+    assert await asyncio.gather(*asked) == ["gpu-7"] * UNDER_WAY_MAX
+    assert await tokens.node_of("Bearer more") == "gpu-7"

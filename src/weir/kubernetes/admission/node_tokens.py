@@ -3,6 +3,7 @@
 The token is for Weir alone (its audience), and for one account. So an agent speaks for its own node only.
 """
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Callable
@@ -16,7 +17,10 @@ ACCOUNT = "weir-node"
 """Service account of the agents, in Weir's namespace."""
 KEPT_S = 300.0
 """Time for which an answer of the API server counts. A token of a deleted pod is refused after it."""
-UNDER_WAY_MAX = 16
+UNDER_WAY_MAX, WAITING_MAX = 16, 256
+"""Tokens that the API server is asked about at a time, and those that may wait for it."""
+WAIT_S = 5.0
+"""Time that a token waits. An agent that is refused reports again after half a minute."""
 _NODE = "authentication.kubernetes.io/node-name"
 
 
@@ -32,7 +36,8 @@ class NodeTokens:
         self._account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
         self._now_s = now_s
         self._known: dict[bytes, tuple[float, str]] = {}
-        self._under_way = 0
+        self._free = asyncio.Semaphore(UNDER_WAY_MAX)
+        self._waiting = 0
 
     async def node_of(self, authorization: str) -> str:
         """Return the node of the agent with this header; nothing if the bearer is no agent.
@@ -49,17 +54,27 @@ class NodeTokens:
         known = self._known.get(key)
         if known is not None and self._now_s() - known[0] < KEPT_S:
             return known[1]
-        if self._under_way >= UNDER_WAY_MAX:
-            raise TooManyTokens
-        self._under_way += 1
-        try:
-            node = await self._ask(token)
-        finally:
-            self._under_way -= 1
+        node = await self._in_turn(token)
         if len(self._known) >= 16 * TOKENS_MOST:
             self._known.clear()
         self._known[key] = self._now_s(), node
         return node
+
+    async def _in_turn(self, token: str) -> str:
+        """Ask when few others are asked: after a start, each agent comes with a token that is new here."""
+        if self._waiting >= WAITING_MAX:
+            raise TooManyTokens
+        self._waiting += 1
+        try:
+            await asyncio.wait_for(self._free.acquire(), WAIT_S)
+        except TimeoutError:
+            raise TooManyTokens from None
+        finally:
+            self._waiting -= 1
+        try:
+            return await self._ask(token)
+        finally:
+            self._free.release()
 
     async def _ask(self, token: str) -> str:
         body: dict[str, Any] = {

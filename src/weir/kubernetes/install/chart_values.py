@@ -148,6 +148,8 @@ class History(_Values):
     """Secret whose key `url` is the URL of a PostgreSQL database; empty for none."""
     claim: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = ""
     """PersistentVolumeClaim for a file of SQLite, which serves one replica; empty for none."""
+    fixed_group: bool = True
+    """Name the group 65532 for the files of the claim; false where the cluster chooses it (OpenShift)."""
     keep: Annotated[str, Field(pattern="^[1-9][0-9]{0,3}d$")] = DEFAULT_KEEP
     """Time to keep the history, in days."""
 

@@ -164,7 +164,7 @@ _MARKERS = Markers(
         *((each, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for each in made),
         *((each, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for each in made),
         (_BY_CLAIM.strategy()["strategy"], _CLAIM),
-        (GROUP, _CLAIM),
+        (GROUP, f"and {_CLAIM} .Values.history.fixedGroup"),
     ),
     keys={"hostPID": _WATCHES},
 )

@@ -21,6 +21,8 @@ class HistoryStorage:
     secret: str = ""
     claim: str = ""
     keep: str = DEFAULT_KEEP
+    fixed_group: bool = True
+    """The pod names the group of the volume's files; without, the cluster chooses it, as on OpenShift."""
 
     def words(self) -> list[str]:
         """Return the options of the process."""
@@ -51,7 +53,7 @@ class HistoryStorage:
 
     def security(self) -> Thing:
         """Return the fields of the pod's security context that a volume needs."""
-        return {"fsGroup": GROUP} if self.claim else {}
+        return {"fsGroup": GROUP} if self.claim and self.fixed_group else {}
 
     def strategy(self) -> Thing:
         """Return the fields of the Deployment that a volume needs: one pod at a time has it."""
