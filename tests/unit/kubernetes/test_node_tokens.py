@@ -83,12 +83,14 @@ class SlowApi(FakeApi):
 
     def __init__(self) -> None:
         super().__init__(GOOD)
-        self.go = asyncio.Event()
+        self.go, self.is_full = asyncio.Event(), asyncio.Event()
         self.most = self.now = 0
 
     async def post(self, _path: str, body: dict[str, Any], kind: type[TokenReview]) -> TokenReview:
         self.now += 1
         self.most = max(self.most, self.now)
+        if self.now == UNDER_WAY_MAX:
+            self.is_full.set()
         await self.go.wait()
         self.now -= 1
         return await super().post(_path, body, kind)
@@ -98,9 +100,10 @@ async def test_the_agents_of_a_large_cluster_wait_for_their_turn_after_a_start()
     api = SlowApi()
     tokens = NodeTokens(api, "weir-system")  # type: ignore[arg-type]
     count = UNDER_WAY_MAX + WAITING_MAX
-    asked = [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(count)]
-    while api.now < UNDER_WAY_MAX:
-        await asyncio.sleep(0)
+    asked = [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(UNDER_WAY_MAX)]
+    await api.is_full.wait()
+    asked += [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(UNDER_WAY_MAX, count)]
+    await asyncio.sleep(0)
     with pytest.raises(TooManyTokens):
         await tokens.node_of("Bearer more")
     api.go.set()
@@ -113,8 +116,7 @@ async def test_a_token_doesnt_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     api = SlowApi()
     tokens = NodeTokens(api, "weir-system")  # type: ignore[arg-type]
     asked = [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(UNDER_WAY_MAX)]
-    while api.now < UNDER_WAY_MAX:
-        await asyncio.sleep(0)
+    await api.is_full.wait()
     with pytest.raises(TooManyTokens):
         await tokens.node_of("Bearer more")
     api.go.set()
