@@ -6,6 +6,7 @@ It reads lines from its standard input, `restart NAME`, and ends when that does.
 ends the node; `ended` in the directory then names it.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -114,6 +115,9 @@ class Node:
             for pid in held:
                 del self._running[pid]  # its end is no end of the node
                 os.kill(pid, signal.SIGKILL)
+        for pid in held:
+            with contextlib.suppress(ChildProcessError):  # it was reaped already
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # until then it keeps its ports
         self._start(name)
 
 
