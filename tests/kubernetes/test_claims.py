@@ -86,11 +86,22 @@ def test_claims_fit_where_they_do_for_kube_scheduler(cluster: Cluster, kube_sche
     kube_scheduler.start_scheduler()
     cluster.api.create_many([consumer(case, within) for case in cases])
 
-    def verdicts() -> dict[str, str]:
-        found = {body["metadata"]["name"]: verdict(body) for body in cluster.pods(within)}
-        return found if len(found) == len(cases) and all(found.values()) else {}
+    found: dict[str, str] = {}
 
-    found = cluster.until(verdicts, 300, "kube-scheduler to try all pods")
+    def all_tried() -> bool:
+        found.update({body["metadata"]["name"]: verdict(body) for body in cluster.pods(within)})
+        events = cluster.api.items(f"/api/v1/namespaces/{within}/events")
+        bound = [each["involvedObject"]["name"] for each in events if each["reason"] == "Scheduled"]
+        found.update(dict.fromkeys(bound, "fits"))  # a taint of its device may have evicted it since
+        return len(found) == len(cases) and all(found.values())
+
+    def untried() -> str:
+        left = [f"{case.node}-pod" for case in cases if not found.get(f"{case.node}-pod")]
+        log = kube_scheduler.log("kube-scheduler").read_text().splitlines()
+        named = [line for line in log if any(f'{name}"' in line for name in left)]
+        return f"kube-scheduler to try all pods: {left} are left; {named[-5:]}"
+
+    cluster.until(all_tried, 300, untried)
     results, index = SelectorResults(), slice_index(cases)
     differing = []
     for case in cases:
