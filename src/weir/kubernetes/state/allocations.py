@@ -182,7 +182,7 @@ def _takes(
     if found is None or found.node != tracked.node:
         return False
     place = PodUsage(tracked.node, tracked.info.request, found.devices)
-    if not node_states.fits(place):
+    if not node_states.fits(place, recorded=origin is None):
         return False
     if origin is None:
         by_weir = tracked.origin is AllocationOrigin.WEIR or (

@@ -96,6 +96,11 @@ class ClaimInventory:
             pools = self._pools[node.name] = self.slices.pools(node)
         return pools
 
+    def names_devices(self, node: str, devices: Iterable[AllocatedDevice]) -> bool:
+        """Return True if the slices of a node name these devices now."""
+        named = {device.key for pool in self._pools.get(node, ()) for device in pool.devices}
+        return all((each.driver, each.pool, each.device) in named for each in devices)
+
     def known_pools(self) -> Iterable[Sequence[DevicePool]]:
         """Return the pools of each node that was looked at."""
         return self._pools.values()

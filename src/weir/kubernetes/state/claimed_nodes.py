@@ -11,6 +11,9 @@ from weir.model.nodes import Node
 from weir.model.resources import CLAIMS_PREFIX
 from weir.model.workloads import Request
 
+UNREAD_NEED = f"{CLAIMS_PREFIX}that is allocated already #", 1
+"""Need of a running pod whose claims, or their class, are gone: its GPUs are in use all the same."""
+
 
 class ClaimedNodes:
     """GPUs and copies of claims by node."""
@@ -18,16 +21,32 @@ class ClaimedNodes:
     def __init__(self) -> None:
         self.changed: set[str] = set()  # nodes on which a pod with claims started or ended
         self._gpus: dict[str, NodeGpus] = {}
+        self._held: dict[str, int] = {}  # GPUs that a node has at least, because its pods run on them
         self._copies: dict[str, Mapping[str, int]] = {}
 
-    def set_gpus(self, name: str, gpus: NodeGpus) -> bool:
-        """Take in the GPUs that claims allocate on a node; return whether they are others than before."""
-        before = self._gpus.get(name, NodeGpus())
-        if gpus.count:
-            self._gpus[name] = gpus
-        else:
-            self._gpus.pop(name, None)
-        return before != gpus
+    def set_gpus(self, name: str, gpus: NodeGpus) -> None:
+        """Take in the GPUs that the slices of a node name; none while its driver is away."""
+        if not gpus.count and name in self._held:
+            gpus = replace(self._gpus.get(name, gpus), count=0)
+        self._gpus[name] = gpus
+        self._tidy(name)
+
+    def set_pods(self, name: str, pods: Iterable[PodUsage]) -> None:
+        """Take in the pods of Weir's on a node: its driver may be away, but their GPUs are there."""
+        held = (max(each.devices) + 1 for each in pods if each.devices and claim_needs(each.request))
+        self._held[name] = max(held, default=0)
+        self._tidy(name)
+
+    def _tidy(self, name: str) -> None:
+        if not self._held.get(name):
+            self._held.pop(name, None)
+            if not self._gpus.get(name, NodeGpus()).count:
+                self._gpus.pop(name, None)
+
+    def _gpus_of(self, name: str) -> NodeGpus | None:
+        gpus, held = self._gpus.get(name, NodeGpus()), self._held.get(name, 0)
+        most = max(gpus.count, held)
+        return replace(gpus, count=most) if most else None
 
     def set_copies(self, name: str, copies: Mapping[str, int], pods: Iterable[PodUsage]) -> bool:
         """Take in the copies of claims that fit a node beside these pods; return whether that is a change."""
@@ -53,7 +72,7 @@ class ClaimedNodes:
         kind = node.labels.get(DEVICES_LABEL)
         if node.gpus and kind != CLAIMED_DEVICES:
             return node
-        gpus = self._gpus.get(node.name)
+        gpus = self._gpus_of(node.name)
         if gpus is None and kind is None:
             return node
         labels = {name: value for name, value in node.labels.items() if name != DEVICES_LABEL}
@@ -61,11 +80,6 @@ class ClaimedNodes:
             return replace(node, gpus=0, gpu_memory=0, gpu_model=None, labels=labels)
         labels[DEVICES_LABEL] = CLAIMED_DEVICES
         return replace(node, gpus=gpus.count, gpu_memory=gpus.memory, gpu_model=gpus.model, labels=labels)
-
-    def note(self, node: str, request: Request) -> None:
-        """Note that a pod with this request started or ended on a node."""
-        if claim_needs(request):
-            self.changed.add(node)
 
     def take_changed(self) -> set[str]:
         """Return the nodes on which a pod with claims started or ended since the last call."""

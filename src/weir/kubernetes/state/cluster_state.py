@@ -306,8 +306,8 @@ class ClusterState:
         self.claims.expire(self.pods.now_s)
         for name in self.claims.take_other_devices(self.node_states.names):
             node = self.node_states.node(name)
-            if node is not None:
-                self.node_states.set_claimed(name, self.claims.node_gpus(node))
+            if node is not None and self.node_states.set_claimed(name, self.claims.node_gpus(node)):
+                self.pods.node_devices_changed(name)
         self.resolver.stale |= self.claims.stale
         self.claims.stale.clear()
 
@@ -320,8 +320,11 @@ class ClusterState:
                 self.node_states.set_copies(name, self.claims.sets.copies(node))
 
     def _settle_devices(self) -> None:
-        before, present = self.resolver.devices, self.node_states.present
-        if len(present) <= 1 and len(before.present) <= 1 and CLAIMED_DEVICES not in present | before.present:
+        before = self.resolver.devices
+        present = before.present | self.node_states.present  # a driver that restarts changes no request
+        if self.claims.are_used:
+            present |= {CLAIMED_DEVICES}
+        if len(present) <= 1 and CLAIMED_DEVICES not in present:
             present = before.present
         self._no_shares = self.node_states.no_shares
         self.resolver.set_devices(replace(before, present=present, no_shares=self._no_shares))

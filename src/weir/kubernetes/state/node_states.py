@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from weir.engine.overcommit import DeviceHolding, NodeDeviceUsage, node_device_usage
+from weir.engine.overcommit import NodeDeviceUsage
 from weir.kubernetes.api.objects import KubeNode
 from weir.kubernetes.claims.gpu_count import NodeGpus
-from weir.kubernetes.state.claimed_nodes import ClaimedNodes
+from weir.kubernetes.state.claimed_nodes import ClaimedNodes, claim_needs
 from weir.kubernetes.state.node_reading import CORDONED, NOT_READY, node_of
 from weir.kubernetes.state.node_usage import (
     Amounts,
@@ -23,7 +23,9 @@ from weir.kubernetes.state.node_usage import (
     are_devices_of,
     device_numbers,
     device_shares,
+    device_usage,
     is_tolerated,
+    least_held,
     refusal_by_amount,
     sharing_state,
     total_amounts,
@@ -38,6 +40,7 @@ from weir.kubernetes.translate.gpu_sharing import (
 )
 from weir.kubernetes.translate.requests import (
     DEVICES_LABEL,
+    DEVICES_MOST,
     DeviceResources,
     has_unstated,
 )
@@ -81,23 +84,23 @@ class NodeStates:
         mistakes: list[str] = []
         base = self.claimed.with_gpus(node_of(node, self._devices, mistakes))
         site = self._site(node.metadata.name)
-        self._count_kind(site.base, -1)
-        site.base = base
+        self._set_base(site, base)
         site.unschedulable = node.spec.unschedulable
         self._share(node.metadata.name, site, shared_node_of(node))
-        self._count_kind(site.base, 1)
         return mistakes
 
-    def set_claimed(self, name: str, gpus: NodeGpus) -> None:
-        """Take in the GPUs that claims allocate on a node; fewer only once no pod of Weir's is on it."""
+    def set_claimed(self, name: str, gpus: NodeGpus) -> bool:
+        """Take in the GPUs that claims allocate on a node; return whether it has others than before."""
+        self.claimed.set_gpus(name, gpus)
+        return self._use_claimed(name)
+
+    def _use_claimed(self, name: str) -> bool:
         site = self._sites.get(name)
-        if site is None or site.base is None or (gpus.count < site.base.gpus and site.ours):
-            return
-        if self.claimed.set_gpus(name, gpus):
-            self._count_kind(site.base, -1)
-            site.base = self.claimed.with_gpus(site.base)
-            self._count_kind(site.base, 1)
-            self._site(name)
+        base = None if site is None else self.claimed.with_gpus(site.base)
+        if site is None or base == site.base:
+            return False
+        self._set_base(self._site(name), base)
+        return True
 
     def set_copies(self, name: str, copies: Mapping[str, int]) -> None:
         """Take in how many more copies of each set of claims fit a node."""
@@ -112,8 +115,7 @@ class NodeStates:
     def gone(self, name: str) -> None:
         """Take in the end of a node."""
         site = self._site(name)
-        self._count_kind(site.base, -1)
-        site.base = None
+        self._set_base(site, None)
         self._share(name, site, None)
 
     def foreign(self, pod: str, usage: ForeignUsage | None) -> None:
@@ -152,9 +154,9 @@ class NodeStates:
             if site.shared is not None or self._collides(ours):
                 self._changed.add(ours.node)
             self._recount.add(ours.node)
-            self.claimed.note(ours.node, ours.request)
             site.ours[pod] = ours
             self._where[pod] = ours.node
+            self._claims_changed(ours.node, ours.request)
 
     def ours_on(self, node: str) -> tuple[str, ...]:
         """Our pods that hold something on a node."""
@@ -210,20 +212,18 @@ class NodeStates:
         site = self._sites.get(node)
         if site is None or site.base is None or not request.devices:
             return ()
-        taken = dict.fromkeys((at for each in site.numbers.values() for at in each), WHOLE_MILLI)
-        for at, share in device_shares(site.ours.values(), site.base.gpu_memory).items():
-            taken[at] = taken.get(at, 0) + share
-        pod_request = request.share_on(site.base.gpu_memory)
-        least = sorted(
-            range(site.base.gpus),
-            key=lambda at: (taken.get(at, 0) if taken.get(at, 0) + pod_request > WHOLE_MILLI else 0, at),
-        )
-        return tuple(sorted(least[: request.devices]))
+        return least_held(site, site.base, request, may_exceed=bool(claim_needs(request)))
 
-    def fits(self, place: PodUsage) -> bool:
-        """Return True if these are as many devices as requested, of this node, and no other pod's."""
+    def fits(self, place: PodUsage, *, recorded: bool = False) -> bool:
+        """Return True if these are as many devices as requested, of this node, and no other pod's.
+
+        `recorded`: Weir wrote it. Claims keep their devices, which the node may not show at the moment.
+        """
         site = self._sites.get(place.node)
-        if site is None or site.base is None or not are_devices_of(place, site.base):
+        if site is None or site.base is None:
+            return False
+        may_exceed = recorded and bool(claim_needs(place.request))
+        if not are_devices_of(place, DEVICES_MOST if may_exceed else site.base.gpus):
             return False
         memory = site.base.gpu_memory
         shares, pod_request = device_shares(site.ours.values(), memory), place.request.share_on(memory)
@@ -243,7 +243,11 @@ class NodeStates:
     def is_being_freed(self, places: Sequence[PodUsage], stopping: Callable[[str], bool]) -> bool:
         """Return True if one node fits these once all stopping pods of Weir's on it are gone."""
         site = self._sites.get(places[0].node)
-        if site is None or site.base is None or not all(are_devices_of(each, site.base) for each in places):
+        if (
+            site is None
+            or site.base is None
+            or not all(are_devices_of(each, site.base.gpus) for each in places)
+        ):
             return False
         there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
         totals = total_amounts(
@@ -270,16 +274,7 @@ class NodeStates:
     def device_use(self, name: str) -> NodeDeviceUsage | None:
         """Count the devices in use on a node; None if it isn't there."""
         site = self._sites.get(name)
-        if site is None or site.base is None:
-            return None
-        memory = site.base.gpu_memory
-        holdings = (
-            DeviceHolding(each.devices, each.request.devices, min(WHOLE_MILLI, each.request.share_on(memory)))
-            for each in site.ours.values()
-            if each.request.devices
-        )
-        others = sum(usage.devices for usage in site.foreign.values())
-        return node_device_usage(site.base.gpus, others, holdings)
+        return None if site is None or site.base is None else device_usage(site, site.base)
 
     def device_users(self, name: str) -> list[str]:
         """Return the pods of others that hold devices of a node, as NAMESPACE/NAME."""
@@ -330,8 +325,6 @@ class NodeStates:
         else:
             self.shared[name] = shared
 
-    # Below
-
     def _still(self, name: str) -> NodeUse:
         """Return a node that has no unreported change."""
         site = self._sites.get(name)
@@ -350,7 +343,7 @@ class NodeStates:
         site = self._sites[at]
         left = site.ours.pop(pod, None)
         if left is not None:
-            self.claimed.note(at, left.request)
+            self._claims_changed(at, left.request)
         if left is None:
             del site.foreign[pod]
             site.numbers.pop(pod, None)
@@ -362,9 +355,21 @@ class NodeStates:
         ):
             self._changed.add(at)  # nothing may be left to remember of it; or others get devices of their own
 
+    def _claims_changed(self, name: str, request: Request) -> None:
+        """Take in that a pod with this request started or ended on a node."""
+        if claim_needs(request):
+            self.claimed.changed.add(name)
+            self.claimed.set_pods(name, self._sites[name].ours.values())
+            self._use_claimed(name)
+
     def _collides(self, ours: PodUsage) -> bool:
         site = self._still(ours.node)
         return any(at in each for at in ours.devices for each in site.numbers.values())
+
+    def _set_base(self, site: NodeUse, base: Node | None) -> None:
+        self._count_kind(site.base, -1)
+        site.base = base
+        self._count_kind(base, 1)
 
     def _count_kind(self, node: Node | None, by: int) -> None:
         if node is None or not node.gpus:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from weir.engine.overcommit import DeviceHolding, NodeDeviceUsage, node_device_usage
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.shared_node import SharedNode
 from weir.kubernetes.translate.gpu_sharing import DRAINING, SET_ASIDE, is_share
@@ -87,10 +88,10 @@ def amounts_of(request: Request) -> Amounts:
     return (("cpu", request.cpu_milli), ("memory", request.memory), (PODS, 1), *request.further)
 
 
-def are_devices_of(place: PodUsage, node: Node) -> bool:
-    """Return True if the devices are distinct, of this node, and as many as requested."""
+def are_devices_of(place: PodUsage, gpus: int) -> bool:
+    """Return True if the devices are distinct, of a node with this number, and as many as requested."""
     devices = place.devices
-    in_range = all(0 <= at < node.gpus for at in devices)
+    in_range = all(0 <= at < gpus for at in devices)
     return in_range and len(set(devices)) == len(devices) == place.request.devices
 
 
@@ -102,6 +103,36 @@ def device_shares(places: Iterable[PodUsage], device_memory: int) -> dict[int, i
         for at in each.devices:
             shares[at] = shares.get(at, 0) + share
     return shares
+
+
+def device_usage(site: NodeUse, base: Node) -> NodeDeviceUsage:
+    """Count the devices in use on a node."""
+    memory = base.gpu_memory
+    holdings = (
+        DeviceHolding(each.devices, each.request.devices, min(WHOLE_MILLI, each.request.share_on(memory)))
+        for each in site.ours.values()
+        if each.request.devices
+    )
+    return node_device_usage(base.gpus, sum(usage.devices for usage in site.foreign.values()), holdings)
+
+
+def least_held(site: NodeUse, base: Node, request: Request, *, may_exceed: bool) -> tuple[int, ...]:
+    """Return the lowest free devices for a request; where too few are free, the least held others too.
+
+    `may_exceed`: devices beyond those of the node are free. A running pod has those that its claims name,
+    also while the driver of the node is away.
+    """
+    memory = base.gpu_memory
+    taken = dict.fromkeys((at for each in site.numbers.values() for at in each), WHOLE_MILLI)
+    for at, share in device_shares(site.ours.values(), memory).items():
+        taken[at] = taken.get(at, 0) + share
+    pod_request = request.share_on(memory)
+    more = len(taken) + request.devices if may_exceed else 0
+    least = sorted(
+        range(max(base.gpus, more)),
+        key=lambda at: (taken.get(at, 0) if taken.get(at, 0) + pod_request > WHOLE_MILLI else 0, at),
+    )
+    return tuple(sorted(least[: request.devices]))
 
 
 def is_tolerated(request: Request, taint: Taint) -> bool:

@@ -177,9 +177,14 @@ class PodTracker:
             if not tracked.bound or tracked.gang is None or tracked.info is None:
                 continue
             if len(tracked.devices) < tracked.info.request.devices:
-                tracked.gang.exits(tracked, self.now_s, PodExit.LOST, "Its node has other devices now.")
-                tracked.settled, tracked.origin, tracked.start = False, None, 0
-                self._registry.dirty[tracked.gang] = None
+                self.infer_again(tracked, "Its node has other devices now.")
+
+    def infer_again(self, tracked: TrackedPod, why: str) -> None:
+        """Find out which devices a running pod holds, as if it had just been seen; control hears of it."""
+        assert tracked.gang is not None
+        tracked.gang.exits(tracked, self.now_s, PodExit.LOST, why)
+        tracked.settled, tracked.origin, tracked.start = False, None, 0
+        self._registry.dirty[tracked.gang] = None
 
     def look_again(self, at_s: float, key: str) -> None:
         """Look at a pod or a workload again at this time."""

@@ -19,6 +19,7 @@ from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_inventory import ClaimInventory, ClaimKey
 from weir.kubernetes.state.claim_sets import ClaimSets
+from weir.kubernetes.state.claimed_nodes import UNREAD_NEED
 from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
 from weir.kubernetes.translate.node_terms import terms
 from weir.kubernetes.translate.requests import DeviceResources
@@ -60,6 +61,11 @@ class ResourceClaims:
     def has_devices(self) -> bool:
         """Return True if the cluster has a slice."""
         return len(self.inventory.slices) > 0
+
+    @property
+    def are_used(self) -> bool:
+        """Return True if a pod of Weir's uses a claim."""
+        return bool(self._uses)
 
     # What is seen
 
@@ -123,16 +129,31 @@ class ResourceClaims:
         found = self._started.get(key)
         if found is None:
             found = self._last[key] = self._constraints(key, pod, bound=bound)
+            if bound and self._is_known(pod):
+                self._started[key] = found
         return found
+
+    def _is_known(self, pod: KubePod) -> bool:
+        """Return True if slices name all devices that a pod runs with: without them, its share is unknown."""
+        for _, name in claims_of(pod):
+            claim = self.inventory.claims.get((pod.metadata.namespace, name))
+            allocation = None if claim is None else claim.status.allocation
+            if allocation is None or not self.inventory.names_devices(
+                pod.spec.node_name, allocation.devices.results
+            ):
+                return False
+        return True
 
     def _constraints(self, key: str, pod: KubePod, *, bound: bool) -> ClaimConstraints:
         waits = None if bound else self._waits(pod)
         all_allocated = not bound
         rules: list[NodeAffinityRule] = []
         counted: list[tuple[str, ClaimRequests]] = []
+        is_unread = False
         for label, name in claims_of(pod):
             claim = self.inventory.claims.get((pod.metadata.namespace, name))
             if claim is None:
+                is_unread = True
                 continue
             allocation = claim.status.allocation
             if not bound and allocation is not None and allocation.node_selector is not None:
@@ -143,7 +164,10 @@ class ResourceClaims:
             try:
                 counted.append((label, parse_claim(claim, self.inventory.classes)))
             except ClaimError as error:
+                is_unread = True
                 waits = waits or f"its resource claim {name} can't be allocated: {error}"
+        if bound and is_unread and not counted:
+            return ClaimConstraints(needs=(UNREAD_NEED,))
         if waits and not counted:
             return ClaimConstraints(tuple(rules), waits)
         gpus = self._gpus([each for _, each in counted])

@@ -3,14 +3,17 @@
 from operator import attrgetter
 
 from weir.control.port import PodExit
+from weir.kubernetes.state.claimed_nodes import claim_needs
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.owner_fate import NEVER_WAS_S
+from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.state.pod_info import PodInfo
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.pod_tracker import PodTracker
 from weir.kubernetes.state.unreadable import UnreadableObjects, held_roughly, rough
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.model.workloads import Request
 
 
 class StalePods:
@@ -67,6 +70,8 @@ class StalePods:
             or before.request != info.request
             or (before.derived.role != info.derived.role)
         ):
+            if before is not None and _was_inferred(tracked, before.request, info.request):
+                self._pods.infer_again(tracked, "The devices of its claims are known now.")
             moving.append((tracked, gang))
         gang.head = info  # the one read last: all are read by the same owners
         self._registry.dirty[gang] = None
@@ -113,3 +118,10 @@ class StalePods:
         if not gang.count:
             self._pods.note_empty(gang)
         return gang
+
+
+def _was_inferred(tracked: TrackedPod, before: Request, now: Request) -> bool:
+    """Return True if a running pod's GPUs were inferred while its claims or their devices were unknown."""
+    if tracked.gang is None or tracked.origin is not AllocationOrigin.POD or not claim_needs(now):
+        return False
+    return (before.devices, before.share_milli) != (now.devices, now.share_milli)

@@ -13,6 +13,7 @@ from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.adoption import adopted
 from weir.kubernetes.state.allocations import AllocationRecords, is_sound, life_of, settle
+from weir.kubernetes.state.claimed_nodes import UNREAD_NEED, claim_needs
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import ForeignUsage, PodUsage, amounts_of
@@ -22,6 +23,7 @@ from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.state.pod_info import GangKey, PodInfo, with_devices
 from weir.kubernetes.state.quota_objects import QuotaObjects
 from weir.kubernetes.translate.requests import has_unstated
+from weir.model.resources import CLAIMS_PREFIX
 from weir.model.workloads import Request
 from weir.state.events import Nominated, Placement, PodKey, WorkloadOutcome
 
@@ -327,14 +329,22 @@ class WorkloadRegistry:
 
 
 def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:
-    """Return a reading of a bound pod without the resources that nodes state only since it was bound."""
+    """Return a reading of a bound pod without the resources that nodes state only since it was bound.
+
+    Its claims need what they needed then, also while their class is gone.
+    """
     request, had = info.request, dict(was.further)
-    further = tuple(
-        (name, amount) for name, amount in request.further if name in had or has_unstated(name) is not None
-    )
-    if further == request.further:
+    needs = dict(claim_needs(was))
+    had_unread, is_known = UNREAD_NEED[0] in needs, bool(needs) and UNREAD_NEED[0] not in needs
+    further = [
+        (name, amount)
+        for name, amount in request.further
+        if (had_unread if name.startswith(CLAIMS_PREFIX) else name in had or has_unstated(name) is not None)
+    ]
+    found = tuple(sorted((*further, *needs.items()) if is_known else further))
+    if found == request.further:
         return info
-    return replace(info, pod_request=replace(info.pod_request, request=replace(request, further=further)))
+    return replace(info, pod_request=replace(info.pod_request, request=replace(request, further=found)))
 
 
 def _is_known(gang: Gang) -> bool:
