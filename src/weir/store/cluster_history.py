@@ -134,6 +134,7 @@ class ClusterHistory:
     def _write(self, connection: Connection, changed: Sequence[ClusterHistoryEntry]) -> None:
         uids = [each.row.uid for each in changed]
         known = {row.uid: row for row in connection.execute(_KNOWN.where(_uid.in_(uids)))}
+        changed = [each for each in changed if not _is_late(each, known.get(each.row.uid))]
         told_of = set(connection.execute(_ENDS.where(events.c.uid.in_(uids))).scalars())
         self._free_names(connection, changed)
         found = _Changes()
@@ -182,6 +183,7 @@ _KNOWN = select(
     workloads.c.state,
     workloads.c.first_started_s,
     workloads.c.started_s,
+    workloads.c.ended_s,
     cluster_workloads.c.why,
     cluster_workloads.c.evicted_s,
 ).select_from(_JOINED)
@@ -189,6 +191,12 @@ _STORED = select(
     *(workloads.c[name] for name in ("uid", "name", "submitted_s", "first_started_s", *_KINDS)),
     cluster_workloads.c.stated,
 ).select_from(_JOINED)
+
+
+def _is_late(workload: ClusterHistoryEntry, known: Any) -> bool:
+    """Return True if a live workload was seen before its stored end: a leader that was slow wrote it last."""
+    ended_s = None if known is None else known.ended_s
+    return workload.is_live and ended_s is not None and workload.seen_s <= ended_s
 
 
 def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end: bool) -> None:

@@ -229,6 +229,19 @@ def test_live_workload_that_vanished_is_ended_once(
     assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "").rows[0].ended == 3
 
 
+def test_what_a_slow_leader_saw_before_the_end_changes_nothing(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    seen = workload(1, status="running")
+    history.write([seen], [])
+    history.close_vanished(set(), NOW_S + 900)
+    history.write([workload(2, status="running")], [])  # another one of the name
+    history.write([seen], [])
+    found = reader.workloads(ClusterWorkloadFilter(), 0, 9)[1]
+    assert [(each.row.uid, each.row.status) for each in found] == [(1, "stopped")]
+    assert history.close_vanished({1}, NOW_S + 950) == 1, "the second one is live"
+
+
 def test_a_workload_that_runs_again_after_its_end_is_counted_once(
     history: ClusterHistory, reader: ClusterHistoryReader
 ) -> None:

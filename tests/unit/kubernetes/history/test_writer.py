@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event, current_thread
 from typing import Any
 
 import msgspec
@@ -173,6 +174,34 @@ def test_next_leader_stores_what_the_one_before_did_not_and_nothing_twice(
     until_s = time.time() + 60
     (row,) = reader.usage(until_s - 3600, until_s, "project", until_s, "").rows
     assert row.ended == 3
+
+
+def test_the_end_that_the_next_leader_stored_outlasts_a_late_write_of_the_one_before(
+    make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make(lambda: url), make(lambda: url)
+    for each in (first, second):
+        each.set("gone", "Running")
+    slow = first.lead()
+    until(lambda: bool(slow.written_s))
+    writes, goes_on, write = Event(), Event(), ClusterHistory.write
+
+    def late(self: ClusterHistory, changed: Any, told: Any) -> None:
+        if changed and current_thread() is slow._thread:
+            writes.set()
+            assert goes_on.wait(60)
+        write(self, changed, told)
+
+    monkeypatch.setattr(ClusterHistory, "write", late)
+    first.set("gone", "Stopping")  # the last that the first leader hears of it
+    assert writes.wait(60)
+    second.remove("gone")
+    writer = second.lead()
+    until(lambda: stored(reader) == {"ns/gone": "stopped"})
+    goes_on.set()
+    slow.close()
+    writer.close()
+    assert stored(reader) == {"ns/gone": "stopped"}
 
 
 def test_changes_wait_for_a_database_that_is_away_and_a_gap_is_told(
