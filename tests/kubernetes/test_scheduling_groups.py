@@ -1,11 +1,12 @@
 """Pod groups of `scheduling.k8s.io` on a real API server that serves them."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.kubernetes.constraints import Team, a_team, scheduling
+from tests.kubernetes.group_plane import GROUPS_API as API
+from tests.kubernetes.group_plane import plane_with_groups
 from tools.controlplane.api import Object
 from tools.controlplane.binaries import Binaries
 from tools.controlplane.cluster import Cluster
@@ -14,18 +15,13 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir
 from tools.controlplane.work import job, pod
 
-API = "scheduling.k8s.io/v1alpha2"
-FEATURES = ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
 RACK = "topology.kubernetes.io/rack"
 WAITS_S = 120
 
 
 @pytest.fixture(scope="module")
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
-    """A control plane that serves pod groups, which are an alpha feature."""
-    os.environ.setdefault("GOGC", "800")
-    with ControlPlane(binaries, features=FEATURES, alpha_apis=[API]) as running:
-        running.grant_all("weir")
+    with plane_with_groups(binaries) as running:
         yield running
 
 

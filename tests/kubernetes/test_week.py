@@ -4,11 +4,16 @@ WEIR_SEED chooses another order; WEIR_EFFORT multiplies the steps. `python -m te
 """
 
 import os
+from collections.abc import Iterator
 
+import pytest
+from tests.kubernetes.group_plane import plane_with_groups
 from tests.kubernetes.week.run import Pace, Week
 from tests.kubernetes.week.setup import installed
 from tests.kubernetes.week.table import SITUATIONS
+from tools.controlplane.binaries import Binaries
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "3918"))
@@ -16,6 +21,12 @@ SEED = int(os.environ.get("WEIR_SEED", "3918"))
 STEPS = 10 * EFFORT
 PACE = Pace(step_s=0.5, patience_s=120.0, settle_s=240.0, failures_most=3)
 KINDS_LEAST = 60
+
+
+@pytest.fixture(scope="module")
+def plane(binaries: Binaries) -> Iterator[ControlPlane]:
+    with plane_with_groups(binaries) as running:
+        yield running
 
 
 def test_there_are_situations_enough() -> None:

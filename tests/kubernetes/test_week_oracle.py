@@ -32,7 +32,9 @@ class Small:
     """A cluster of objects that a test writes."""
 
     def __init__(self, nodes: int = 2, gpus: int = 8) -> None:
-        self.copy: dict[str, dict[tuple[str, str], Object]] = {resource: {} for resource in RESOURCES}
+        self.copy: dict[str, dict[tuple[str, str], Object]] = {
+            resource: {} for resource in (*RESOURCES, "podgroups")
+        }
         self.events = Events()
         for at in range(nodes):
             self.put("nodes", node(f"n{at}", gpus=gpus))
@@ -128,6 +130,41 @@ def test_a_gang_fits_only_as_a_whole() -> None:
     assert not small.wrong()
     small.put("nodes", node("n2"))
     assert "it fits" in small.wrong()["true cause (Unschedulable)"]
+
+
+def grouped(small: Small, least: int, *where: str, reason: str = "") -> None:
+    """Put a pod group with this minimum, and its pods, each on a node or waiting."""
+    policy = {"gang": {"minCount": least}} if least else {"basic": {}}
+    metadata = {"name": "train", "namespace": "a"}
+    spec = {"schedulingPolicy": policy}
+    small.put("podgroups", {"kind": "PodGroup", "metadata": metadata, "spec": spec})
+    for at, on in enumerate(where):
+        made = small.pod("a", f"train-{at}", 4, on, reason="" if on else reason)
+        made["spec"]["schedulingGroup"] = {"podGroupName": "train"}
+
+
+@pytest.mark.parametrize(("least", "is_part"), [(3, True), (2, False), (0, False)])
+def test_a_pod_group_runs_with_its_minimum_or_not_at_all(least: int, is_part: bool) -> None:
+    small = Small()
+    grouped(small, least, "n0", "n1", "", reason="QuotaExceeded")
+    assert ("gang in part" in small.wrong()) is is_part
+
+
+def test_a_pod_group_that_is_there_is_not_missing_and_one_that_is_whole_fits() -> None:
+    small = Small()
+    grouped(small, 2, "", "", reason="OwnerMissing")
+    assert "its pod group train is there" in small.wrong()["true cause (OwnerMissing)"]
+    grouped(small, 2, "", "", reason="Unschedulable")
+    assert "it fits" in small.wrong()["true cause (Unschedulable)"]
+    grouped(small, 3, "", "", reason="GangIncomplete")
+    assert not small.wrong()
+    small.copy["podgroups"].clear()
+    grouped_pods = [each for each in small.copy["pods"].values() if "schedulingGroup" in each["spec"]]
+    for each in grouped_pods:
+        each["status"]["conditions"][0]["reason"] = "OwnerMissing"
+        small.events.by_uid[each["metadata"]["uid"]] = {"OwnerMissing": "because"}
+        each["metadata"]["resourceVersion"] += "-later"
+    assert not small.wrong()
 
 
 def test_quota_for_work_that_is_not_preemptible() -> None:

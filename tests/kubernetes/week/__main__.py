@@ -11,11 +11,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.kubernetes.group_plane import plane_with_groups
 from tests.kubernetes.week.run import Pace, Week
 from tests.kubernetes.week.setup import installed
 from tools.controlplane.binaries import find
 from tools.controlplane.cluster import Cluster
-from tools.controlplane.plane import ControlPlane
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def main() -> int:
     args = parser.parse_args()
     os.environ.setdefault("GOGC", "400")
     print(f"seed {args.seed}", flush=True)
-    with ControlPlane(find()) as plane:
+    with plane_with_groups(find()) as plane:
         try:
             with (
                 installed(Cluster(plane)) as replicas,

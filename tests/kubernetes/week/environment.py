@@ -1,10 +1,12 @@
 """The cluster of the week: its nodes, teams and quotas, and what situations ask about it."""
 
 import random
+from functools import cached_property
 from itertools import count
 from typing import Any
 
 from tests.kubernetes.claim_objects import gpu_class, gpu_slice
+from tests.kubernetes.group_plane import GROUPS_API
 from tests.kubernetes.week.operators import Operators
 from tests.kubernetes.week.oracle import RACK
 from tests.kubernetes.week.pods import PodView
@@ -80,6 +82,11 @@ class Environment:
                 "volumeBindingMode": "Immediate",
             }
         )
+
+    @cached_property
+    def has_groups(self) -> bool:
+        """Return True if the API server has pod groups."""
+        return self.api.maybe(f"/apis/{GROUPS_API}") is not None
 
     def new_node(self, name: str, rack: int, **more: Any) -> Object:
         """Return a node with whole GPUs, in a rack."""

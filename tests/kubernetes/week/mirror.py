@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.kubernetes.group_plane import GROUPS_API
 from tools.controlplane.api import Object
 from tools.controlplane.plane import ControlPlane
 
@@ -40,6 +41,8 @@ RESOURCES: Mapping[str, str] = {
     "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
     "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
 }
+POD_GROUPS = f"/apis/{GROUPS_API}/podgroups"
+"""Served only where the feature is on."""
 _SYNC_S = 60.0
 _AGAIN_S = 0.2
 _GONE = 410
@@ -51,23 +54,27 @@ class Mirror:
     Args:
         plane: the control plane.
         listeners: by resource, what is called with the type and the object of every event, in order.
+        groups: the server has pod groups.
     """
 
-    def __init__(self, plane: ControlPlane, listeners: Mapping[str, Listener]) -> None:
+    def __init__(
+        self, plane: ControlPlane, listeners: Mapping[str, Listener], *, groups: bool = False
+    ) -> None:
         self._plane = plane
+        self._paths = {**RESOURCES, **({"podgroups": POD_GROUPS} if groups else {})}
         self._listeners = listeners
         self._lock = threading.Lock()
-        self._objects: dict[str, dict[Key, Object]] = {resource: {} for resource in RESOURCES}
+        self._objects: dict[str, dict[Key, Object]] = {resource: {} for resource in (*RESOURCES, "podgroups")}
         self._closing = False
         self._connections: dict[str, http.client.HTTPSConnection] = {}
-        self._synced = {resource: threading.Event() for resource in RESOURCES}
+        self._synced = {resource: threading.Event() for resource in self._paths}
         self._events: dict[str, dict[str, str]] = {}  # by the uid of an object: note by reason
         self._at = urlsplit(plane.url)
         self._tls = ssl.create_default_context(cafile=str(plane.authority.certificate))
         self._tls.load_cert_chain(plane.admin.certificate, plane.admin.key)
         self._threads = [
             threading.Thread(target=self._follow, args=(resource,), name=f"mirror-{resource}", daemon=True)
-            for resource in RESOURCES
+            for resource in self._paths
         ]
         for thread in self._threads:
             thread.start()
@@ -115,7 +122,7 @@ class Mirror:
         if before is not None:
             before.close()
         self._connections[resource] = connection
-        connection.request("GET", f"{RESOURCES[resource]}{query}")
+        connection.request("GET", f"{self._paths[resource]}{query}")
         return connection.getresponse()
 
     def _list(self, resource: str) -> str:

@@ -59,6 +59,7 @@ class Waiting:
             self.is_gated
             or self.lacks_volume
             or self.lacks_claim
+            or self.lacks_group
             or self.is_incomplete
             or self.is_suspended
             or self.is_broken
@@ -100,6 +101,12 @@ class Waiting:
             for pod in self.gang.waiting
             for source in pod.spec.get("resourceClaims") or []
         )
+
+    @property
+    def lacks_group(self) -> bool:
+        """Return True if the pod group that a pod names isn't there."""
+        groups = self.snapshot.of["podgroups"]
+        return any(pod.group and (pod.namespace, pod.group) not in groups for pod in self.gang.waiting)
 
     @property
     def begins_later(self) -> bool:
@@ -182,7 +189,7 @@ class Waiting:
         """Return a placement of all that starts next on these nodes; None where there is none, or it is unclear."""
         if any(is_unclear(pod) for pod in self.next):
             return None
-        wish = self.gang.word("topology")
+        wish = self.gang.topology
         if not wish or ":required=" not in wish:
             return place(self.next, nodes)
         if not wish.endswith(f"={RACK}"):
@@ -217,6 +224,10 @@ def _volume(waiting: Waiting, pod: PodView) -> str:
 
 def _claim(waiting: Waiting, pod: PodView) -> str:
     return "" if waiting.lacks_claim else "all its resource claims are there"
+
+
+def _ownerless(waiting: Waiting, pod: PodView) -> str:
+    return f"its pod group {pod.group} is there" if pod.group and not waiting.lacks_group else ""
 
 
 def _begins(waiting: Waiting, pod: PodView) -> str:
@@ -268,6 +279,7 @@ _CHECKS: dict[str, Callable[[Waiting, PodView], str]] = {
     "SchedulingGated": _gated,
     "VolumeNotReady": _volume,
     "ClaimNotReady": _claim,
+    "OwnerMissing": _ownerless,
     "BeginTime": _begins,
     "Dependency": _depends,
     "GangIncomplete": _incomplete,

@@ -92,6 +92,11 @@ class PodView:
         return bool(self.spec.get("schedulingGates"))
 
     @property
+    def group(self) -> str:
+        """Return the name of the pod group that it names; empty if it names none."""
+        return str((self.spec.get("schedulingGroup") or {}).get("podGroupName", ""))
+
+    @property
     def claims(self) -> list[str]:
         """Return the names of its volume claims."""
         volumes = self.spec.get("volumes") or []

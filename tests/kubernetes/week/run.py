@@ -122,7 +122,7 @@ class Week:
         )
         self.audit = Audit(self._most_devices)
         listeners = {"pods": self.audit.take, "resourceclaims": self.audit.take_claim}
-        self._mirror = Mirror(self._cluster.plane, listeners)
+        self._mirror = Mirror(self._cluster.plane, listeners, groups=self.env.has_groups)
         self._scrape = Scrape(api, self.env.replicas)
         self.env.snapshot = self._look()
         return self

@@ -18,6 +18,7 @@ PLURALS = {
     "Deployment": "deployments",
     "StatefulSet": "statefulsets",
     "Job": "jobs",
+    "PodGroup": "podgroups",
 }
 _TOPMOST = ("CronJob",)
 """Kinds above which a workload isn't looked for."""
@@ -84,8 +85,17 @@ class Gang:
             return max(0, min(int(answer or whole), left))
         if answer:
             return max(0, int(answer))
+        if self.owner.kind == "PodGroup":
+            return int((spec["schedulingPolicy"].get("gang") or {}).get("minCount", 1))
         marks = ((self.owner.found or {}).get("metadata") or {}).get("annotations") or {}
         return int(marks.get(MIN, 1))
+
+    @property
+    def topology(self) -> str:
+        """Return the topology that it asks for, as the annotation would say it."""
+        spec = (self.owner.found or {}).get("spec") or {}
+        listed = (spec.get("schedulingConstraints") or {}).get("topology")
+        return f"label:required={listed[0]['key']}" if listed else self.word("topology")
 
     @property
     def preemptible(self) -> bool:
@@ -110,7 +120,7 @@ class Snapshot:
     def __init__(self, copy: Mapping[str, Mapping[Key, Object]], mirror: Mirror, at_s: float) -> None:
         self.at_s = at_s
         self.mirror = mirror
-        self.of = copy
+        self.of = {"podgroups": {}, **copy}
         self.pods = [_view(pod) for pod in copy["pods"].values()]
         self.nodes = {key[1]: NodeView.read(node) for key, node in copy["nodes"].items()}
         for each in copy["resourceslices"].values():
@@ -166,11 +176,16 @@ class Snapshot:
         found = self.of.get(PLURALS.get(kind, kind), {}).get((namespace, name))
         return found if found is not None and found["metadata"]["uid"] == uid else None
 
+    def _group_of(self, pod: PodView) -> Owner | None:
+        """Return the pod group that a pod names, if it is there: it counts before the owners."""
+        found = self.of["podgroups"].get((pod.namespace, pod.group))
+        return None if found is None else Owner("PodGroup", pod.group, found["metadata"]["uid"], found)
+
     def _gangs(self) -> dict[str, Gang]:
         gangs: dict[str, Gang] = {}
         for pod in self.pods:
             chain = list(self.owners_above(pod))
-            owner = (
+            owner = self._group_of(pod) or (
                 chain[-1]
                 if chain
                 else Owner("Pod", pod.name, pod.uid, {"metadata": pod.metadata, "spec": {}})

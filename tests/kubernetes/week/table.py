@@ -7,6 +7,7 @@ from tests.kubernetes.week.environment import Environment
 from tests.kubernetes.week.situations import (
     claims,
     gangs,
+    groups,
     jobs,
     nodes,
     order,
@@ -54,6 +55,12 @@ _MODULES: Mapping[str, tuple[ModuleType, str]] = {
         single gang too_many own_claim missing_template fewer_devices driver_away delete_claim
         """,
     ),
+    "group": (
+        groups,
+        """
+        whole part basic late short of_job same_rack too_large deleted_with_pods
+        """,
+    ),
     "order": (
         order,
         """
@@ -90,7 +97,7 @@ SITUATIONS: Mapping[str, Act] = {
 MAKE_WORK = frozenset(
     name
     for name in SITUATIONS
-    if name.partition(": ")[0] in ("gang", "pod", "claim")
+    if name.partition(": ")[0] in ("gang", "pod", "claim", "group")
     or name.split(": ")[1]
     in [
         "single",
@@ -138,6 +145,7 @@ MAKE_WORK = frozenset(
     "claim: fewer_devices",
     "claim: driver_away",
     "claim: delete_claim",
+    "group: deleted_with_pods",
 }
 """Situations that are put off while enough waits."""
 COMMON = ("job: single", "job: gang", "job: fixed", "quota: urgent")
