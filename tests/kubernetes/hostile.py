@@ -5,8 +5,10 @@ nothing. So whatever they say, the pods of others have to be scheduled.
 """
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
+from tests.kubernetes import hostile_claims
 from tests.kubernetes.hostile_values import (
     COUNTS,
     DEVICES,
@@ -49,6 +51,10 @@ class Hostile:
             ("topologies", self.topology): 1,
             ("nodes", self.node): 0.5,
             ("persistentvolumeclaims", self.claim): 1,
+            ("resourceclaims", self.resource_claim): 4,
+            ("resourceslices", self.resource_slice): 3,
+            ("deviceclasses", self.device_class): 0.5,
+            ("podgroups", self.pod_group): 3,
         }
         chosen = self.chance.choices(list(makers), list(makers.values()), k=count)
         return [(resource, make()) for resource, make in chosen]
@@ -78,6 +84,7 @@ class Hostile:
         if self._rarely():
             name = self._one(f"claim-{self.chance.randrange(1, 50)}", "nothing")
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        hostile_claims.name_them(self.chance, spec)
         if self._rarely() and "nodeName" not in spec:
             spec["schedulingGates"] = [{"name": "example.com/gate"}]
         return self._object("v1", "Pod", "pod", spec, self.space, status=self._pod_status(spec))
@@ -120,6 +127,29 @@ class Hostile:
         made = self._object("v1", "PersistentVolumeClaim", "claim", spec, self.space)
         if self._rarely():
             made["metadata"]["name"] = f"claim-{self.chance.randrange(1, 50)}"
+        return made
+
+    # Devices and groups
+
+    def device_class(self) -> Object:
+        return self._of_few("DeviceClass", hostile_claims.device_class(self.chance), hostile_claims.CLASSES)
+
+    def resource_slice(self) -> Object:
+        return self._of_few("ResourceSlice", hostile_claims.resource_slice(self.chance, self.own))
+
+    def resource_claim(self) -> Object:
+        spec, status = hostile_claims.resource_claim(self.chance, self.own)
+        return {**self._of_few("ResourceClaim", spec, space=self.space), "status": status}
+
+    def pod_group(self) -> Object:
+        return self._of_few("PodGroup", hostile_claims.pod_group(self.chance), space=self.space)
+
+    def _of_few(self, kind: str, spec: Object, names: Sequence[str] = (), space: str = "") -> Object:
+        """Return an object with one of few names, which others refer to."""
+        made = self._object(hostile_claims.VERSIONS[kind], kind, kind.lower(), spec, space)
+        made["metadata"]["name"] = self._one(
+            *(names or [f"{kind.lower()}-{at}" for at in range(hostile_claims.FEW)])
+        )
         return made
 
     # Queues and nodes

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from tests.kubernetes.constraints import scheduling
+from tests.kubernetes.group_plane import plane_with_groups
 from tests.kubernetes.hostile import Hostile
 from tools.controlplane.api import ApiError, collection
+from tools.controlplane.binaries import Binaries
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
@@ -101,6 +103,12 @@ class Crowd:
 
 def _reference(made: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": made["apiVersion"], "kind": made["kind"], "name": made["metadata"]["name"]}
+
+
+@pytest.fixture(scope="module")
+def plane(binaries: Binaries) -> Iterator[ControlPlane]:
+    with plane_with_groups(binaries) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

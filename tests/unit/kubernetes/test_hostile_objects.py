@@ -10,7 +10,7 @@ import pytest
 from tests.kubernetes.hostile import Hostile
 from tests.properties.budget import EFFORT
 
-from weir.kubernetes.api import objects, volume_objects
+from weir.kubernetes.api import objects, resource_objects, volume_objects
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.decoding import UndecodedObject, read_object
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
@@ -28,6 +28,10 @@ TYPES: dict[str, Any] = {
     "departments": QuotaObject,
     "topologies": QuotaObject,
     "jobs": OwnerObject,
+    "resourceclaims": resource_objects.ResourceClaim,
+    "resourceslices": resource_objects.ResourceSlice,
+    "deviceclasses": resource_objects.DeviceClass,
+    "podgroups": objects.SchedulingGroupObject,
 }
 OWN, QUIET = ["own-1", "own-2"], ["quiet-1", "quiet-2"]
 TAINT = {"key": "quiet", "value": "", "effect": "NoSchedule"}
