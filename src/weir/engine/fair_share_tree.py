@@ -69,13 +69,16 @@ class FairShareTree:
         for queue in sorted(changed, reverse=True):  # children come after their parents
             line, old = self._demand_of(queue), self.demand[queue]
             parent = ledger.parent[queue]
-            by_parent.setdefault(parent, []).append(queue)
+            siblings = by_parent.get(parent)
+            if siblings is None:
+                siblings = by_parent[parent] = []
+                self._sums[parent] = self._sums[parent].copy()  # a branch may have this line, too
+            siblings.append(queue)
             if line != old:
                 self.demand[queue] = line
-                self._sums[parent] = [
-                    total + new - before
-                    for total, new, before in zip(self._sums[parent], line, old, strict=True)
-                ]
+                sums = self._sums[parent]
+                for row, amount in enumerate(line):
+                    sums[row] += amount - old[row]
         return by_parent
 
     def _demand_of(self, queue: int) -> list[int]:

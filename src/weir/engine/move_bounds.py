@@ -96,7 +96,7 @@ class MoveBounds:
         return True
 
     def _bound_beside(self, job: Job, lacks: Sequence[int], budget: float) -> bool:
-        """Return True if any node can be cleared for a borrowing gang that fills the free nodes itself.
+        """Return True if enough nodes could be cleared for a borrowing gang that fills the free nodes itself.
 
         Its pods go to the free nodes before any node is cleared. So pods of their size find no place to move
         to, if no node holds two of them.
@@ -107,12 +107,15 @@ class MoveBounds:
         if len(groups) > 1 or not (shape.whole and devices) or self._nodes_for(devices, pods=2) == 1:
             return True
         free = whole >= devices
-        if int(free.sum()) >= lack:
+        missing = lack - int(free.sum())
+        if missing <= 0:
             return True
         node, held, price, exclusive = self._could_move(budget, spares=True)
         small = exclusive < devices
-        prices = least_prices(whole, devices, node[small], held[small], price[small])
-        return float(prices[~free].min(initial=np.inf)) <= budget or not self._fills(shape, free)
+        prices = least_prices(whole, devices, node[small], held[small], price[small])[~free]
+        # Where gangs move as one, clearing one node may free others
+        least = np.sort(prices)[: 1 if self._cluster.topologies else missing]
+        return float(least.sum()) <= budget or not self._fills(shape, free)
 
     def _fills(self, shape: RequestShape, free: Bools) -> bool:
         """Return True if pods of a shape may use all these nodes, of whichever project they are."""

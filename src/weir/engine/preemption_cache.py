@@ -52,6 +52,7 @@ class Eligibility(NamedTuple):
         gang_since_s: oldest wait among gangs that wait for one domain.
         preemptors: workloads that may evict others.
         movers: workloads that only moves could help, with the free thousandths of devices that takes.
+        least_milli: the least of these.
     """
 
     touched: int
@@ -59,6 +60,7 @@ class Eligibility(NamedTuple):
     gang_since_s: float
     preemptors: list[Member]
     movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]]
+    least_milli: int
 
 
 class FailedReclaim(NamedTuple):

@@ -44,42 +44,41 @@ class PreemptionEligibility:
 
     def _candidate_sets(self) -> CandidateSets:
         """Return the workloads for which preemption might succeed, by a cheap check of each class."""
+        waiting_of = self._cluster.waiting_of
+        if self._cluster.releasing_on:
+            return {None: [one for classes in waiting_of.values() for one in self._unserved(classes)]}
         sets: CandidateSets = {}
-        frees, served = bool(self._cluster.releasing_on), self._allocator.projects_served()
-        for project, classes in self._cluster.waiting_of.items():
-            if frees:
-                sets.setdefault(None, []).extend(self._unserved(classes))
-                continue
-            eligible = self._eligibility(project, classes, project in served)
-            if eligible.preemptors:
-                sets.setdefault(None, []).extend(eligible.preemptors)
-            for of, at, key, free_milli in eligible.movers:
-                if free_milli <= self._free_milli:
-                    sets.setdefault(key, []).append((of, at))
+        anyone: list[Member] = []
+        served, free_milli = self._allocator.projects_served(), self._free_milli
+        kept = {} if self._cluster.unprotected else self._cache.eligibility  # any requester may evict those
+        for project, classes in waiting_of.items():
+            eligible = kept.get(project)
+            if eligible is None or project in served or not self._still_holds(project, eligible):
+                eligible = self._new_eligibility(project, classes)
+                if self._policy.oldest_first_in_quota and project not in served:
+                    kept[project] = eligible
+            anyone += eligible.preemptors
+            if eligible.least_milli <= free_milli:
+                for of, at, key, milli in eligible.movers:
+                    if milli <= free_milli:
+                        sets.setdefault(key, []).append((of, at))
+        if anyone:
+            sets[None] = anyone
         return sets
+
+    def _still_holds(self, project: int, kept: Eligibility) -> bool:
+        """Return True if neither the usage of a project nor time has changed the options of its workloads."""
+        return (
+            kept.touched == self._cluster.ledger.touched[project]
+            and self._now_s - kept.since_s < self._policy.reclaim_share_after
+            and self._now_s - kept.gang_since_s < self._policy.topology.patience
+        )
 
     def _unserved(self, classes: Collection[EquivalenceClass]) -> list[Member]:
         """Return the first unserved member of each class that could run on an empty cluster."""
         allocator, feasibility = self._allocator, self._allocator.feasibility
         first = [(of, allocator.served_of(of)) for of in classes]
         return [(of, at) for of, at in first if at < len(of.members) and feasibility.could_run(of)]
-
-    def _eligibility(self, project: int, classes: Collection[EquivalenceClass], served: bool) -> Eligibility:
-        if self._cluster.unprotected:  # any requester may evict those
-            return self._new_eligibility(project, classes)
-        kept = self._cache.eligibility.get(project)
-        if (
-            kept is not None
-            and not served
-            and kept.touched == self._cluster.ledger.touched[project]
-            and self._now_s - kept.since_s < self._policy.reclaim_share_after
-            and self._now_s - kept.gang_since_s < self._policy.topology.patience
-        ):
-            return kept
-        found = self._new_eligibility(project, classes)
-        if self._policy.oldest_first_in_quota and not served:
-            self._cache.eligibility[project] = found
-        return found
 
     def _new_eligibility(self, project: int, classes: Collection[EquivalenceClass]) -> Eligibility:
         preemptors: list[Member] = []
@@ -101,7 +100,8 @@ class PreemptionEligibility:
                 if job.topology is not None and not self._allocator.placement.may_scatter(job, of.step.lacks):
                     gang_since_s = min(gang_since_s, job.waits_since_s)
         touched = self._cluster.ledger.touched[project]
-        return Eligibility(touched, since_s, gang_since_s, preemptors, movers)
+        least_milli = min([milli for _, _, _, milli in movers], default=0)
+        return Eligibility(touched, since_s, gang_since_s, preemptors, movers, least_milli)
 
     def may_take_idle(self, of: EquivalenceClass) -> bool:
         """Return True if unprotected idle work and free capacity hold as many devices as it requests."""
