@@ -17,6 +17,7 @@ Cases, with the goals of the design for the size in brackets:
     explain  nodes by score and victims by price for a workload of that backlog
     memory   with 10 running pods a node (10,000: 1,500 MB)
 
+Times are processor times, so other programs on the machine count only by what they take of its caches.
 Every measurement has a process of its own, in which Python's collector leaves the finished cluster alone,
 as it does in a replay: walking it over and over would be most of the cost. Each case runs once at the size
 its goal is for, and at every size of --nodes, which shows how it grows.
@@ -33,7 +34,7 @@ import resource
 import sys
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
+from time import thread_time
 from typing import TypeVar
 
 import numpy as np
@@ -85,17 +86,17 @@ def fill(nodes: int, policy: Policy) -> Row:
     projects = max(1, nodes // PROJECT_NODES)
     made = Made(nodes, {project(at): gpus // projects for at in range(projects)}, policy)
     specs = [work(f"job-{at:06d}", project(at % projects), at / gpus) for at in range(gpus)]
-    began = perf_counter()
+    began = thread_time()
     made.submit(*specs)
-    submitted = perf_counter() - began
+    submitted = thread_time() - began
     plan, seconds = made.decide()
     assert len(plan.binds) == gpus, f"{len(plan.binds)} of {gpus} placed"
-    began = perf_counter()
+    began = thread_time()
     made.carry_out(plan)
     return {
         "workloads": gpus,
         "seconds": round(seconds, 4),
-        "reduce_seconds": round(submitted + perf_counter() - began, 4),
+        "reduce_seconds": round(submitted + thread_time() - began, 4),
     }
 
 
@@ -181,7 +182,7 @@ def reasons(nodes: int, policy: Policy) -> Row:
     shown: dict[EquivalenceClass, Refusal] = {}
     for _ in range(SHOTS):
         busy.measured(busy.events, 1)
-        began = perf_counter()
+        began = thread_time()
         sentences = RefusalSentences(made.cluster, made.now_s)
         refusals = PendingRefusals(made.cluster, policy, made.now_s, made.cache)
         for of in made.cluster.waiting.values():
@@ -189,7 +190,7 @@ def reasons(nodes: int, policy: Policy) -> Row:
             if shown.get(of) is not refusal:
                 shown[of] = refusal
                 assert sentences.reason_of(refusal).sentence
-        took.append(perf_counter() - began)
+        took.append(thread_time() - began)
     return {"workloads": len(made.cluster.waiting), **quantiles(took)}
 
 
@@ -239,11 +240,11 @@ def shots(made: Made, pods: int, right: Callable[[Plan], bool], count: int = SHO
         made.submit(gang)
         plan, seconds = made.decide()
         assert right(plan), f"{len(plan.evictions)} evictions, {len(plan.nominations)} nominations"
-        began = perf_counter()
+        began = thread_time()
         if not plan.acts:
             job = made.cluster.jobs[gang.name]
             assert pending_reason(made.cluster, made.policy, job, made.now_s, cache) is not None
-        took.append(seconds + perf_counter() - began)
+        took.append(seconds + thread_time() - began)
         made.end(gang.name)
     return quantiles(took)
 
@@ -257,11 +258,11 @@ class Asked:
 
     def __call__(self, read: Callable[[DecisionState], Found], /) -> Found:
         """Read."""
-        began = perf_counter()
+        began = thread_time()
         try:
             return read(self.state)
         finally:
-            self.took.append((perf_counter() - began) * 1e3)
+            self.took.append((thread_time() - began) * 1e3)
 
 
 def suggest(nodes: int, policy: Policy) -> Row:
@@ -272,9 +273,9 @@ def suggest(nodes: int, policy: Policy) -> Row:
     took, longest, found, untried = [], 0.0, 0, 0
     possible = SuggestionOptions(PRIORITY_MAX, projects=(project(0), project(1)))
     for of in list(busy.made.cluster.waiting.values())[: SHOTS // 2]:
-        asked, began = Asked(busy.made), perf_counter()
+        asked, began = Asked(busy.made), thread_time()
         answer = suggestions(asked, of.first.name, possible)
-        took.append(perf_counter() - began)
+        took.append(thread_time() - began)
         longest = max(longest, *asked.took)
         found, untried = found + len(answer.found), untried + len(answer.untried)
     return {
