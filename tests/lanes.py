@@ -14,7 +14,7 @@ IN_FRONT = "tests/kubernetes/"
 IN_A_BROWSER = "tests/browser/"
 """Folder of the tests that share a browser. All of them go to one process."""
 LONGEST_FIRST = [
-    *("sweeps", "cluster_sessions", "kept_submissions", "history"),
+    *("sweeps", "dashboard_sign_in", "cluster_sessions", "kept_submissions", "history"),
     *("real_claims", "ends", "node_agent", "churn", "cli", "installed"),
     *("scheduling_groups", "why_pods_wait", "gpu_sharing", "real_node", "hostile", "constraints"),
     *("usage", "bindings", "leading", "order", "scheduler_config", "namespace_end", "bench"),

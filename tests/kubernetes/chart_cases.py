@@ -6,6 +6,7 @@ from typing import Any
 
 from weir.kubernetes.crd.without_project import read_rule
 from weir.kubernetes.install.admission_policies import OptionalPolicies
+from weir.kubernetes.install.dashboard_server import DashboardOptions
 from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.manifests import Installation
@@ -40,8 +41,17 @@ def random_values(seed: int) -> Values:
     """Return values in which about half of the keys have another value than by default."""
     rng = random.Random(seed)
     kept: Values = {key: make(rng) for key, make in _KEYS.items() if rng.random() < 0.5}
-    for key, makers in (("admission", _ADMISSION), ("pods", _PODS), ("node", _NODE)):
+    for key, makers in (
+        ("admission", _ADMISSION),
+        ("pods", _PODS),
+        ("node", _NODE),
+        ("dashboard", _DASHBOARD),
+    ):
         kept[key] = {name: make(rng) for name, make in makers.items() if rng.random() < 0.5}
+    kept["dashboard"] |= {
+        "url": "https://weir.example.org:8443",
+        "issuer": "https://sso.example.org/realms/lab",
+    }
     if rng.random() < 0.5:
         kept["history"] = rng.choice(
             (
@@ -101,6 +111,7 @@ def installation(values: Values, namespace: str) -> Installation:
         values.get("monitoring", False),
         values.get("queryApi", True),
         _agents(values.get("node", {})),
+        _dashboard(values.get("dashboard", {})),
     )
 
 
@@ -123,6 +134,24 @@ def _agents(values: Values) -> NodeAgents | None:
         {**plain.node_selector, **values.get("nodeSelector", {})},
         values.get("kubeletInsecureTls", False),
         values.get("watchMemory", False),
+    )
+
+
+def _dashboard(values: Values) -> DashboardOptions | None:
+    if not values.get("enabled"):
+        return None
+    plain = DashboardOptions(values["url"], values["issuer"])
+    return DashboardOptions(
+        plain.url,
+        plain.issuer,
+        values.get("clientId", plain.client_id),
+        values.get("clientSecret", plain.client_secret),
+        values.get("tlsSecret", plain.tls_secret),
+        values.get("authorities", plain.authorities),
+        tuple(values.get("extraScopes", ())),
+        tuple(values.get("reachableFrom", ())),
+        tuple(values.get("mayCall", ())),
+        values.get("memory", plain.memory),
     )
 
 
@@ -176,6 +205,17 @@ _PODS: dict[str, Callable[[random.Random], Any]] = {
     "nodeSelector": _labels,
     "tolerations": _some(_TOLERATIONS),
     "pullSecrets": _some(("one", "two.example", "3")),
+}
+_DASHBOARD: dict[str, Callable[[random.Random], Any]] = {
+    "enabled": _one(True, True, False),
+    "clientId": _one("weir", "https://weir.example.org"),
+    "clientSecret": _one("", "weir-client", "1"),
+    "tlsSecret": _one("weir-tls", "a.b"),
+    "authorities": _one("", "company-ca", "true"),
+    "extraScopes": _some(("groups", "offline_access", "api://weir/.default")),
+    "reachableFrom": _some(_SOURCES),
+    "mayCall": _some((*(f"{each}:8443" for each in _SOURCES), "keycloak:65535")),
+    "memory": _one("1Gi", "268435456"),
 }
 _NODE: dict[str, Callable[[random.Random], Any]] = {
     "enabled": _one(True, False),

@@ -131,6 +131,11 @@ WRONG: tuple[tuple[str, dict[str, Any]], ...] = (
     ("pods.requests.cpu", {"pods": {"limits": {"cpu": "499m", "memory": "1Gi"}}}),
     ("pods/tolerations/0", {"pods": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}}),
     ("pods/nodeSelector", {"pods": {"nodeSelector": {"a": "b c"}}}),
+    ("dashboard.url", {"dashboard": {"enabled": True, "issuer": "https://sso.example.org"}}),
+    ("dashboard.issuer", {"dashboard": {"enabled": True, "url": "https://weir.example.org"}}),
+    ("dashboard/url", {"dashboard": {"url": "http://weir.example.org"}}),
+    ("dashboard/issuer", {"dashboard": {"issuer": 'https://a"b'}}),
+    ("dashboard.mayCall: 10.0.0.1/8:5432 has bits", {"dashboard": {"mayCall": ["10.0.0.1/8:5432"]}}),
     ("overcommitGrace", {"overcommitGrace": "soon"}),
     ("sharedNodes", {"sharedNodes": -1}),
 )

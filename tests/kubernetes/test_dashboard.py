@@ -111,7 +111,7 @@ def test_a_person_has_the_rights_of_their_kubeconfig_and_sees_their_namespace_al
     plane.kubectl("config", "set-context", "--current", f"--namespace={a}", kubeconfig=ann_config)
     with DashboardProcess(ann_config) as served, SignedIn(served) as ann:
         assert ann.person["user"] == "ann"
-        assert ann.person["cluster"] == {"name": plane.url, "namespace": a, "controls": []}
+        assert ann.person["cluster"] == {"name": plane.url, "namespace": a, "controls": [], "chooses": False}
         assert not ann.person["is_admin"]
         assert ann.names() == {f"{a}/job-runs", f"{a}/job-waits"}
         with ann.stream() as frames:

@@ -1,18 +1,30 @@
 """The dashboard of a remote pool in a browser."""
 
+import ssl
+from typing import Protocol
+
 import httpx
 
-from .pool import RemotePool
 from .provider import browser, sign_in
 
 START = "/api/v1/dashboard/oidc/start"
 SIGN_IN = "/api/v1/dashboard/sign-in"
 
 
+class Site(Protocol):
+    """A server of the dashboard."""
+
+    context: ssl.SSLContext
+
+    def asks(self) -> httpx.Client:
+        """Return a client of its address."""
+        ...
+
+
 class Page:
     """The dashboard in a browser."""
 
-    def __init__(self, pool: RemotePool) -> None:
+    def __init__(self, pool: Site) -> None:
         self.pool = pool
         self.opened = pool.asks()
         self.proof = ""
@@ -38,5 +50,5 @@ class Page:
         return begun
 
     def sign_in(self, account: str) -> httpx.Response:
-        with browser() as at_provider:
+        with browser(self.pool.context) as at_provider:
             return self.finish(self.come_back(sign_in(at_provider, self.to_provider(), account)))

@@ -1,6 +1,7 @@
 // A certified OpenID provider, controlled by lines of JSON: each starts a provider, changes its keys, or stops it.
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import { createInterface } from 'node:readline'
 import { Provider } from 'oidc-provider'
 
@@ -43,15 +44,16 @@ function provider(of) {
 async function start(asked) {
   const of = { clients: asked.clients, lifetime_s: asked.lifetime_s ?? 300, requests: {}, left: new Set(), changed: {} }
   of.keys = [key('first', asked.alg ?? 'RS256')]
-  of.server = createServer((request, answer) => {
+  const handle = (request, answer) => {
     const path = request.url.split('?')[0]
     of.requests[path] = (of.requests[path] ?? 0) + 1
     if (of.mute) return // connections stay open without an answer
     if (of.replies?.[path] !== undefined) return answer.end(of.replies[path])
     return of.answer(request, answer)
-  })
+  }
+  of.server = asked.tls ? createTlsServer(asked.tls, handle) : createServer(handle)
   await new Promise((done) => of.server.listen(asked.port ?? 0, '127.0.0.1', done))
-  of.issuer = `http://127.0.0.1:${of.server.address().port}`
+  of.issuer = `${asked.tls ? 'https://localhost' : 'http://127.0.0.1'}:${of.server.address().port}`
   of.answer = provider(of)
   running.set(of.issuer, of)
   return { issuer: of.issuer }

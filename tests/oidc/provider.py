@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,9 +126,9 @@ class Provider:
 
 
 @contextmanager
-def browser() -> Iterator[httpx.Client]:
+def browser(verify: ssl.SSLContext | bool = False) -> Iterator[httpx.Client]:
     """Yield a client that keeps cookies, as a browser does."""
-    with httpx.Client(trust_env=False, verify=False, timeout=120) as opened:
+    with httpx.Client(trust_env=False, timeout=120, verify=verify) as opened:
         yield opened
 
 

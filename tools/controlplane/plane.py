@@ -61,12 +61,16 @@ class ControlPlane:
         features: Sequence[str] = (),
         alpha_apis: Sequence[str] = (),
         controllers: Sequence[str] = (),
+        server_options: Sequence[str] = (),
     ) -> None:
-        """`features` and `alpha_apis` are on, and `controllers` run, besides the usual ones."""
+        """`features` and `alpha_apis` are on, and `controllers` run, besides the usual ones.
+
+        `server_options` are further ones of the API server.
+        """
         self.binaries = binaries or find()
         gates = [f"--feature-gates={','.join(f'{each}=true' for each in features)}"] if features else []
         apis = [f"--runtime-config={','.join(f'{each}=true' for each in alpha_apis)}"] if alpha_apis else []
-        self._server_options, self._controller_options = [*gates, *apis], gates
+        self._server_options, self._controller_options = [*gates, *apis, *server_options], gates
         self._unused_controllers = [name for name in _UNUSED_CONTROLLERS if name not in controllers]
         self.directory = Path()
         self.url = ""

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from weir import __version__
 from weir.cli import kube_options as check
+from weir.cli.dashboard_options import DashboardServerOptions
 from weir.cli.manifest_options import NodeAgentOptions, WeirOptions
 
 if TYPE_CHECKING:
@@ -42,7 +43,14 @@ class BundleDetails:
     maintainer: Annotated[Sequence[str], _NAMES] = ()
     """Maintainers, each as NAME <ADDRESS>. Certification needs one."""
 
-    def options(self, weir: WeirOptions, agents: NodeAgentOptions, *, monitoring: bool) -> "BundleOptions":
+    def options(
+        self,
+        weir: WeirOptions,
+        agents: NodeAgentOptions,
+        dashboard: DashboardServerOptions,
+        *,
+        monitoring: bool,
+    ) -> "BundleOptions":
         """Return the options of the bundle.
 
         Raises:
@@ -64,22 +72,18 @@ class BundleDetails:
                 check.each("--reachable-from", source, weir.reachable_from),
                 monitoring=monitoring,
                 node=agents.agents,
+                dashboard=dashboard.dashboard,
             ),
             check.one("--bundle-image", check.image, self.bundle_image),
-            _matches("--channel", _CHANNEL, self.channel, "stable"),
-            None if self.replaces is None else _matches("--replaces", _VERSION, self.replaces, "weir.v0.1.0"),
-            _matches("--created", _MOMENT, self.created, "2026-01-31T12:00:00Z"),
+            check.like("--channel", _CHANNEL, self.channel, "stable"),
+            None
+            if self.replaces is None
+            else check.like("--replaces", _VERSION, self.replaces, "weir.v0.1.0"),
+            check.like("--created", _MOMENT, self.created, "2026-01-31T12:00:00Z"),
             self.provider,
-            "" if self.url is None else _matches("--url", _URL, self.url, "https://example.com/weir"),
+            "" if self.url is None else check.like("--url", _URL, self.url, "https://example.com/weir"),
             tuple(check.one("--maintainer", _maintainer, each) for each in self.maintainer),
         )
-
-
-def _matches(flag: str, form: re.Pattern[str], text: str, example: str) -> str:
-    """Return a text of this form; a mistake names the flag and an example."""
-    if not form.fullmatch(text):
-        raise ValueError(f"{flag}: {text!r} can't be used: write one such as {example}")
-    return text
 
 
 def _maintainer(text: str) -> tuple[str, str]:

@@ -31,6 +31,7 @@ DOMAINS = {
         "prometheus_client",
         "structlog",
     ),
+    "dashboard": ("authlib", "joserfc"),
     "history": ("alembic", "psycopg", "sqlalchemy"),
     "node": ("google", "grpc", "pynvml"),
     "simulation": ("numpy",),

@@ -11,10 +11,12 @@ from cyclopts.validators import Number
 from weir import __version__
 from weir.cli import kube_options as check
 from weir.cli.bundle_options import BundleDetails
+from weir.cli.dashboard_options import DashboardServerOptions
 from weir.cli.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
 
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
 app.command("weir.cli.kube_node:node", name="node")
+app.command("weir.cli.kube_dashboard:dashboard_server", name="dashboard-server")
 _SWITCH = Parameter(negative=())
 
 
@@ -26,6 +28,7 @@ def manifests(
     priority_classes: Literal["prefixed", "plain", "none"] = "prefixed",
     pods: WeirPodOptions = WeirPodOptions(),
     agents: NodeAgentOptions = NodeAgentOptions(),
+    page: DashboardServerOptions = DashboardServerOptions(),
     monitoring: Annotated[bool, _SWITCH] = False,
     query_api: bool = True,
     shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
@@ -66,6 +69,7 @@ def manifests(
             monitoring,
             query_api,
             agents.agents,
+            page.dashboard,
         )
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
@@ -114,6 +118,7 @@ def bundle(
     weir: WeirOptions = WeirOptions(),
     certified: BundleDetails = BundleDetails(),
     agents: NodeAgentOptions = NodeAgentOptions(),
+    page: DashboardServerOptions = DashboardServerOptions(),
     monitoring: Annotated[bool, _SWITCH] = False,
 ) -> int:
     """Write a bundle and a file-based catalogue for the Operator Lifecycle Manager.
@@ -132,7 +137,7 @@ def bundle(
         print(f"weir: {directory} exists: remove it, or name another directory.", file=sys.stderr)
         return 2
     try:
-        options = certified.options(weir, agents, monitoring=monitoring)
+        options = certified.options(weir, agents, page, monitoring=monitoring)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2

@@ -48,6 +48,13 @@ def one(flag: str, check: Callable[[str], T], text: str) -> T:
         raise ValueError(f"{flag}: {error}") from None
 
 
+def like(flag: str, form: re.Pattern[str], text: str, example: str) -> str:
+    """Return a text of this form; a mistake names the flag and an example."""
+    if not form.fullmatch(text):
+        raise ValueError(f"{flag}: {text!r} can't be used: write one such as {example}")
+    return text
+
+
 def each(flag: str, check: Callable[[str], str], texts: Sequence[str]) -> tuple[str, ...]:
     """Return what a check makes of each text, without repetitions."""
     return tuple(dict.fromkeys(one(flag, check, text) for text in texts))

@@ -5,6 +5,8 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 COOKIE = "weir_session"
+SECURE_COOKIE = "__Host-weir_session"
+"""Name of the cookie over HTTPS. Browsers take it from this very host alone, and send it over HTTPS alone."""
 PROOF = "x-weir-proof"
 """Header with the proof of a session."""
 _READS = frozenset({"GET", "HEAD"})
@@ -26,6 +28,13 @@ def cookie_in(header: str, name: str) -> str:
 def loopback_refusal(host: str) -> str | None:
     """Return why a Host header is refused: a name that an attacker points to this machine."""
     return None if is_this_machine(host) else _ON_LOOPBACK
+
+
+def public_refusal(host: str, public: str) -> str | None:
+    """Return why a Host header is refused that isn't the public address of the page."""
+    if host.lower().removesuffix(":443") == public:
+        return None
+    return f"The dashboard answers to https://{public} alone: open it by that name."
 
 
 def origin_refusal(method: str, host: str, origin: str, fetch_site: str) -> str | None:

@@ -21,6 +21,7 @@ class ClusterScope(Answer):
     name: str
     namespace: str | None  # the only one that is shown; None for all
     controls: list[str]  # namespaces in which they may stop and suspend Jobs; "*" for all
+    chooses: bool = False  # they choose the namespace here; an empty one is to be chosen
 
 
 class DashboardPerson(Answer):

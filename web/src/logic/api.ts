@@ -67,6 +67,23 @@ export async function whoAmI(): Promise<Person | null> {
   }
 }
 
+const NAMESPACE = 'weir.namespace'
+
+/** Show one namespace of a cluster, or all with null; the browser remembers it for the next sign-in. */
+export async function chooseNamespace(namespace: string | null): Promise<Person> {
+  const person = await send<Person>('PUT', '/dashboard/namespace', { namespace })
+  if (namespace) localStorage.setItem(NAMESPACE, namespace)
+  else localStorage.removeItem(NAMESPACE)
+  return person
+}
+
+/** The person of a session; one who may not see all namespaces gets the namespace that they chose last. */
+export async function placed(person: Person | null): Promise<Person | null> {
+  const last = localStorage.getItem(NAMESPACE)
+  if (person?.cluster?.namespace !== '' || !last) return person
+  return chooseNamespace(last).catch(() => person)
+}
+
 /** End the session; return the page that ends the one with the identity provider, if there is one. */
 export async function signOut(): Promise<string> {
   const answer = await send<{ provider: string | null }>('DELETE', '/dashboard/session').catch(() => null)

@@ -112,6 +112,8 @@ export interface ClusterScope {
   namespace: string | null
   /** Namespaces in which they may stop and suspend Jobs; * for all. */
   controls: string[]
+  /** They choose the namespace on the page; an empty one is still to be chosen. */
+  chooses: boolean
 }
 
 export interface Explanation {

@@ -51,9 +51,18 @@ async def may(
 
 async def user_of(api: ApiClient) -> str:
     """Return the name that the API server knows the person by; empty if it doesn't tell."""
-    body = {"apiVersion": _SELF, "kind": "SelfSubjectReview"}
     try:
-        answer = await api.post(path_of(_SELF, "selfsubjectreviews"), body, _SelfReview)
+        return await reviewed_user(api)
     except ApiRefused:
         return ""
+
+
+async def reviewed_user(api: ApiClient) -> str:
+    """Return the name that the API server knows the person by.
+
+    Raises:
+        ApiError: the API server doesn't know the person, or doesn't answer.
+    """
+    body = {"apiVersion": _SELF, "kind": "SelfSubjectReview"}
+    answer = await api.post(path_of(_SELF, "selfsubjectreviews"), body, _SelfReview)
     return answer.status.user_info.username

@@ -29,7 +29,7 @@ class QueryApi:
             try:
                 return await self.get(resource, params)
             except ApiRefused as error:
-                if error.status != 403:
+                if error.status != 403 or not self.within:
                     raise
         return await self.get(f"namespaces/{self.within}/{resource}", params)
 

@@ -230,7 +230,8 @@ class IdentityProvider:
     async def _client(self) -> httpx.AsyncClient:
         """Return the client. Certificates are read beside the event loop, which takes a while."""
         if self._http is None:
-            local = is_loopback(urlsplit(self._settings.issuer).hostname or "")
+            issuer = urlsplit(self._settings.issuer)
+            local = issuer.scheme == "http" and is_loopback(issuer.hostname or "")
             made = await asyncio.to_thread(
                 httpx.AsyncClient,
                 timeout=httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX),

@@ -46,17 +46,23 @@ class Credentials(Protocol):
         ...
 
 
+def server_of_pod() -> str:
+    """Return the URL of the API server of the pod that this runs in; empty outside of a cluster."""
+    host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    return f"https://{f'[{host}]' if ':' in host else host}:{port}" if host else ""
+
+
 class ServiceAccount:
     """The account of the pod this runs in."""
 
     def __init__(self, directory: Path = SERVICE_ACCOUNT) -> None:
-        host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
-        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-        if not host or not (directory / "token").exists():
+        server = server_of_pod()
+        if not server or not (directory / "token").exists():
             raise NoCredentials(
                 "This isn't a pod with a service account: give a kubeconfig, in $KUBECONFIG or by its path."
             )
-        self.server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        self.server = server
         self.server_name: str | None = None
         self.proxy: str | None = None
         self.is_verified = True
@@ -65,7 +71,7 @@ class ServiceAccount:
         self._authorization = ""
         self._read_at_s = -LOOK_AGAIN_S
         self._authorities = ""
-        self._tls = _context()
+        self._tls = strict_context()
         self._read()
 
     def tls(self) -> ssl.SSLContext:
@@ -159,7 +165,7 @@ class Kubeconfig:
         return str(chosen.get("namespace") or "default")
 
     def _make_tls(self) -> ssl.SSLContext:
-        context = _context()
+        context = strict_context()
         if self._plain is not None:
             context.load_verify_locations(cadata=self._plain.authority)
             return context
@@ -175,8 +181,11 @@ class Kubeconfig:
         return context
 
 
-def _context() -> ssl.SSLContext:
-    """Strict about the form of certificates at first: see `wire.py` for servers that fail by it alone."""
+def strict_context() -> ssl.SSLContext:
+    """Return a context for API servers.
+
+    It is strict about the form of certificates at first; `connection_pool.py` has the rest.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags |= ssl.VERIFY_X509_STRICT

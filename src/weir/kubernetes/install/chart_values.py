@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from weir import __version__
+from weir.kubernetes.install.dashboard_server import DASHBOARD
 from weir.kubernetes.install.deployment import CRITICAL
 from weir.kubernetes.install.history import DEFAULT_KEEP
 from weir.kubernetes.install.priority_classes import ClassNames
@@ -50,6 +51,14 @@ Cpu = Annotated[str, Field(pattern=r"^([0-9]{1,6}(\.[0-9]{1,3})?|[0-9]{1,9}m)$")
 Memory = Annotated[str, Field(pattern=r"^[0-9]{1,15}(k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 Span = Annotated[
     str, Field(pattern="^([0-9]{1,4}d)?([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$", min_length=2)
+]
+Sources = Annotated[
+    list[Annotated[str, Field(pattern=f"^({_CIDR}|{_LABEL})$", max_length=63)]],
+    Field(max_length=256, json_schema_extra={"uniqueItems": True}),
+]
+Destinations = Annotated[
+    list[Annotated[str, Field(pattern=f"^({_CIDR}|{_LABEL}):{_PORT}$", max_length=69)]],
+    Field(max_length=64, json_schema_extra={"uniqueItems": True}),
 ]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
@@ -141,6 +150,36 @@ class NodeAgentValues(_Values):
     """Watch the memory of GPU shares. The pods then see the processes of their node."""
 
 
+class DashboardValues(_Values):
+    """The dashboard in the cluster, behind a sign-in with OpenID Connect."""
+
+    enabled: bool = False
+    """Run the Deployment weir-dashboard. It has no rights: people have theirs, by their own tokens."""
+    url: Annotated[str, Field(pattern=f"^(https://{_SUBDOMAIN}(:{_PORT})?)?$", max_length=280)] = ""
+    """Address that people use, such as https://weir.example.org."""
+    issuer: Annotated[str, Field(pattern=r"^(https://[A-Za-z0-9./:_~-]+)?$", max_length=512)] = ""
+    """URL of the identity provider, exactly as its tokens and the API server's settings name it."""
+    client_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9./:_~-]+$", max_length=253)] = "weir"
+    """Client of the provider; the API server must take its tokens."""
+    client_secret: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = ""
+    """Secret whose key `client-secret` is the secret of the client; empty for a public client."""
+    tls_secret: ObjectName = f"{DASHBOARD}-tls"
+    """Secret of the type kubernetes.io/tls with the certificate for the address."""
+    authorities: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = ""
+    """ConfigMap whose key `ca.crt` is the authority of the provider's certificate; empty for a public one."""
+    extra_scopes: Annotated[
+        list[Annotated[str, Field(pattern=r"^[A-Za-z0-9./:_-]+$", max_length=128)]],
+        Field(max_length=16, json_schema_extra={"uniqueItems": True}),
+    ] = []
+    """Scopes to ask for besides openid, profile and email, such as groups or offline_access."""
+    reachable_from: Sources = []
+    """Address ranges and namespaces, such as that of the ingress controller, that may connect; empty: any."""
+    may_call: Destinations = []
+    """Destinations besides port 443, such as keycloak:8443 for a provider at another port."""
+    memory: Memory = "512Mi"
+    """Memory of the pod."""
+
+
 class History(_Values):
     """History of workloads, events and usage; without secret and claim, the last six hours in memory."""
 
@@ -174,10 +213,7 @@ class ChartValues(_Values):
     ] = list(DeviceResources().resources)
     """Resources that are GPUs. A name may end in *. NAME=1/7 counts each device as that part of
     a GPU in quotas."""
-    reachable_from: Annotated[
-        list[Annotated[str, Field(pattern=f"^({_CIDR}|{_LABEL})$", max_length=63)]],
-        Field(max_length=256, json_schema_extra={"uniqueItems": True}),
-    ] = []
+    reachable_from: Sources = []
     """Address ranges, such as 10.0.0.0/28, and namespaces that the NetworkPolicy lets in; empty: any."""
     admission: Admission = Admission()
     """GPU pods that the cluster refuses or puts into a queue."""
@@ -185,10 +221,7 @@ class ChartValues(_Values):
     """PriorityClasses for the types of workloads: prefixed (weir-train), plain (train), or none."""
     pods: Pods = Pods()
     """Weir's own pods."""
-    may_call: Annotated[
-        list[Annotated[str, Field(pattern=f"^({_CIDR}|{_LABEL}):{_PORT}$", max_length=69)]],
-        Field(max_length=64, json_schema_extra={"uniqueItems": True}),
-    ] = []
+    may_call: Destinations = []
     """Destinations that the NetworkPolicy lets Weir call besides the API server, such as monitoring:9090
     for a Prometheus server; each is a namespace or an address range, and a port."""
     shared_nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
@@ -199,6 +232,8 @@ class ChartValues(_Values):
     """Agents on the GPU nodes, which report the use of GPUs to Weir."""
     history: History = History()
     """History of workloads, events and usage."""
+    dashboard: DashboardValues = DashboardValues()
+    """The dashboard in the cluster, behind a sign-in with OpenID Connect."""
     monitoring: bool = False
     """Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator."""
     query_api: bool = True

@@ -20,6 +20,13 @@ from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.chart_templates import Markers, template
 from weir.kubernetes.install.chart_values import ChartValues
+from weir.kubernetes.install.dashboard_server import (
+    CHOSEN_DASHBOARD,
+    SCOPES_OPTION,
+    SECRET_FILE,
+    SECRET_OPTION,
+    DashboardOptions,
+)
 from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, HistoryStorage
 from weir.kubernetes.install.manifests import Installation, manifests
@@ -51,6 +58,18 @@ _EXEMPT, _DAEMONSETS = "value-exempt", "value-daemonsets"
 _PROJECT, _LABEL, _PROJECT_EXEMPT = "value-project", "value-label", "value-project-exempt"
 _CLASS = "system-value-class"
 _HISTORY = HistoryStorage("value-history-secret", "value-history-claim", "value-keep")
+_DASHBOARD = DashboardOptions(
+    "value-url",
+    "value-issuer",
+    "value-client-id",
+    "value-client-secret",
+    "value-tls-secret",
+    "value-authorities",
+    ("value-scopes",),
+    ("value-dashboard-sources",),
+    ("value-dashboard-destination:1",),
+    "value-memory",
+)
 _NUMBER, _NODES = 424242, 434343
 _QUOTA = 2 * _NUMBER + 2
 
@@ -84,11 +103,15 @@ _MARKED = Installation(
     node=NodeAgents(
         "value-runtime-class", {"value": "gpu-nodes"}, kubelet_insecure_tls=True, watch_memory=True
     ),
+    dashboard=_DASHBOARD,
 )
 """An installation with a marker for each option, and with all that options add."""
 
 _WITHOUT_PROJECT = 'ne .Values.admission.withoutProject "ignore"'
 _BY_SECRET, _BY_CLAIM = replace(_HISTORY, claim=""), replace(_HISTORY, secret="")
+_WITH_SECRET, _WITH_AUTHORITIES = replace(_DASHBOARD, authorities=""), replace(_DASHBOARD, client_secret="")
+_CLIENT, _AUTHORITIES = ".Values.dashboard.clientSecret", ".Values.dashboard.authorities"
+_SCOPES = ".Values.dashboard.extraScopes"
 _SECRET, _CLAIM = ".Values.history.secret", ".Values.history.claim"
 _KEEPS = f"or {_SECRET} {_CLAIM}"
 _WATCHES = ".Values.node.watchMemory"
@@ -107,6 +130,14 @@ _MARKERS = Markers(
         _GRACE: ".Values.overcommitGrace",
         _CLASS: ".Values.pods.priorityClass",
         "value-runtime-class": ".Values.node.runtimeClass",
+        _DASHBOARD.url: ".Values.dashboard.url",
+        _DASHBOARD.issuer: ".Values.dashboard.issuer",
+        _DASHBOARD.client_id: ".Values.dashboard.clientId",
+        _DASHBOARD.client_secret: _CLIENT,
+        _DASHBOARD.tls_secret: ".Values.dashboard.tlsSecret",
+        _DASHBOARD.authorities: _AUTHORITIES,
+        _DASHBOARD.extra_scopes[0]: f'join "," {_SCOPES}',
+        _DASHBOARD.memory: ".Values.dashboard.memory",
         _HISTORY.secret: ".Values.history.secret",
         _HISTORY.claim: ".Values.history.claim",
         _HISTORY.keep: ".Values.history.keep",
@@ -137,6 +168,14 @@ _MARKERS = Markers(
             '(include "weir.sources" .Values.reachableFrom | fromJsonArray)',
         ),
         (
+            [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": _DASHBOARD.sources[0]}}}],
+            '(include "weir.sources" .Values.dashboard.reachableFrom | fromJsonArray)',
+        ),
+        (
+            calls_policy(CHOSEN_DASHBOARD, _DASHBOARD.may_call)["egress"],
+            '(include "weir.destinations" .Values.dashboard.mayCall | fromJsonArray)',
+        ),
+        (
             calls_policy(CHOSEN, [_DESTINATION])["egress"],
             '(include "weir.destinations" .Values.mayCall | fromJsonArray)',
         ),
@@ -151,6 +190,10 @@ _MARKERS = Markers(
         VOLUME_URL: _CLAIM,
         "--keep-history": _KEEPS,
         _HISTORY.keep: _KEEPS,
+        SECRET_OPTION: _CLIENT,
+        SECRET_FILE: _CLIENT,
+        SCOPES_OPTION: _SCOPES,
+        _DASHBOARD.extra_scopes[0]: _SCOPES,
         INSECURE: ".Values.node.kubeletInsecureTls",
         WATCH_MEMORY: _WATCHES,
         "--without-project": _WITHOUT_PROJECT,
@@ -163,6 +206,16 @@ _MARKERS = Markers(
     parts=(
         *((each, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for each in made),
         *((each, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for each in made),
+        *((each, _CLIENT) for made in (_WITH_SECRET.volumes(), _WITH_SECRET.mounts()) for each in made),
+        *(
+            (each, _AUTHORITIES)
+            for made in (
+                _WITH_AUTHORITIES.volumes(),
+                _WITH_AUTHORITIES.mounts(),
+                _WITH_AUTHORITIES.environment(),
+            )
+            for each in made
+        ),
         (_BY_CLAIM.strategy()["strategy"], _CLAIM),
         (GROUP, f"and {_CLAIM} .Values.history.fixedGroup"),
     ),
@@ -176,6 +229,7 @@ _WITHOUT: tuple[tuple[Installation, str], ...] = (
     (replace(_MARKED, pods=replace(_MARKED.pods, may_call=())), ".Values.mayCall"),
     (replace(_MARKED, query_api=False), ".Values.queryApi"),
     (replace(_MARKED, node=None), ".Values.node.enabled"),
+    (replace(_MARKED, dashboard=None), ".Values.dashboard.enabled"),
     (replace(_MARKED, priority_classes="none"), 'ne .Values.priorityClasses "none"'),
     (
         replace(_MARKED, pods=replace(_MARKED.pods, priority_class=None)),

@@ -6,13 +6,12 @@ restricted profiles take them as they are.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.usage_settings import SECRET, SECRETS
 from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.network import calls_policy, network_policy
-from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, within
+from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, probes, within
 
 PORT = 9443
 CRITICAL = "system-cluster-critical"
@@ -137,20 +136,13 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "livenessProbe": _probe("/healthz", every_s=10, failures=6),
-        "readinessProbe": _probe("/readyz", every_s=5, failures=2),
-        "startupProbe": _probe("/healthz", every_s=2, failures=60),
+        **probes(),
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
             {"name": "prometheus", "mountPath": str(SECRETS), "readOnly": True},
             *options.history.mounts(),
         ],
     }
-
-
-def _probe(path: str, *, every_s: int, failures: int) -> dict[str, Any]:
-    get = {"path": path, "port": "https", "scheme": "HTTPS"}
-    return {"httpGet": get, "periodSeconds": every_s, "failureThreshold": failures, "timeoutSeconds": 3}
 
 
 def _budget(namespace: str, replicas: int) -> list[Thing]:

@@ -20,6 +20,7 @@ from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
 from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
+from weir.kubernetes.install.dashboard_server import DashboardOptions, dashboard_server
 from weir.kubernetes.install.deployment import PORT, PodOptions, deployment
 from weir.kubernetes.install.flow_control import lease_flow
 from weir.kubernetes.install.installation_name import INSTALLATION
@@ -59,6 +60,7 @@ class Installation:
     monitoring: bool = False  # objects of the Prometheus operator
     query_api: bool = True  # the APIService by which the API server forwards questions
     node: NodeAgents | None = None  # agents that report the use of GPUs
+    dashboard: DashboardOptions | None = None  # behind a sign-in with OpenID Connect
 
 
 def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thing]:
@@ -83,6 +85,7 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
             more_words=of.optional.without_project.words(),
         ),
         *_agents(of),
+        *_dashboard(of),
         *registrations(
             {"service": {"namespace": of.namespace, "name": NAME, "port": 443}},
             scheduler=of.scheduler,
@@ -100,6 +103,19 @@ def _agents(of: Installation) -> list[Thing]:
         return []
     secrets = of.pods.pull_secrets
     return node_agents(of.namespace, of.image, of.node, port=PORT, secret=SECRET, pull_secrets=secrets)
+
+
+def _dashboard(of: Installation) -> list[Thing]:
+    if of.dashboard is None:
+        return []
+    return dashboard_server(
+        of.namespace,
+        of.image,
+        of.dashboard,
+        node_selector=of.pods.node_selector,
+        tolerations=of.pods.tolerations,
+        pull_secrets=of.pods.pull_secrets,
+    )
 
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

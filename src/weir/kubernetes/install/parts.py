@@ -24,3 +24,17 @@ def within(namespace: str, api_version: str, kind: str, name: str, **rest: Any) 
     """Return an object of a namespace."""
     found = thing(api_version, kind, name, **rest)
     return {**found, "metadata": {**found["metadata"], "namespace": namespace}}
+
+
+def probes() -> Thing:
+    """Return the probes of a container that answers them at its port `https`."""
+    return {
+        "livenessProbe": _probe("/healthz", every_s=10, failures=6),
+        "readinessProbe": _probe("/readyz", every_s=5, failures=2),
+        "startupProbe": _probe("/healthz", every_s=2, failures=60),
+    }
+
+
+def _probe(path: str, *, every_s: int, failures: int) -> Thing:
+    get = {"path": path, "port": "https", "scheme": "HTTPS"}
+    return {"httpGet": get, "periodSeconds": every_s, "failureThreshold": failures, "timeoutSeconds": 3}

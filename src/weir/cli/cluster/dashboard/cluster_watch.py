@@ -6,6 +6,7 @@ another one, so a page never shows what is older than its connection.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ from weir.kubernetes.crd.schemas import API_VERSION
 
 TICK_S = 0.25
 POLL_S = 3.0
+REVIEW_S = 15.0
+"""Time after which a person's rights are looked at again: a watch outlives rights that were withdrawn."""
 ANSWER_S_MAX = 10.0
 """Time for the answers of one poll; a connection that takes longer is lost."""
 LIST_S_MAX = 120.0
@@ -69,6 +72,7 @@ class ClusterWatch:
         self._watches: dict[str, Reflector[Any]] = {}  # by path
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: set[int] | None = None  # events of the last poll
+        self._reviewed_s = time.monotonic()
         self._policy = ""
         self._trouble: str | None = None
 
@@ -120,8 +124,8 @@ class ClusterWatch:
             everywhere = path_of(API_VERSION, "workloads")
             if await self._may_list(everywhere):
                 return everywhere
-            self.namespace = self._api.namespace
-        path = path_of(API_VERSION, "workloads", self.namespace)
+            self.namespace = self._api.namespace or None
+        path = path_of(API_VERSION, "workloads", self.namespace or "")
         await self._api.version_of(path)
         return path
 
@@ -177,9 +181,12 @@ class ClusterWatch:
         Raises:
             ApiError: the API server doesn't answer, or refuses what is watched.
         """
+        is_due = time.monotonic() - self._reviewed_s >= REVIEW_S
         for path, each in self._watches.items():
-            if each.failure:  # rights that were withdrawn end the watch: the next one shows what is left
+            if is_due or each.failure:  # withdrawn rights end the watch: the next one shows what is left
                 await self._api.version_of(path)
+        if is_due:
+            self._reviewed_s = time.monotonic()
         self._trouble = None
         status = await self._read(self._queries.status())
         if status is not None:
@@ -244,6 +251,11 @@ class ClusterLive:
                 raise why from None
             self._watch = begun
             return begun
+
+    @property
+    def has_readers(self) -> bool:
+        """Return True while a page is open."""
+        return self._watch is not None and bool(self._watch.feed.readers)
 
     async def stop(self) -> None:
         """End the present watch."""

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from weir.cli.cluster.dashboard.cluster_view import ClusterView
 from weir.cli.cluster.dashboard.cluster_watch import WatchBroken
+from weir.cli.cluster.dashboard.kubeconfig_visitor import KubeconfigVisitor
 from weir.cli.cluster.dashboard.page_server import PageServer
 from weir.cli.cluster.errors import refused
 from weir.cli.cluster.transport import kubeconfig_of
@@ -36,14 +38,14 @@ def serve(context: str | None, *, namespace: str | None, port: int, open_link: C
         return asyncio.run(_serve(api, listener, context, namespace, open_link))
 
 
-async def _check(server: PageServer) -> None:
+async def _check(view: ClusterView) -> None:
     """Read the cluster once, before a link is printed that would only lead to a refusal.
 
     Raises:
         PoolError: the cluster can't be shown.
     """
     try:
-        await server.live.watch()
+        await view.live.watch()
     except WatchBroken as error:
         if error.status == 403:
             raise refused(403, f"{error} --namespace shows a namespace that you may read.") from None
@@ -62,18 +64,22 @@ async def _serve(
         loop.add_signal_handler(each, stopped.set)
     port: int = listener.getsockname()[1]
     async with api:
-        server = PageServer(api, context or api.server, namespace=namespace, port=port)
-        await _check(server)
-        runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=SHUTDOWN_S)
+        view = ClusterView(api, context or api.server, namespace=namespace)
+        await _check(view)
+        visitor = KubeconfigVisitor(view, port)
+        server = PageServer(visitor, api.server)
+        app = server.application()
+        server.add_rest(app)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         try:
             await web.SockSite(runner, listener).start()
-            link = f"http://{HOST}:{port}/#code={server.make_code()}"
+            link = f"http://{HOST}:{port}/#code={visitor.make_code()}"
             print(link, flush=True)
             print("It signs you in once, within a minute. Ctrl-C ends the dashboard.", file=sys.stderr)
             open_link(link)
             await stopped.wait()
         finally:
-            await server.live.stop()
+            await view.live.stop()
             await runner.cleanup()
     return 0

@@ -2,12 +2,17 @@
 
 from starlette.types import Scope
 
-from weir.dashboard.browser_checks import COOKIE, PROOF, cookie_in, loopback_refusal, origin_refusal
+from weir.dashboard.browser_checks import (
+    COOKIE,
+    PROOF,
+    SECURE_COOKIE,
+    cookie_in,
+    loopback_refusal,
+    origin_refusal,
+    public_refusal,
+)
 from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.problem_details import RequestRefused
-
-SECURE_COOKIE = "__Host-weir_session"
-"""Name of the cookie over HTTPS. Browsers take it from this very host alone, and send it over HTTPS alone."""
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -57,10 +62,8 @@ def check_host(scope: Scope) -> None:
     """
     host = header(scope, b"host")
     if scope.get("scheme") == "https":
-        public = scope["app"].state.public_host
-        if host.lower() != public:
-            raise RequestRefused(
-                403, f"The dashboard answers to https://{public} alone: open it by that name."
-            )
-    elif (refusal := loopback_refusal(host)) is not None:
+        refusal = public_refusal(host, scope["app"].state.public_host)
+    else:
+        refusal = loopback_refusal(host)
+    if refusal is not None:
         raise RequestRefused(403, refusal)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from weir.api.answers import Answer, DashboardLink
+from weir.dashboard.browser_checks import SECURE_COOKIE
 from weir.dashboard.oidc.settings import FLOW_COOKIE
 from weir.dashboard.person import DashboardPerson, SignInAsked
 from weir.dashboard.session_table import SESSION_S
@@ -13,7 +14,6 @@ from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Authenticator, token_hash
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.dashboard.browser_requests import (
-    SECURE_COOKIE,
     check_origin,
     cookie_name,
     session_cookie,

@@ -1,0 +1,50 @@
+"""Address of the API server for people's own tokens: this process has none of its own."""
+
+import asyncio
+from pathlib import Path
+
+from weir.kubernetes.api.credentials import LOOK_AGAIN_S, NoCredentials, server_of_pod, strict_context
+
+POD_AUTHORITY = Path("/etc/weir/cluster/ca.crt")
+"""The authority of the API server, as the ConfigMap kube-root-ca.crt of each namespace has it."""
+
+
+class ApiAddress:
+    """URL and authority of an API server."""
+
+    def __init__(self, server: str | None = None, authority: Path = POD_AUTHORITY) -> None:
+        """`server`: by default that of the pod that this runs in.
+
+        Raises:
+            NoCredentials: there is none, or its authority can't be read.
+        """
+        found = server or server_of_pod()
+        if not found:
+            raise NoCredentials("This isn't a pod of a cluster: name the API server with --api-server.")
+        if not found.startswith("https://"):
+            raise NoCredentials(
+                f"--api-server: {found} isn't an address with HTTPS; write https://HOST:PORT."
+            )
+        self.url = found.rstrip("/")
+        self._authority = authority
+        self._authorities = ""
+        self.context = strict_context()
+        try:
+            self._read()
+        except (OSError, ValueError) as error:
+            raise NoCredentials(f"--api-authority: {authority} can't be used: {error}.") from None
+
+    async def follow(self) -> None:
+        """Trust authorities that are added to the file, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_S)
+            try:
+                self._read()
+            except (OSError, ValueError):
+                continue  # it is being replaced
+
+    def _read(self) -> None:
+        text = self._authority.read_text("ascii", "replace")
+        if text != self._authorities:
+            self.context.load_verify_locations(cadata=text)
+            self._authorities = text

@@ -1,0 +1,105 @@
+"""A cluster as one person sees it: their requests, their live watch, and their rights."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+
+from weir.cli.cluster.dashboard.cluster_watch import ClusterLive
+from weir.cli.cluster.dashboard.request_problem import RequestProblem
+from weir.cli.cluster.dashboard.rights import person_of
+from weir.cli.cluster.requests import Answer, ClusterRequests, parts_of
+from weir.dashboard.person import DashboardPerson
+from weir.kubernetes.api.client import ApiClient
+from weir.model.resources import seconds
+
+REQUESTS_OPEN_MAX = 32
+"""Requests of one person that are under way; a page has few."""
+STREAMS_MAX = 10
+"""Pages of one person that are open."""
+_EVENT_KINDS = {"stopping": "preempted"}
+"""Kinds of a pool's events as a cluster names them."""
+_REPORTS = ("history", "usage")
+
+
+class ClusterView:
+    """A cluster with the rights of a client.
+
+    `name`: of the cluster, for people; `namespace`: the only one that is shown, None for all.
+    """
+
+    def __init__(self, api: ApiClient, name: str, *, namespace: str | None) -> None:
+        self.api = api
+        self.name = name
+        self.namespace = namespace
+        self._requests = ClusterRequests(api, namespace=namespace)
+        self.live = ClusterLive(api, self._requests.queries, namespace)
+        self._open = 0
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Count a request while it is under way.
+
+        Raises:
+            RequestProblem: there are too many.
+        """
+        if self._open >= REQUESTS_OPEN_MAX:
+            raise RequestProblem(429, f"You have {REQUESTS_OPEN_MAX} open requests: wait for their answers.")
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    async def person(self) -> DashboardPerson:
+        """Return the person, and what the page offers them.
+
+        Raises:
+            WatchBroken: they can't watch the cluster.
+            ApiError: the API server doesn't answer.
+        """
+        watch = await self.live.watch()
+        return await person_of(self.api, self.name, watch.namespace)
+
+    async def answer(self, method: str, raw_path: str, query: Mapping[str, str], body: bytes) -> Answer:
+        """Return the answer to a request of REST, in which pages name workloads by their numbers.
+
+        Raises:
+            RequestProblem: it can't be read, or its workload is gone.
+            PoolError: a cluster can't carry it out, or Weir doesn't answer.
+            ApiError: the API server refuses it, or doesn't answer.
+        """
+        parts, params = parts_of(raw_path), dict(query)
+        if parts[0] == "workloads" and len(parts) > 1:
+            parts[1] = await self._named(parts[1])
+        if "workload" in params:
+            params["workload"] = await self._named(params["workload"])
+        if "kind" in params:
+            params["kind"] = _EVENT_KINDS.get(params["kind"], params["kind"])
+        if parts[0] in _REPORTS and "since" in params:
+            params["since"] = _since(params["since"])
+        try:
+            return await self._requests.answer(method, parts, params, body)
+        except (msgspec.DecodeError, TypeError, AttributeError) as error:
+            print(f"weir: {method} /{'/'.join(parts)}: {error}", file=sys.stderr)
+            raise RequestProblem(422, "The body of the request can't be read.") from None
+
+    async def _named(self, name: str) -> str:
+        """Return the namespace and name of a workload, which pages know by its number."""
+        if not (name.isascii() and name.isdigit()):
+            return name
+        watch = await self.live.watch()
+        found = watch.rows.names.get(int(name))
+        if found is None:
+            raise RequestProblem(404, "There is no such workload any more.")
+        return found
+
+
+def _since(written: str) -> str:
+    """Return the begin of a report, which pages give as an age such as 7d."""
+    try:
+        return written if written.replace(".", "", 1).isdigit() else str(time.time() - seconds(written))
+    except ValueError:
+        return written

@@ -1,0 +1,234 @@
+"""People who have signed in to a cluster's dashboard with OpenID Connect, each with their own token.
+
+All of it is in memory: after a restart people sign in again. What a person sees and does is decided by the
+API server, by their token. So each has an API client, and watches of their own.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from structlog import get_logger
+
+from weir.api.access import SignInWays
+from weir.cli.cluster.dashboard.api_address import ApiAddress
+from weir.cli.cluster.dashboard.cluster_view import ClusterView
+from weir.cli.cluster.dashboard.cluster_watch import WatchBroken
+from weir.cli.cluster.dashboard.person_token import PersonToken
+from weir.cli.cluster.dashboard.request_problem import RequestProblem
+from weir.cli.cluster.person import reviewed_user
+from weir.dashboard.browser_checks import SECURE_COOKIE, public_refusal
+from weir.dashboard.oidc.code_flow import CodeFlow, Granted
+from weir.dashboard.oidc.provider import IdentityProvider
+from weir.dashboard.oidc.settings import CALLBACK, START, OidcSettings
+from weir.dashboard.person import ClusterScope, DashboardPerson
+from weir.dashboard.session_table import SessionTable, SignInRefused
+from weir.kubernetes.api.client import ApiClient, ClientLimits
+from weir.kubernetes.api.errors import ApiError, ApiRefused
+
+SESSION_S = 12 * 3600.0
+SESSIONS_MAX = 200
+SESSIONS_PER_PERSON_MAX = 5
+CONNECTIONS_MAX = 24
+"""Connections of one session to the API server."""
+TIDY_S = 60.0
+IDLE_S = 300.0
+"""Time without an open page after which the watches of a session end; the next page begins others."""
+HEALTH = frozenset({"/healthz", "/readyz"})
+PREFIX = "oidc:"
+SIGNED_OUT = "You aren't signed in here any more: sign in again."
+_LOG = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Session:
+    subject: str
+    user: str  # as the API server names the person
+    token: PersonToken
+    api: ApiClient
+    view: ClusterView
+    until_s: float
+    seen_s: float  # time of the last moment with an open page
+
+
+class SignedInPeople:
+    """Sessions of people. Belongs to the event loop."""
+
+    cookie = SECURE_COOKIE
+    is_secure = True
+    ways = SignInWays(links_only=True, dashboard=START)
+    log = "log"
+    open_paths = frozenset({START, CALLBACK})
+    health_paths = HEALTH
+
+    def __init__(
+        self,
+        settings: OidcSettings,
+        address: ApiAddress,
+        public_url: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` is compared with the times in tokens, `steady` with the ages of sessions."""
+        self.provider = IdentityProvider(settings)
+        self.flow = CodeFlow(settings, self.provider, public_url, clock)
+        self.public_host = public_url.removeprefix("https://")
+        self._settings = settings
+        self._address = address
+        self._clock = clock
+        self._steady = steady
+        self._people: dict[str, _Session] = {}
+        self.sessions = SessionTable(
+            clock, is_known=self._people.__contains__, signed_out=SIGNED_OUT, again="sign in again"
+        )
+
+    def host_refusal(self, host: str) -> str | None:
+        """Return why a Host header is refused, or None."""
+        return public_refusal(host, self.public_host)
+
+    # Sessions
+
+    async def begin(self, granted: Granted) -> str:
+        """Return the credential of a new session.
+
+        Raises:
+            RequestProblem: the API server doesn't take the person's token, or doesn't answer.
+        """
+        token = PersonToken(self._address, self.flow, granted, self._clock)
+        api = ApiClient(token, ClientLimits(connections=CONNECTIONS_MAX))
+        await api.__aenter__()
+        try:
+            user = await reviewed_user(api)
+        except ApiError as error:
+            token.close()
+            await api.__aexit__(None, None, None)
+            raise self._not_taken(error) from None
+        now_s, subject = self._steady(), granted.identity.subject
+        await self._make_way(subject)
+        credential = PREFIX + sha256(secrets.token_bytes(32)).hexdigest()
+        view = ClusterView(api, self.public_host, namespace=None)
+        self._people[credential] = _Session(subject, user, token, api, view, now_s + SESSION_S, now_s)
+        _LOG.info("signed_in", user=user, sessions=len(self._people))
+        return credential
+
+    def _not_taken(self, error: ApiError) -> RequestProblem:
+        """Return why a sign-in is of no use."""
+        if isinstance(error, ApiRefused) and error.status == 401:
+            _LOG.warning("token_refused_by_api_server", issuer=self._settings.issuer)
+            return RequestProblem(
+                403,
+                "The cluster's API server doesn't accept the tokens of your identity provider: an "
+                f"administrator has to configure it for the issuer {self._settings.issuer} and the client "
+                f"{self._settings.client_id}.",
+            )
+        _LOG.warning("api_server_unavailable", why=str(error))
+        return RequestProblem(503, "The cluster's API server doesn't answer now: try again.")
+
+    async def _make_way(self, subject: str) -> None:
+        """End the oldest sessions beyond the limits."""
+        own = [key for key, each in self._people.items() if each.subject == subject]
+        gone = own[: max(0, len(own) - SESSIONS_PER_PERSON_MAX + 1)]
+        others = [key for key in self._people if key not in gone]
+        gone += others[: max(0, len(others) - SESSIONS_MAX + 1)]
+        for key in gone:
+            await self._end(key)
+
+    async def _end(self, credential: str) -> None:
+        session = self._people.pop(credential, None)
+        if session is not None:
+            session.token.close()
+            await session.view.live.stop()
+            await session.api.__aexit__(None, None, None)
+
+    def _session(self, credential: str) -> _Session:
+        session = self._people.get(credential)
+        if session is None or session.until_s <= self._steady():
+            raise SignInRefused(SIGNED_OUT)
+        if session.token.ended is not None:
+            raise SignInRefused(session.token.ended)
+        return session
+
+    def view(self, credential: str) -> ClusterView:
+        """Return the cluster as the person of a session sees it.
+
+        Raises:
+            SignInRefused: their sign-in has ended.
+        """
+        return self._session(credential).view
+
+    def ended(self, credential: str) -> str | None:
+        """Return why a session can't go on; None if it can."""
+        try:
+            self._session(credential)
+        except SignInRefused as error:
+            return str(error)
+        return None
+
+    async def leave(self, credential: str) -> str | None:
+        """End a session; return the page that ends the one with the identity provider, if there is one."""
+        session = self._people.get(credential)
+        if session is not None:
+            _LOG.info("signed_out", user=session.user)
+        await self._end(credential)
+        return self.provider.end_session_address
+
+    # The namespace that a person sees
+
+    async def person(self, credential: str) -> DashboardPerson:
+        """Return the person, or one without a namespace if they have to choose it."""
+        session = self._session(credential)
+        try:
+            found = await session.view.person()
+        except WatchBroken as error:
+            if error.status != 403 or session.view.namespace is not None or session.token.ended:
+                raise
+            scope = ClusterScope(name=self.public_host, namespace="", controls=[], chooses=True)
+            return DashboardPerson(user=session.user, is_admin=False, projects=[], roles={}, cluster=scope)
+        assert found.cluster is not None
+        return found.model_copy(update={"cluster": found.cluster.model_copy(update={"chooses": True})})
+
+    async def choose(self, credential: str, namespace: str | None) -> DashboardPerson:
+        """Show a namespace alone, or all with None; return the person there.
+
+        Raises:
+            WatchBroken: the person may not watch it; the one before is shown on.
+        """
+        session = self._session(credential)
+        view = ClusterView(session.api, self.public_host, namespace=namespace)
+        if namespace is not None:
+            await view.person()
+        if self._people.get(credential) is not session:  # it ended meanwhile
+            await view.live.stop()
+            raise SignInRefused(SIGNED_OUT)
+        before, session.view = session.view, view
+        await before.live.stop()
+        return await self.person(credential)
+
+    # Life
+
+    async def tidy(self) -> None:
+        """End sessions that are over, and watches without a page, until cancelled."""
+        while True:
+            await asyncio.sleep(TIDY_S)
+            await self.tidy_once()
+
+    async def tidy_once(self) -> None:
+        """End sessions that are over, and watches without a page."""
+        now_s = self._steady()
+        for credential, session in [*self._people.items()]:
+            if self.ended(credential) is not None:
+                await self._end(credential)
+            elif session.view.live.has_readers:
+                session.seen_s = now_s
+            elif now_s - session.seen_s > IDLE_S:
+                await session.view.live.stop()
+
+    async def close(self) -> None:
+        """End all sessions."""
+        for credential in [*self._people]:
+            await self._end(credential)
+        await self.provider.close()

@@ -1,0 +1,104 @@
+"""`weir kube dashboard-server`: the dashboard in a cluster, which the Deployment `weir-dashboard` runs."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+if TYPE_CHECKING:
+    from weir.dashboard.oidc.settings import OidcSettings
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ProviderOptions:
+    """The identity provider."""
+
+    oidc_issuer: str
+    """URL of the identity provider, exactly as its tokens name it."""
+    oidc_client_id: str
+    """Client that the identity provider knows the dashboard by; the API server takes its tokens."""
+    oidc_client_secret_file: Path | None = None
+    """File with the secret of the client, if it is a confidential one."""
+    oidc_extra_scopes: str = ""
+    """Scopes to ask for besides openid, profile and email, separated by commas, such as groups."""
+
+    @property
+    def settings(self) -> "OidcSettings":
+        """Return the settings of the sign-in.
+
+        Raises:
+            ValueError: an option can't be used; the sentence names it.
+        """
+        from weir.dashboard.oidc.settings import OidcSettings, checked_issuer, read_secret
+
+        path = self.oidc_client_secret_file
+        return OidcSettings(
+            issuer=checked_issuer(self.oidc_issuer),
+            client_id=self.oidc_client_id,
+            client_secret=None if path is None else read_secret(path, is_mounted=True),
+            extra_scopes=tuple(filter(None, self.oidc_extra_scopes.split(","))),
+            user_claim=None,  # the API server names people
+        )
+
+
+def dashboard_server(
+    *,
+    public_url: str,
+    tls_certificate: Path = Path("/etc/weir/tls/tls.crt"),
+    tls_key: Path = Path("/etc/weir/tls/tls.key"),
+    provider: ProviderOptions,
+    host: str = "::",
+    port: Annotated[int, Parameter(validator=Number(gte=1, lte=65_535))] = 8443,
+    api_server: str | None = None,
+    api_authority: Path = Path("/etc/weir/cluster/ca.crt"),
+    log_level: Literal["debug", "info", "warning", "error"] = "info",
+) -> int:
+    """Serve the dashboard in a cluster to people who sign in. The Deployment weir-dashboard runs it.
+
+    It has no rights of its own: the API server is asked with each person's token of the identity provider.
+
+    Parameters
+    ----------
+    public_url
+        Address that people use, such as https://weir.example.org.
+    tls_certificate
+        PEM file with the certificate and its chain. The server reads it again when it changes.
+    tls_key
+        PEM file with the key of the certificate.
+    host
+        Address to listen on; all of them by default.
+    port
+        Port to listen on.
+    api_server
+        URL of the API server; that of the pod by default.
+    api_authority
+        PEM file with the authority of the API server's certificate.
+    log_level
+        Least level of the lines in the log.
+    """
+    from weir.cli.cluster.dashboard.oidc_process import ServerOptions, serve
+    from weir.dashboard.oidc.settings import checked_public_url
+    from weir.dashboard.page_bundle import NOT_BUILT, index_file
+    from weir.dashboard.tls_listener import CertificateUnusable, ListenSettings
+    from weir.kubernetes.api.credentials import NoCredentials
+    from weir.service import logging_setup
+
+    if index_file() is None:
+        print(f"weir: {NOT_BUILT}", file=sys.stderr)
+        return 1
+    logging_setup.set_up(log_level, form="json")
+    try:
+        url = checked_public_url(public_url)
+        listen = ListenSettings(host, port, tls_certificate, tls_key, url, is_mounted=True)
+        serve(ServerOptions(listen, provider.settings, api_server, api_authority))
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    except (NoCredentials, CertificateUnusable, OSError) as error:
+        print(f"weir: {str(error).rstrip('.')}.", file=sys.stderr)
+        return 1
+    return 0
