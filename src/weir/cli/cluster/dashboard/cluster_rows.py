@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from weir.api.answers import NodeRow, WorkloadRow
 from weir.cli.cluster.objects import ListedQueue
@@ -17,6 +19,15 @@ from weir.kubernetes.query.rows import workload_row
 from weir.kubernetes.query.workload_index import LIVE
 
 
+@dataclass(frozen=True, slots=True)
+class _ShownRow:
+    """A workload in the table. Its row is kept as text: a tenth of the memory, for thousands of workloads."""
+
+    uid: int
+    is_live: bool
+    row: bytes
+
+
 class ClusterRows:
     """Takes in changes of workloads, projects and departments, and holds their rows."""
 
@@ -24,7 +35,8 @@ class ClusterRows:
         self.table = LiveTable()
         self.names: dict[int, str] = {}
         """Namespace and name of each workload, by its number."""
-        self._workloads: dict[str, WorkloadRow] = {}
+        self._first: dict[str, WorkloadRow] = {}  # of the first list
+        self._workloads: dict[str, _ShownRow] = {}
         self._queues: dict[tuple[str, str], str] = {}
         self._unreadable: dict[str, str] = {}
         self._has_begun = False
@@ -32,8 +44,9 @@ class ClusterRows:
     def begin(self) -> None:
         """Put the first list into the table: it ends with the workloads that ended last."""
         self._has_begun = True
-        for row in sorted(self._workloads.values(), key=lambda row: row.ended_s or row.submitted_s):
-            self._show(row)
+        for key, row in sorted(self._first.items(), key=lambda item: item[1].ended_s or item[1].submitted_s):
+            self._show(key, row)
+        self._first.clear()
 
     def take_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
         """Take in changes of workloads."""
@@ -44,30 +57,35 @@ class ClusterRows:
                 name = key_of(meta.namespace, meta.name)
                 row = workload_row(name, meta.uid, meta.creation_timestamp, thing.status.nodes, thing)
                 self._unreadable.pop(subject, None)
-                self._workloads[change.key] = row
                 self.names[row.uid] = row.name
                 if self._has_begun:
-                    self._show(row)
+                    self._show(change.key, row)
+                else:
+                    self._first[change.key] = row
             elif isinstance(change, ObjectRemoved):
                 self._unreadable.pop(subject, None)
                 self._remove(change.key)
             else:
                 self._unreadable[subject] = change.sentence
 
-    def _show(self, row: WorkloadRow) -> None:
-        if row.status in LIVE:
+    def _show(self, key: str, row: WorkloadRow) -> None:
+        is_live = row.status in LIVE
+        if is_live:
             self.table.ended.pop(row.uid, None)  # an owner may begin again
+        self._workloads[key] = _ShownRow(row.uid, is_live, to_json(row) if is_live else b"")
         self.table.set_workload(row)
 
     def _remove(self, key: str) -> None:
         """Take out a workload. A live one whose object was deleted was stopped."""
-        row = self._workloads.pop(key, None)
-        if row is None:
-            return
-        if row.status in LIVE and self._has_begun:
-            self._show(row.model_copy(update={"status": "stopped", "ended_s": time.time(), "reason": None}))
-        self.table.ended.pop(row.uid, None)
-        self.names.pop(row.uid, None)
+        first, shown = self._first.pop(key, None), self._workloads.pop(key, None)
+        if shown is not None and shown.is_live:
+            row = WorkloadRow.model_validate_json(shown.row)
+            end = {"status": "stopped", "ended_s": time.time(), "reason": None}
+            self.table.set_workload(row.model_copy(update=end))
+        uid = shown.uid if shown is not None else first.uid if first is not None else None
+        if uid is not None:
+            self.table.ended.pop(uid, None)
+            self.names.pop(uid, None)
 
     def queues(self, kind: str) -> Callable[[Sequence[Change[ListedQueue]]], None]:
         """Return the receiver of changes of projects, or of departments."""
