@@ -95,3 +95,9 @@ def until(holds: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < end_s, what
         time.sleep(0.1)
     return found
+
+
+def picture(page: Any, name: str) -> None:
+    """Take a picture if a folder for pictures is named."""
+    if folder := os.environ.get("WEIR_PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png")

@@ -1,12 +1,11 @@
 """The dashboard in a cluster: people sign in with OpenID Connect, and the API server decides by their tokens."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.dashboard_site import WITHIN_S, until
+from tests.kubernetes.dashboard_site import WITHIN_S, picture, until
 from tests.kubernetes.oidc_site import DashboardServer, TcpRelay, TlsProvider
 from tests.kubernetes.test_dashboard import browser
 from tests.kubernetes.test_installed import bound
@@ -110,7 +109,7 @@ def test_page_signs_a_person_in_and_shows_the_namespace_that_they_choose(
     page.get_by_role("button", name="Sign-in").click()
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("heading", name="Which namespace?").wait_for()
-    _picture(page, "namespace")
+    picture(page, "namespace")
     page.get_by_label("Namespace").fill(b)
     page.get_by_role("button", name="Show it").click()
     page.get_by_role("alert").filter(has_text='User "oidc:mia" cannot list resource "workloads"').wait_for()
@@ -121,7 +120,7 @@ def test_page_signs_a_person_in_and_shows_the_namespace_that_they_choose(
     page.locator(".state", has_text="live").wait_for()
     assert rows.filter(has_text=b).count() == 0
     assert page.get_by_text("oidc:mia").count() >= 1
-    _picture(page, "workloads")
+    picture(page, "workloads")
     rows.filter(has_text=f"{a}/job-waits").locator("a").first.click()
     page.locator(".reason", has_text="Insufficient capacity").wait_for()
     assert page.get_by_role("button", name="Stop").count() == 0, "a viewer is offered nothing to change"
@@ -131,18 +130,12 @@ def test_page_signs_a_person_in_and_shows_the_namespace_that_they_choose(
     page.reload()
     page.get_by_role("button", name=f"namespace {a}").click()
     page.get_by_label("Namespace").wait_for()
-    _picture(page, "change")
+    picture(page, "change")
     page.get_by_role("button", name="Sign out").click()
     page.get_by_text("You are signed out.").wait_for()
     page.get_by_role("link", name="Sign in with OpenID Connect").click()
     page.get_by_role("button", name=f"namespace {a}").wait_for()  # the provider still knows the person
     assert not wrong
-
-
-def _picture(page: Any, name: str) -> None:
-    """Take a picture if a folder for pictures is named."""
-    if folder := os.environ.get("WEIR_PICTURES"):
-        page.screenshot(path=f"{folder}/{name}.png")
 
 
 def test_a_group_of_the_provider_administers_by_a_binding(served: DashboardServer, cluster: Cluster) -> None:

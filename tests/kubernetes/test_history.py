@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kubernetes.dashboard_site import DashboardProcess, picture
+from tests.kubernetes.test_dashboard import browser, go, opened
 from tests.kubernetes.test_query_api import ROOT, viewer
 from tests.postgres_server import Postgres, private_postgres, programs
 from tools.controlplane.api import ApiError
@@ -19,6 +21,7 @@ from tools.controlplane.queries import wait_for_queries, withdraw
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
+__all__ = ["browser"]
 WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/{}/workloads"
 PASSWORD = "s3cret-of-the-database"
 
@@ -210,3 +213,31 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     assert (report["total"]["ended"], report["total"]["waits"]["count"]) == (2, 3)
     assert report["total"]["allocated_gpu_s"] > 0
     assert "begins" in report["note"] or "begun" in report["note"]
+
+
+def test_page_shows_weeks_and_work_that_was_deleted(
+    weir: Installed, cluster: Cluster, plane: ControlPlane, browser: Any
+) -> None:
+    cluster.add_nodes(1, gpus=8)
+    a = cluster.namespace()
+    cluster.api.create(project("team-a", 4, [a]))
+    run(cluster, a, "first")
+    delete(cluster, a, "first")
+    until_ended(cluster, weir, a, "first")
+    wrong: list[str] = []
+    with DashboardProcess(plane.kubeconfig) as served:
+        page = opened(browser, served, wrong)
+        go(page, served, "history")
+        row = page.locator("tbody tr", has_text="team-a")
+        row.wait_for()
+        page.get_by_role("button", name="Month").click()
+        page.wait_for_url("**since=30d**")
+        row.wait_for()
+        assert page.get_by_text("last 6 hours").count() == 0
+        picture(page, "history")
+        go(page, served, "workloads")
+        page.get_by_role("button", name="Ended").click()
+        page.locator("tbody tr", has_text=f"{a}/job-first").locator("a").first.click()
+        page.get_by_role("heading", name=f"{a}/job-first").wait_for()
+        picture(page, "deleted")
+    assert not wrong

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from tests.kubernetes.command_line import Run, answering, listed, runner
+from tests.kubernetes.dashboard_site import DashboardProcess, picture
 from tests.kubernetes.sweep_site import TrialRunner
+from tests.kubernetes.test_dashboard import browser, opened
 from tests.kubernetes.test_installed import enforce_policies, installed_without_policies
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
@@ -15,6 +17,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
+__all__ = ["browser"]
 SWEEP = [
     *("sweep", "-p", "team-a", "--gpus", "1", "--image", "train", "--name", "digits", "--no-arguments"),
     *("--param", "lr=log:1e-3..1", "--trials", "9", "--rungs", "1,3,9", "--eta", "3"),
@@ -162,6 +165,43 @@ def test_a_sweep_runs_to_its_end(
     code, out, _ = run("sweep", "delete", "digits")
     assert (code, "The checkpoints of 9 trials stay in their PersistentVolumeClaim." in out) == (0, True)
     cluster.until(lambda: not cluster.api.items(JOBS), 120, "its Jobs to go with it")
+
+
+def test_page_shows_a_sweep_and_stops_it(
+    run: Run,
+    cluster: Cluster,
+    plane: ControlPlane,
+    allowed: str,
+    weir: Weir,
+    trainer: TrialRunner,
+    request: pytest.FixtureRequest,
+) -> None:
+    many = ["1000" if word == "9" else word for word in SWEEP]
+    code, _, err = run(*many, "--seed", "7", "--sampler", "random", "--", "python", "train.py", "9", "asks")
+    assert code == 0, err
+    trained = lambda: len(cluster.api.get(PATH).get("status", {}).get("trials", [])) > 9  # noqa: E731
+    cluster.until(trained, 240, "some trials")
+    browser = request.getfixturevalue("browser")  # it has an event loop of its own, as the command line has
+    wrong: list[str] = []
+    with DashboardProcess(plane.kubeconfig) as served:
+        page = opened(browser, served, wrong)
+        page.get_by_role("link", name="Sweeps").click()
+        row = page.locator("tbody tr").filter(has_text="team-a/digits")
+        row.filter(has_text="of 1,000").wait_for()
+        row.get_by_role("link").click()
+        page.get_by_role("heading", name="Learning curves").wait_for()
+        page.get_by_role("img", name="Parallel coordinates").wait_for()
+        picture(page, "sweep")
+        page.get_by_role("button", name="Stop the sweep").click()
+        page.locator("strong", has_text="stopped").wait_for()
+        best = page.locator("tbody tr").filter(has_text="team-a/job-digits").first
+        name = best.get_by_role("link").inner_text()
+        best.get_by_role("link").click()
+        page.get_by_role("heading", name=name).wait_for()
+        picture(page, "trial")
+    assert not wrong
+    cluster.until(is_over(cluster), 120, "its end")
+    assert cluster.api.get(PATH)["spec"]["stop"] is True
 
 
 def test_weir_is_killed_again_and_again(

@@ -32,7 +32,8 @@ class ApiAddress:
         try:
             self._read()
         except (OSError, ValueError) as error:
-            raise NoCredentials(f"--api-authority: {authority} can't be used: {error}.") from None
+            why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+            raise NoCredentials(f"--api-authority: {authority} can't be used: {why}.") from None
 
     async def follow(self) -> None:
         """Trust authorities that are added to the file, until cancelled."""
