@@ -74,7 +74,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: Receivers
 
     def do_POST(self) -> None:
-        server, body = self.server, self.rfile.read(int(self.headers["content-length"]))
+        server, length = self.server, int(self.headers["content-length"])
+        body = self.rfile.read(length)
+        if len(body) < length:  # its sender was killed
+            return
         with server.changed:
             server.attempts[self.path] += 1
             attempt = server.attempts[self.path]
