@@ -80,19 +80,6 @@ def _at_once(limit: str, shown: str) -> int:
     return int(limit)
 
 
-def written_indices(indices: Sequence[int]) -> str:
-    """Return ascending indices as ranges: `1-3,7`."""
-    parts: list[str] = []
-    at = 0
-    while at < len(indices):
-        end = at
-        while end + 1 < len(indices) and indices[end + 1] == indices[end] + 1:
-            end += 1
-        parts.append(str(indices[at]) if end == at else f"{indices[at]}-{indices[end]}")
-        at = end + 1
-    return ",".join(parts)
-
-
 def index_name(array: str, index: int) -> str:
     """Return the name of the workload of one index."""
     return f"{array}[{index}]"

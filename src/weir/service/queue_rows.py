@@ -1,7 +1,7 @@
 """Queues and nodes in the numbers people read: devices, cores and bytes instead of rows of thousandths."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -288,12 +288,3 @@ def ancestor_rows(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
         found.append(rows[here])
         here = rows[here].parent
     return found
-
-
-def count_by_project(pairs: Iterable[tuple[str, str]]) -> tuple[Counter[str], Counter[str]]:
-    """Return the numbers of running and pending workloads by project, from (project, status)."""
-    running: Counter[str] = Counter()
-    pending: Counter[str] = Counter()
-    for project, status in pairs:
-        (pending if status == "pending" else running)[project] += 1
-    return running, pending

@@ -65,8 +65,6 @@ class PendingRequest:
     needed: tuple[int, ...]
     is_elastic: bool
     devices_milli: int
-    ran_s: float
-    waits_since_s: float
     now_s: float
 
 
@@ -169,8 +167,6 @@ def _pending_request(state: DecisionState, name: str) -> PendingRequest:
         needed=tuple(job.needed),
         is_elastic=job.is_elastic,
         devices_milli=job.devices_milli,
-        ran_s=job.ran_s,
-        waits_since_s=job.waits_since_s,
         now_s=state.now_s,
     )
 

@@ -64,7 +64,6 @@ class FaultyCluster(SimulatedCluster):
         self._draw = random.Random(faults.seed)  # noqa: S311 - chance that can be replayed
         self._connection = 0
         self._due_s: dict[str, float] = {}  # when the last fact about an object is delivered
-        self.crashes = 0
         super().__init__(scenario, job_traces, measured_every_s=measured_every_s)
         self._await_loss()
 
@@ -82,7 +81,6 @@ class FaultyCluster(SimulatedCluster):
         if not self._happens(self._faults.crash):
             super().apply(effects)
             return
-        self.crashes += 1
         reached = self._draw.randint(0, len(effects))
         super().apply(effects[:reached])
         raise InjectedCrash

@@ -28,11 +28,10 @@ _POSTGRES = (
 
 @dataclass(frozen=True, slots=True)
 class BackupContents:
-    """Contents of a backup, in numbers. `highest`: the highest workload number it has given."""
+    """Contents of a backup, in numbers."""
 
     id: str
     opened: int
-    highest: int
     workloads: int
     live: int
     tokens: int
@@ -137,7 +136,6 @@ def inspect(file: Path) -> BackupContents:
         if mark is None:
             raise StoreFailed("It carries no pool's id: name a file that `weir backup` has written.")
         counts = (
-            "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'workloads'), 0)",
             "SELECT count(*) FROM workloads",
             "SELECT count(*) FROM workloads WHERE state = 'live'",
             "SELECT count(*) FROM tokens",

@@ -6,7 +6,7 @@ one, or else a new trial. Nothing waits for a rung to fill.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -95,10 +95,6 @@ class Halving:
     def reached(self, rung: int) -> int:
         """Return how many trials have reached a rung."""
         return len(self._rungs[rung].scores)
-
-    def waiting(self, rung: int) -> Sequence[int]:
-        """Return the trials that wait at a rung, best first."""
-        return [trial for _, trial in self._rungs[rung].waiting]
 
     def rung_of(self, trial: int) -> int:
         """Return the last rung of a trial; -1 if it has reached none."""

@@ -34,7 +34,7 @@ GPUS = GpuFacts(
 )
 GROUPS = GroupFacts(kind="v2", controllers=frozenset({"cpu", "memory", "pids"}), kernel=(6, 8))
 HOST = HostFacts(systemd=255, clock_synchronised=True, files_max=65_536)
-HOME = HomeFacts(path="/var/lib/weir", exists=True, file_system="ext4", free_bytes=1 << 40, now_s=1000.0)
+HOME = HomeFacts(path="/var/lib/weir", file_system="ext4", free_bytes=1 << 40, now_s=1000.0)
 SERVICE = ServiceFacts(
     installed=True,
     enabled=True,

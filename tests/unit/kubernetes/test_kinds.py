@@ -29,7 +29,6 @@ def test_an_indexed_job_is_a_gang_and_any_other_starts_one_by_one(spec, status, 
     derived = derive(job(spec, status))
     assert (derived.min_pods, derived.pods, derived.type) == (gang, pods, WorkloadType.TRAIN)
     assert derived.owner.kind == "Job"
-    assert derived.hint is None
 
 
 def test_min_pods_that_people_say_hold_but_never_beyond_what_is_left_to_do():
@@ -80,11 +79,11 @@ def test_the_topmost_known_owner_is_the_workload():
 def test_a_bare_pod_is_a_workload_by_itself():
     derived = KINDS.derive(pod(name="alone"))
     assert (derived.owner.kind, derived.owner.name, derived.owner.uid) == ("Pod", "alone", "uid-alone")
-    assert (derived.min_pods, derived.pods, derived.hint) == (1, 1, None)
+    assert (derived.min_pods, derived.pods) == (1, 1)
     assert KINDS.derive(pod(phase="Succeeded")).over is WorkloadOutcome.SUCCEEDED
 
 
-def test_a_kind_nobody_knows_starts_its_pods_one_by_one_and_says_how_to_do_better():
+def test_a_kind_nobody_knows_starts_its_pods_one_by_one():
     owner = obj("Website", "example.com/v1")
     derived = KINDS.derive(pod(owner=owner), [])
     assert (derived.owner.kind, derived.owner.name, derived.min_pods, derived.pods) == (
@@ -93,8 +92,6 @@ def test_a_kind_nobody_knows_starts_its_pods_one_by_one_and_says_how_to_do_bette
         1,
         None,
     )
-    assert "Website of example.com/v1" in derived.hint
-    assert "weir.dev/min-pods" in derived.hint
     assert derived.needed(min_pods=3).min_pods == 3
 
 

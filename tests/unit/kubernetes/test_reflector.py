@@ -75,7 +75,7 @@ class Server:
             fault = self.fault()
             if fault is not None and not isinstance(fault, ApiSilent):
                 raise fault
-            yield ListPage(items[start : start + 3], version, last=start + 3 >= len(items))
+            yield ListPage(items[start : start + 3], version)
             if not self.calm:
                 self.happen()
 

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from weir.model.array_indices import SIZE_MAX, read_indices, split_name, written_indices
+from weir.model.array_indices import SIZE_MAX, read_indices, split_name
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,6 @@ def test_unreadable_indices_are_refused_with_a_sentence(written: str, sentence: 
     with pytest.raises(ValueError, match=r"^[^\n]+$") as refused:
         read_indices(written)
     assert sentence in str(refused.value)
-
-
-def test_ranges_are_written_as_they_were_read() -> None:
-    for written in ("0-4", "1,3,7", "1-3,7,9-10"):
-        assert written_indices(read_indices(written).indices) == written
 
 
 def test_name_of_an_index_is_split() -> None:

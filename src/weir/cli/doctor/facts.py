@@ -53,7 +53,6 @@ class HomeFacts:
     """Home of the pool and its file system. `written_s`: the newest change of a file in it."""
 
     path: str = ""
-    exists: bool = False
     file_system: str = ""
     read_only: bool = False
     writable: bool | None = None

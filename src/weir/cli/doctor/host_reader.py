@@ -104,7 +104,6 @@ def home_facts(home: Path) -> HomeFacts:
         writable = os.access(place, os.W_OK)
     return HomeFacts(
         path=str(home),
-        exists=_exists(home),
         file_system=kind,
         read_only="ro" in options.split(","),
         writable=writable,

@@ -154,7 +154,7 @@ class ApiClient:
                 if metadata.continue_:  # the server makes the next one while this one is taken in
                     coming = self._piece(path, query | {"continue": metadata.continue_})
                     await asyncio.sleep(0)
-                yield ListPage(items, metadata.resource_version, last=not metadata.continue_)
+                yield ListPage(items, metadata.resource_version)
                 if not metadata.continue_:
                     return
         finally:

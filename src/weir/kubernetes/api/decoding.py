@@ -35,7 +35,6 @@ class ListPage(Generic[T]):
 
     items: Sequence[T | UndecodedObject]
     resource_version: str
-    last: bool
 
 
 class ListMetadata(ApiStruct):

@@ -66,7 +66,6 @@ class ReflectorCounts:
     lists: int = 0
     watches: int = 0
     events: int = 0
-    bookmarks: int = 0
     changes: int = 0  # delivered
     removed_unseen: int = 0  # of these, deletions for which there was no event
     unreadable: int = 0
@@ -251,7 +250,6 @@ class Reflector(Generic[T]):
     def _take_in_one(self, event: WatchEvent, changes: list[Change[T]]) -> str:
         """Add what this event changes; the resource version it brings us to."""
         if event.type == "BOOKMARK":
-            self.counts.bookmarks += 1
             return read(event.object, BookmarkObject).metadata.resource_version
         self.counts.events += 1
         if event.type == "DELETED":

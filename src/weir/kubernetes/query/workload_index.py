@@ -6,7 +6,7 @@ their metadata; the few fields of those that people see are kept here.
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weir.api.workload_list import WorkloadRow
@@ -167,18 +167,6 @@ def matching(workloads: Sequence[WorkloadIndexEntry], query: WorkloadQuery) -> l
     found.sort(key=lambda each: each.key)
     found.sort(key=lambda each: each.object.status.submitted_at or each.created or "", reverse=True)
     return found
-
-
-def waiting_before(workloads: Sequence[WorkloadIndexEntry], project: str) -> Iterator[str]:
-    """Yield the pending workloads of a project: by priority, then by age."""
-    pending = [
-        each
-        for each in workloads
-        if each.object.spec.project == project and phase_status(each.object) == "pending"
-    ]
-    rows = [each.row() for each in pending]
-    rows.sort(key=lambda row: (-row.priority, row.submitted_s, row.name))
-    yield from (row.name for row in rows)
 
 
 def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:

@@ -58,11 +58,6 @@ class ResourceClaims:
         self._now_s = 0.0
 
     @property
-    def has_devices(self) -> bool:
-        """Return True if the cluster has a slice."""
-        return len(self.inventory.slices) > 0
-
-    @property
     def are_used(self) -> bool:
         """Return True if a pod of Weir's uses a claim."""
         return bool(self._uses)

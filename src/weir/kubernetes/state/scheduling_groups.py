@@ -279,7 +279,6 @@ def _member_of(
             done=derived.done if maker is not None else 0,
             over=derived.over if maker is not None else None,
             suspended=derived.suspended and maker is not None,
-            hint=None,
             native=native,
         ),
         annotations=asked,

@@ -88,7 +88,6 @@ class DerivedWorkload:
     done: int = 0  # have ended well, as the owner says
     over: WorkloadOutcome | None = None
     suspended: bool = False
-    hint: str | None = None  # how to make the kind report more
     native: GroupMembership | None = None  # the group that its pods name counts, not the table
 
     def needed(self, min_pods: int | None = None, succeeded: int = 0) -> GangMinimum:
@@ -298,15 +297,12 @@ def _controller(references: Sequence[OwnerReference]) -> OwnerReference | None:
 
 
 def _unknown(reference: OwnerReference) -> DerivedWorkload:
-    kind, api = reference.kind, reference.api_version
     return DerivedWorkload(
-        owner=OwnerIdentity(api, kind, reference.name, reference.uid),
+        owner=OwnerIdentity(reference.api_version, reference.kind, reference.name, reference.uid),
         gang="",
         role="",
         type=WorkloadType.TRAIN,
         min_pods=1,
-        hint=f"the kind {kind} of {api} isn't in the table of kinds, so each of its pods starts by itself: "
-        f"write weir.dev/min-pods on pods that need one another, or an entry for {kind}",
     )
 
 

@@ -35,7 +35,7 @@ class Api:
         self.asked.append(path)
         if path.split("/")[3] not in self.versions:
             raise NotFound(404, "NotFound", "the server could not find the requested resource")
-        yield ListPage([SchedulingGroupObject(Metadata("g", "u", "team", "1"))], "1", last=True)
+        yield ListPage([SchedulingGroupObject(Metadata("g", "u", "team", "1"))], "1")
 
     async def watch(self, path: str, **_: Any) -> AsyncIterator[list[Any]]:
         for _ in range(6000):

@@ -49,11 +49,6 @@ class LiveHub:
         self._for_administrators = b""
         self._rows: object = None  # of the view that the table was loaded from
 
-    @property
-    def readers(self) -> int:
-        """Return the number of readers."""
-        return len(self._feed.readers)
-
     def join(self, person: Person) -> LiveReader[Person] | None:
         """Return a new reader; None if there are too many."""
         return None if self._pool.closing else self._feed.join(person)

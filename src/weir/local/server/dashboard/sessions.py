@@ -13,7 +13,6 @@ from structlog import get_logger
 from weir.dashboard.session_table import DashboardSession, SessionTable, SignInRefused
 from weir.local.server import private_files
 from weir.local.server.auth import Authenticator
-from weir.local.server.authorization import Person
 from weir.local.server.problem_details import RequestRefused
 
 FILE = "sessions.json"
@@ -65,14 +64,6 @@ class DashboardSessions:
             return self._table.credential_of(cookie, proof)
         except SignInRefused as refused:
             raise RequestRefused(401, str(refused)) from None
-
-    def who(self, cookie: str, proof: str) -> Person:
-        """Return the person of a session, with the present rights of their token.
-
-        Raises:
-            RequestRefused: the session or its token has ended.
-        """
-        return self._authenticator.person_with(self.credential_of(cookie, proof))
 
     def _write(self) -> None:
         """Replace the file; without it, people sign in again after a restart."""
