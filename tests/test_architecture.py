@@ -227,8 +227,7 @@ WORKLOAD_CLASSES = {
         "PodGroup",
         "PlacedPod",
         "WorkloadPast",
-        "WorkloadExpected",
-        "PodExpected",
+        "Expectation",
         "PodResult",
     ),
     "scenario_io": (
@@ -242,7 +241,7 @@ WORKLOAD_CLASSES = {
     "store": ("StoredWorkload", "MeteredWorkload", "WorkloadUsageSample"),
     "local": (
         *("LocalWorkload", "RecoveredWorkload", "RunningPod", "StoredStart", "StartRecord", "PodIdentity"),
-        *("WorkloadView", "PodView"),
+        "WorkloadView",
     ),
     "simulation": ("JobTrace", "JobProgress", "JobRecord", "SimulatedPod"),
     "kubernetes": (
@@ -252,7 +251,7 @@ WORKLOAD_CLASSES = {
     ),
 }
 """Classes that describe a workload or a pod of it. The aim is 20: merge classes, and never add one."""
-WORKLOAD_CLASSES_MAX = 54
+WORKLOAD_CLASSES_MAX = 52
 OTHER_CLASSES = {
     *("EndWorkload", "StartPod", "StopPod", "UpsertWorkload", "NoSuchWorkload"),  # orders and errors
     *("_KeptPod", "_OfPod", "_SelectedPod"),  # parts of Kubernetes

@@ -6,7 +6,7 @@ run.
 
 from collections.abc import Iterator, Mapping
 
-from weir.model.scenario import Expect, PodExpected, WorkloadExpected
+from weir.model.scenario import Expect, Expectation
 from weir.model.scenario_result import PodResult, ScenarioResult
 
 Pods = Mapping[str, PodResult]
@@ -52,7 +52,7 @@ def _of_cycles(expect: Expect, played: ScenarioResult) -> Iterator[str]:
             yield f"not stable: in cycle {number} {', '.join(did)}"
 
 
-def _of_workload(name: str, expected: WorkloadExpected, pods: Pods) -> Iterator[str]:
+def _of_workload(name: str, expected: Expectation, pods: Pods) -> Iterator[str]:
     for pod_name, pod in pods.items():
         yield from _of_status(pod_name, expected.status, expected.node, pod)
     running = [pod for pod in pods.values() if pod.status == "running"]
@@ -78,7 +78,7 @@ def _of_workload(name: str, expected: WorkloadExpected, pods: Pods) -> Iterator[
             yield f"{name}: was evicted by {by}, {expected.evicted_by} expected"
 
 
-def _of_pod(name: str, expected: PodExpected, pod: PodResult) -> Iterator[str]:
+def _of_pod(name: str, expected: Expectation, pod: PodResult) -> Iterator[str]:
     yield from _of_status(name, expected.status, expected.node, pod)
     if expected.gpus is not None and pod.status == "running" and sorted(pod.gpus) != sorted(expected.gpus):
         yield f"{name}: has devices {list(pod.gpus)}, {list(expected.gpus)} expected"

@@ -45,8 +45,8 @@ class WorkloadPast:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadExpected:
-    """Expectations of a workload; None isn't checked.
+class Expectation:
+    """Expectation of a workload, or of one pod with its `gpus`; None isn't checked.
 
     `status` and `node` hold for each pod (a node for the running ones only); `running`, `pending`
     and `nodes` count where pods are interchangeable. `nodes` without a repetition are the nodes its
@@ -58,16 +58,6 @@ class WorkloadExpected:
     running: int | None = None
     pending: int | None = None
     nodes: tuple[str, ...] | None = None
-    reason: ReasonCode | None = None
-    evicted_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PodExpected:
-    """Expectations of one pod; None isn't checked."""
-
-    status: Status | None = None
-    node: str | None = None
     gpus: tuple[int, ...] | None = None
     reason: ReasonCode | None = None
     evicted_by: str | None = None
@@ -83,8 +73,8 @@ class Expect:
     cycles: int = 2
     stable: int = 5
     max_evictions: int | None = None
-    workloads: Mapping[str, WorkloadExpected] = field(default_factory=dict)
-    pods: Mapping[str, PodExpected] = field(default_factory=dict)
+    workloads: Mapping[str, Expectation] = field(default_factory=dict)
+    pods: Mapping[str, Expectation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Building of nouns from a valid file: defaults are filled in and ranges expanded."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from weir.model.nodes import Node, Outage, Taint, Toleration
 from weir.model.queues import PersonLimits, Queue, QueueTimeLimits, WorkloadDefaults
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
-from weir.model.scenario import Expect, PodExpected, WorkloadExpected, WorkloadPast
+from weir.model.scenario import Expect, Expectation, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
@@ -30,12 +31,14 @@ from weir.scenario_io.specs import (
     NodeEntry,
     OutageEntry,
     PersonLimitsEntry,
+    PodExpectedEntry,
     PodsEntry,
     ProjectEntry,
     QueueEntry,
     TimesEntry,
     WorkloadDefaultsEntry,
     WorkloadEntry,
+    WorkloadExpectedEntry,
 )
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -290,26 +293,13 @@ def expect_of(written: ExpectEntry) -> Expect:
         cycles=written.cycles,
         stable=written.stable,
         max_evictions=written.max_evictions,
-        workloads={
-            name: WorkloadExpected(
-                status=each.status,
-                node=each.node,
-                running=each.running,
-                pending=each.pending,
-                nodes=None if each.nodes is None else tuple(each.nodes),
-                reason=each.reason,
-                evicted_by=each.evicted_by,
-            )
-            for name, each in written.workloads.items()
-        },
-        pods={
-            name: PodExpected(
-                status=each.status,
-                node=each.node,
-                gpus=None if each.gpus is None else tuple(each.gpus),
-                reason=each.reason,
-                evicted_by=each.evicted_by,
-            )
-            for name, each in written.pods.items()
-        },
+        workloads={name: _expectation(each) for name, each in written.workloads.items()},
+        pods={name: _expectation(each) for name, each in written.pods.items()},
     )
+
+
+def _expectation(written: WorkloadExpectedEntry | PodExpectedEntry) -> Expectation:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in written
+    }
+    return Expectation(**values)

@@ -16,7 +16,7 @@ from weir.model.policy import DEFAULT_PRESET, Policy
 from weir.model.queues import PersonLimits, Queue, QueueTimeLimits, WorkloadDefaults
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
 from weir.model.resources import written as amount_text
-from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected, WorkloadPast
+from weir.model.scenario import Expect, Expectation, PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
@@ -366,7 +366,7 @@ def _expect(expect: Expect) -> dict[str, Any]:
     )
 
 
-def _expected(expected: WorkloadExpected | PodExpected) -> dict[str, Any]:
+def _expected(expected: Expectation) -> dict[str, Any]:
     values = {each.name: getattr(expected, each.name) for each in fields(expected)}
     if expected.reason is not None:
         values["reason"] = expected.reason.value

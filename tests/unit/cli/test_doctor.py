@@ -295,6 +295,4 @@ def test_newest_change_of_the_home_shows_a_clock_that_was_set_back(tmp_path: Pat
     ahead_s = time.time() + 86_400
     os.utime(file, (ahead_s, ahead_s))
     found = host_reader.home_facts(tmp_path)
-    assert found.exists
     assert checks.clock(HOST, found).severity == "failure"
-    assert host_reader.home_facts(tmp_path / "a" / "b").exists is False

@@ -4,7 +4,7 @@ import pytest
 
 from weir.model.expectations import differences
 from weir.model.reasons import ReasonCode
-from weir.model.scenario import Expect, PodExpected, WorkloadExpected
+from weir.model.scenario import Expect, Expectation
 from weir.model.scenario_result import CycleResult, PodResult, ScenarioResult
 
 PODS = {
@@ -23,58 +23,58 @@ def found(expect: Expect) -> list[str]:
 @pytest.mark.parametrize(
     "expected",
     [
-        WorkloadExpected(),
-        WorkloadExpected(running=2, pending=1, nodes=("n1", "n0")),
-        WorkloadExpected(reason=ReasonCode.WAITING_FOR_EVICTION, evicted_by="b"),
+        Expectation(),
+        Expectation(running=2, pending=1, nodes=("n1", "n0")),
+        Expectation(reason=ReasonCode.WAITING_FOR_EVICTION, evicted_by="b"),
     ],
 )
-def test_a_workload_as_expected(expected: WorkloadExpected) -> None:
+def test_a_workload_as_expected(expected: Expectation) -> None:
     assert found(Expect(workloads={"a": expected})) == []
 
 
 @pytest.mark.parametrize(
     ("expected", "answer"),
     [
-        (WorkloadExpected(status="running"), "a/x/2: is waiting (Waits for b.), running expected"),
-        (WorkloadExpected(node="n0"), "a/x/1: is running on n1 [2], n0 expected"),
-        (WorkloadExpected(running=3), "a: 2 pods are running, 3 expected"),
-        (WorkloadExpected(pending=0), "a: 1 pods are pending, 0 expected"),
-        (WorkloadExpected(nodes=("n0",)), "a: runs on n0, n1, n0 expected"),
-        (WorkloadExpected(nodes=("n0", "n0")), "a: runs on n0, n1, n0, n0 expected"),
+        (Expectation(status="running"), "a/x/2: is waiting (Waits for b.), running expected"),
+        (Expectation(node="n0"), "a/x/1: is running on n1 [2], n0 expected"),
+        (Expectation(running=3), "a: 2 pods are running, 3 expected"),
+        (Expectation(pending=0), "a: 1 pods are pending, 0 expected"),
+        (Expectation(nodes=("n0",)), "a: runs on n0, n1, n0 expected"),
+        (Expectation(nodes=("n0", "n0")), "a: runs on n0, n1, n0, n0 expected"),
         (
-            WorkloadExpected(reason=ReasonCode.INSUFFICIENT_CAPACITY),
+            Expectation(reason=ReasonCode.INSUFFICIENT_CAPACITY),
             "a: waits for waiting_for_eviction, insufficient_capacity expected",
         ),
-        (WorkloadExpected(evicted_by="c"), "a: was evicted by b, c expected"),
+        (Expectation(evicted_by="c"), "a: was evicted by b, c expected"),
     ],
 )
-def test_a_workload_that_differs(expected: WorkloadExpected, answer: str) -> None:
+def test_a_workload_that_differs(expected: Expectation, answer: str) -> None:
     assert found(Expect(workloads={"a": expected})) == [answer]
 
 
 def test_a_node_is_held_against_running_pods_only() -> None:
-    assert found(Expect(workloads={"b": WorkloadExpected(status="pending", node="n0")})) == []
+    assert found(Expect(workloads={"b": Expectation(status="pending", node="n0")})) == []
 
 
 @pytest.mark.parametrize(
     ("pod", "expected", "answer"),
     [
-        ("a/x/0", PodExpected("running", "n0", (1, 0)), []),
-        ("a/x/2", PodExpected("pending"), []),
-        ("b/x/0", PodExpected("waiting"), ["b/x/0: is pending (Full.), waiting expected"]),
-        ("a/x/0", PodExpected("pending"), ["a/x/0: is running on n0 [0, 1], pending expected"]),
-        ("b/x/0", PodExpected("running", "n0"), ["b/x/0: is pending (Full.), running expected on n0"]),
-        ("a/x/0", PodExpected(gpus=(0,)), ["a/x/0: has devices [0, 1], [0] expected"]),
+        ("a/x/0", Expectation("running", "n0", gpus=(1, 0)), []),
+        ("a/x/2", Expectation("pending"), []),
+        ("b/x/0", Expectation("waiting"), ["b/x/0: is pending (Full.), waiting expected"]),
+        ("a/x/0", Expectation("pending"), ["a/x/0: is running on n0 [0, 1], pending expected"]),
+        ("b/x/0", Expectation("running", "n0"), ["b/x/0: is pending (Full.), running expected on n0"]),
+        ("a/x/0", Expectation(gpus=(0,)), ["a/x/0: has devices [0, 1], [0] expected"]),
         (
             "a/x/0",
-            PodExpected(reason=ReasonCode.INSUFFICIENT_CAPACITY),
+            Expectation(reason=ReasonCode.INSUFFICIENT_CAPACITY),
             ["a/x/0: waits for no reason, insufficient_capacity expected"],
         ),
-        ("a/x/0", PodExpected(evicted_by="b"), ["a/x/0: was evicted by no workload, b expected"]),
-        ("c/x/0", PodExpected(), ["c/x/0: there is no such pod"]),
+        ("a/x/0", Expectation(evicted_by="b"), ["a/x/0: was evicted by no workload, b expected"]),
+        ("c/x/0", Expectation(), ["c/x/0: there is no such pod"]),
     ],
 )
-def test_a_pod(pod: str, expected: PodExpected, answer: list[str]) -> None:
+def test_a_pod(pod: str, expected: Expectation, answer: list[str]) -> None:
     assert found(Expect(pods={pod: expected})) == answer
 
 

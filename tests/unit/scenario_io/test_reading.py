@@ -11,7 +11,7 @@ from weir.model.nodes import Node, Taint, Toleration, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import ReasonCode
-from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected
+from weir.model.scenario import Expect, Expectation, PlacedPod, Scenario
 from weir.model.workloads import (
     NodeAffinityRule,
     NodeExpression,
@@ -179,11 +179,11 @@ expect:
         1,
         0,
         {
-            "w": WorkloadExpected(
+            "w": Expectation(
                 running=1, pending=4, nodes=("a",), reason=ReasonCode.INSUFFICIENT_CAPACITY, evicted_by="w"
             )
         },
-        {"w/worker/1": PodExpected("running", "a", (1, 3))},
+        {"w/worker/1": Expectation("running", "a", gpus=(1, 3))},
     )
     assert read(write_scenario(scenario)) == scenario
 

@@ -32,10 +32,10 @@ from weir.local.server.array_view import ArrayViews
 from weir.local.server.live_rows import LiveRows
 from weir.local.server.reported_progress import NOTHING_REPORTED, Reported, with_progress
 from weir.local.server.workload_view import (
-    PodView,
     WorkloadView,
     by_uid,
     with_runtime_until,
+    without_place,
     workload_row,
     workload_view,
 )
@@ -146,19 +146,8 @@ class PoolView:
         for at, group in enumerate(line.spec.groups):
             for index in range(group.count):
                 key = PodKey(line.spec.name, at, index)
-                here = line.pods.get(key)
-                pod = here or line.past.get(key)
-                rows.append(
-                    PodRow(
-                        name=f"{line.spec.name}/{group.name}/{index}",
-                        status=here.status if here else "pending",
-                        node=here.place.node if here else None,
-                        devices=list(here.place.devices) if here else [],
-                        start=pod.start if pod else None,
-                        since_s=pod.since_s if pod else None,
-                        exit=pod.exit if pod else None,
-                    )
-                )
+                known = line.pods.get(key) or line.past.get(key)
+                rows.append(known or PodRow(name=line.pod_name(key), status="pending"))
         return rows
 
     # Workloads come
@@ -171,7 +160,7 @@ class PoolView:
             for name, old in self.workloads.items():
                 line = lines.get(name)
                 if line is not None and old.uid == line.uid:
-                    line.past = {**old.past, **old.pods}
+                    line.past = {**old.past, **without_place(old.pods)}
                     line.evicted = old.evicted
                     line.utilization = old.utilization
                     line.activity, line.activity_since_s = old.activity, old.activity_since_s
@@ -230,9 +219,8 @@ class PoolView:
         for effect in effects:
             if isinstance(effect, StartPod):
                 line = self.workloads.get(effect.place.pod.workload)
-                pod = None if line is None else line.pods.get(effect.place.pod)
-                if pod is not None:
-                    pod.start = effect.start
+                if line is not None and effect.place.pod in line.pods:
+                    line.change_pod(effect.place.pod, start=effect.start)
             elif isinstance(effect, StopPod):
                 self._stops(effect)
             elif isinstance(effect, SaveProgress):
@@ -299,9 +287,8 @@ class PoolView:
         runs = before is not None and before.start is not None
         if not runs:
             self.starting.add(pod)
-        line.pods[pod] = PodView(
-            "running" if runs else "starting", event.place, event.at_s, before.start if before else None
-        )
+        status: Status = "running" if runs else "starting"
+        line.place_pod(event.place, status, event.at_s, before.start if before else None)
         self.reasons.pop(pod.workload, None)
 
     def _runs(self, fact: PodRunning) -> None:
@@ -314,16 +301,15 @@ class PoolView:
             if not line.pods:
                 line.begin(fact.at_s)
             status: Status = "stopping" if fact.stopping else "running"
-            line.pods[fact.place.pod] = PodView(status, fact.place, fact.at_s, fact.start)
+            line.place_pod(fact.place, status, fact.at_s, fact.start)
         self.starting.discard(fact.place.pod)
         if pod is not None and pod.status == "starting" and (pod.start is None or pod.start == fact.start):
-            pod.status, pod.start = "running", fact.start
+            line.change_pod(fact.place.pod, status="running", start=fact.start)
 
     def _stopping(self, event: PodStopping) -> None:
         line = self.touch(event.pod.workload)
-        pod = None if line is None else line.pods.get(event.pod)
-        if pod is not None:
-            pod.status, pod.since_s = "stopping", event.at_s
+        if line is not None and event.pod in line.pods:
+            line.change_pod(event.pod, status="stopping", since_s=event.at_s)
         if line is not None and event.cause is not None:
             line.evicted = self._eviction(event.cause, event.at_s)
 
@@ -350,10 +336,10 @@ class PoolView:
         line = self.touch(fact.pod.workload)
         pod = None if line is None else line.pods.get(fact.pod)
         if line is not None and pod is not None and (pod.start is None or pod.start == fact.start):
-            gone = PodView(pod.status, pod.place, fact.at_s, fact.start, how)
-            line.past[fact.pod] = gone
+            gone = pod.model_copy(update={"since_s": fact.at_s, "start": fact.start, "exit": how})
+            line.past |= without_place({fact.pod: gone})
             if fact.how is PodExit.DONE:
-                pod.exit = how
+                line.change_pod(fact.pod, exit=how)
 
     def _stopped(self, event: PodStopped) -> None:
         line = self.touch(event.pod.workload)
@@ -388,7 +374,7 @@ class PoolView:
         line = self.touch(event.workload)
         if line is not None:
             line.started_s = None
-            line.past.update(line.pods)
+            line.past |= without_place(line.pods)
             self.starting.difference_update(line.pods)
             line.pods.clear()
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.api.answers import EvictionRow, Explanation, Status, WorkloadRow
+from weir.api.answers import EvictionRow, Explanation, PodRow, Status, WorkloadRow
 from weir.api.workload_list import ActivityRow
 from weir.control.activity import ActivityReading
 from weir.control.journal import ArrayMember, WorkloadRecord
@@ -16,17 +16,6 @@ from weir.state.events import Placement, PodKey, WorkloadOutcome
 
 
 @dataclass(slots=True)
-class PodView:
-    """A pod that holds a place, or the way it last ended."""
-
-    status: Status
-    place: Placement
-    since_s: float
-    start: int | None = None
-    exit: str | None = None
-
-
-@dataclass(slots=True)
 class WorkloadView:
     """A workload while it isn't over."""
 
@@ -34,8 +23,8 @@ class WorkloadView:
     spec: Workload
     devices: float
     submitted_s: float
-    pods: dict[PodKey, PodView] = field(default_factory=dict)
-    past: dict[PodKey, PodView] = field(default_factory=dict)  # how pods that don't run now last ended
+    pods: dict[PodKey, PodRow] = field(default_factory=dict)  # those that hold a place
+    past: dict[PodKey, PodRow] = field(default_factory=dict)  # how pods that don't run now last ended
     started_s: float | None = None
     waits_since_s: float = 0.0
     saved_s: float | None = None
@@ -64,6 +53,25 @@ class WorkloadView:
         self.started_s = started_s
         if self.first_started_s is None:
             self.first_started_s = started_s
+
+    def place_pod(self, place: Placement, status: Status, at_s: float, start: int | None) -> None:
+        """Let a pod hold a place from now on."""
+        self.pods[place.pod] = PodRow.model_construct(
+            name=self.pod_name(place.pod),
+            status=status,
+            node=place.node,
+            devices=list(place.devices),
+            start=start,
+            since_s=at_s,
+        )
+
+    def change_pod(self, pod: PodKey, **changes: object) -> None:
+        """Change fields of a pod that holds a place."""
+        self.pods[pod] = self.pods[pod].model_copy(update=changes)
+
+    def pod_name(self, pod: PodKey) -> str:
+        """Return the name of a pod: `workload/group/index`."""
+        return f"{self.spec.name}/{self.spec.groups[pod.group].name}/{pod.index}"
 
     def add_activity(self, reading: ActivityReading, at_s: float) -> bool:
         """Take in its activity; return True if people should see the change."""
@@ -105,6 +113,12 @@ _HOW: Mapping[WorkloadOutcome, Status] = {
 }
 
 
+def without_place(pods: Mapping[PodKey, PodRow]) -> dict[PodKey, PodRow]:
+    """Return the rows of pods that hold no place any more."""
+    gone: dict[str, object] = {"status": "pending", "node": None, "devices": []}
+    return {key: pod.model_copy(update=gone) for key, pod in pods.items()}
+
+
 def by_uid(row: WorkloadRow) -> int:
     """Return the sort key of rows."""
     return row.uid
@@ -133,7 +147,7 @@ def workload_view(record: WorkloadRecord, devices: float) -> WorkloadView:
 def workload_row(line: WorkloadView) -> WorkloadRow:
     """Return the row of a workload."""
     spec, ended, status = line.spec, line.ended, line.status
-    nodes = list(dict.fromkeys(pod.place.node for pod in line.pods.values()))
+    nodes = list(dict.fromkeys(pod.node for pod in line.pods.values() if pod.node is not None))
     return WorkloadRow.model_construct(
         uid=line.uid,
         name=spec.name,
@@ -188,7 +202,7 @@ def gpus_held(line: WorkloadView) -> float:
         if request.gpu_memory:
             held += line.devices / max(1, line.spec.pods)
         else:
-            held += len(pod.place.devices) * request.share_milli / WHOLE_MILLI
+            held += len(pod.devices) * request.share_milli / WHOLE_MILLI
     return held
 
 
