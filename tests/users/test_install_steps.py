@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weir.cli.install.host import Host
-from weir.cli.install.steps import AddMember, MakeGroup, MakeServerUser, RemoveGroup, RemoveUser, Step
+from weir.cli.install.steps import Step, add_member, make_group, make_server_user, remove_group, remove_user
 
 from .unix_accounts import PREFIX, _locked, why_not
 
@@ -22,11 +22,11 @@ def test_accounts_are_made_once_and_removed(unix_users: list[pwd.struct_passwd])
 def make_and_remove(host: Host, mia: str) -> None:
     name, admins = f"{PREFIX}{os.getpid()}-s", f"{PREFIX}{os.getpid()}-a"
     made: list[Step] = [
-        MakeGroup(admins),
-        MakeServerUser(name, Path("/var/lib/none")),
-        AddMember(mia, admins),
+        make_group(admins),
+        make_server_user(name, Path("/var/lib/none")),
+        add_member(mia, admins),
     ]
-    removed: list[Step] = [RemoveUser(name), RemoveGroup(name), RemoveGroup(admins)]
+    removed: list[Step] = [remove_user(name), remove_group(name), remove_group(admins)]
     try:
         for step in made:
             assert not step.is_done(host), str(step)

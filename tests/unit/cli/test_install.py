@@ -11,7 +11,7 @@ from weir.cli.install import command, plan, program, removal, settings, unit
 from weir.cli.install.host import InstallFailed
 from weir.cli.install.pool_processes import pool_processes
 from weir.cli.install.settings import InstallSettings, checked, chosen, recorded
-from weir.cli.install.steps import RemoveFile, RemoveTree, Step, WriteFile
+from weir.cli.install.steps import Step, remove_file, remove_tree, write_file
 
 UNIT = "[Service]\nExecStart=/opt/weir/bin/weir node\n"
 ALL_LEFT_OUT = dict.fromkeys(("user", "home", "allow_group", "uid_min", "new_privileges"))
@@ -130,15 +130,16 @@ class TestInstall:
         secret.parent.mkdir(parents=True, exist_ok=True)
         secret.write_text("kept")
         secret.chmod(0o600)
-        step = WriteFile(Path("/etc/x"), "text", "a test")
+        path = Path("/etc/x")
+        step = write_file(path, "text", "a test")
         host.path(Path("/etc")).mkdir()
-        host.path(step.path).symlink_to(secret)
+        host.path(path).symlink_to(secret)
         assert not step.is_done(host)
         step.do(host)
-        assert (secret.read_text(), host.path(step.path).read_text()) == ("kept", "text")
-        assert stat.S_IMODE(host.path(step.path).lstat().st_mode) == 0o644
+        assert (secret.read_text(), host.path(path).read_text()) == ("kept", "text")
+        assert stat.S_IMODE(host.path(path).lstat().st_mode) == 0o644
         assert step.is_done(host)
-        host.path(step.path).chmod(0o666)
+        host.path(path).chmod(0o666)
         assert not step.is_done(host), "others could change it"
 
     def test_completion_scripts_complete_at_the_first_call(self) -> None:
@@ -181,7 +182,7 @@ class TestUninstall:
         kept = host.path(Path("/etc/fish/completions/git.fish"))
         command.carry_out(steps_of(host), host)
         kept.write_text("git")
-        command.carry_out([RemoveFile(path) for path in plan.COMPLETIONS], host)
+        command.carry_out([remove_file(path) for path in plan.COMPLETIONS], host)
         assert kept.exists()
         assert not host.path(Path("/usr/local/share/zsh")).exists()
         assert host.path(Path("/usr/local/share")).exists()
@@ -193,7 +194,7 @@ class TestUninstall:
         home = host.path(Path("/var/lib/weir/jobs"))
         home.mkdir(parents=True)
         (home / "link").symlink_to(outside)
-        RemoveTree(Path("/var/lib/weir"), "state").do(host)
+        remove_tree(Path("/var/lib/weir"), "state").do(host)
         assert (outside / "thesis").exists()
 
     @pytest.mark.parametrize("found", ["link", "files"])
@@ -233,7 +234,7 @@ class TestUninstall:
 class TestSettings:
     def test_what_is_left_out_stays_as_it_was(self, host: FakeHost) -> None:
         first = chosen(None, **{**ALL_LEFT_OUT, "allow_group": "gpu"}, options=["--price", "2"])
-        WriteFile(settings.RECORD, first.record(), "a test").do(host)
+        write_file(settings.RECORD, first.record(), "a test").do(host)
         before = recorded(host)
         assert before == first
         assert chosen(before, **ALL_LEFT_OUT, options=()) == first

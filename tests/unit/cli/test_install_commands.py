@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cli.fake_host import FakeHost, files_of
 
 from weir.cli.install import command, plan, program, removal
-from weir.cli.install.steps import MakeLink
+from weir.cli.install.steps import make_link
 
 
 class Files:
@@ -59,8 +59,8 @@ class TestProgram:
         assert "/opt/weir" in found
 
     def test_link_is_removed_and_replaced_by_a_newer_one(self, host: FakeHost) -> None:
-        MakeLink(plan.PROGRAM, Path("/opt/old/bin/weir")).do(host)
-        newer = MakeLink(plan.PROGRAM, Path("/opt/weir/bin/weir"))
+        make_link(plan.PROGRAM, Path("/opt/old/bin/weir")).do(host)
+        newer = make_link(plan.PROGRAM, Path("/opt/weir/bin/weir"))
         assert not newer.is_done(host)
         newer.do(host)
         assert newer.is_done(host)

@@ -7,21 +7,21 @@ from weir.cli.completion import BASH, FISH, ZSH
 from weir.cli.install.host import Host
 from weir.cli.install.settings import CONFIGURATION, RECORD, InstallSettings
 from weir.cli.install.steps import (
-    AddMember,
-    EnableUnit,
-    MakeDirectory,
-    MakeGroup,
-    MakeLink,
-    MakeServerUser,
-    RemoveFile,
-    RemoveGroup,
-    RemoveTree,
-    RemoveUser,
     Step,
-    StopUnit,
-    WriteFile,
+    add_member,
+    enable_unit,
+    make_directory,
+    make_group,
+    make_link,
+    make_server_user,
+    remove_file,
+    remove_group,
+    remove_tree,
+    remove_user,
+    stop_unit,
+    write_file,
 )
-from weir.cli.install.unit import UNIT, RemoveUnit, RunUnit, WriteUnit
+from weir.cli.install.unit import UNIT, remove_unit, run_unit, write_unit
 
 ADMIN_GROUP = "weir-admin"
 SOCKET_DIRECTORY = Path("/run/weir")
@@ -63,36 +63,36 @@ def install_steps(
         running: True if the service runs already.
     """
     steps: list[Step] = [
-        MakeDirectory(CONFIGURATION),
-        WriteFile(RECORD, settings.record(), "the settings, for updates and the removal"),
-        MakeGroup(ADMIN_GROUP),
-        MakeServerUser(settings.user, settings.home),
+        make_directory(CONFIGURATION),
+        write_file(RECORD, settings.record(), "the settings, for updates and the removal"),
+        make_group(ADMIN_GROUP),
+        make_server_user(settings.user, settings.home),
     ]
     if administrator is not None:
-        steps.append(AddMember(administrator, ADMIN_GROUP))
+        steps.append(add_member(administrator, ADMIN_GROUP))
     if link is not None:
-        steps.append(MakeLink(PROGRAM, link))
-    steps += [WriteFile(path, text, "completion") for path, text in COMPLETIONS.items()]
+        steps.append(make_link(PROGRAM, link))
+    steps += [write_file(path, text, "completion") for path, text in COMPLETIONS.items()]
     if unit is not None:
-        steps += [WriteUnit(unit), EnableUnit(UNIT), RunUnit(unit, running)]
+        steps += [write_unit(unit), enable_unit(UNIT), run_unit(unit, running=running)]
     return steps
 
 
 def stop_steps(*, systemd: bool) -> list[Step]:
     """Return the steps that end the server and the node process; jobs run on."""
-    return [StopUnit(UNIT)] if systemd else []
+    return [stop_unit(UNIT)] if systemd else []
 
 
 def remove_steps(settings: InstallSettings, *, systemd: bool, link: Path | None, purge: bool) -> list[Step]:
     """Return the steps that remove a stopped installation; with `purge` also its state and accounts."""
-    steps: list[Step] = [RemoveUnit()] if systemd else []
-    steps += [RemoveFile(path) for path in COMPLETIONS]
+    steps: list[Step] = [remove_unit()] if systemd else []
+    steps += [remove_file(path) for path in COMPLETIONS]
     if link is not None:
-        steps.append(RemoveFile(PROGRAM))
-    steps.append(RemoveTree(SOCKET_DIRECTORY, "the socket"))
+        steps.append(remove_file(PROGRAM))
+    steps.append(remove_tree(SOCKET_DIRECTORY, "the socket"))
     if purge:
-        steps.append(RemoveTree(settings.home, "all state, output and checkpoints"))
-        steps += [RemoveUser(name) for name in settings.made_users]
-        steps += [RemoveGroup(name) for name in (*settings.made_users, *settings.made_groups)]
-        steps.append(RemoveFile(RECORD))
+        steps.append(remove_tree(settings.home, "all state, output and checkpoints"))
+        steps += [remove_user(name) for name in settings.made_users]
+        steps += [remove_group(name) for name in (*settings.made_users, *settings.made_groups)]
+        steps.append(remove_file(RECORD))
     return steps

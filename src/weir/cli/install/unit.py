@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from weir.cli.install.host import Host, InstallFailed
-from weir.cli.install.steps import RemoveFile, WriteFile
+from weir.cli.install.steps import Step, remove_file, write_file
 
 UNIT = "weir.service"
 UNIT_FILE = Path("/etc/systemd/system") / UNIT
@@ -35,68 +34,46 @@ def unit_word(word: str) -> str:
     return '"' + escaped.replace("\t", "\\t") + '"'
 
 
-@dataclass(frozen=True, slots=True)
-class WriteUnit:
+def write_unit(text: str) -> Step:
     """Write the unit, and let systemd read it."""
+    file = write_file(UNIT_FILE, text, "the service")
 
-    text: str
-
-    def __str__(self) -> str:
-        return f"Write {UNIT_FILE} (the service), and let systemd read it."
-
-    def is_done(self, host: Host) -> bool:
-        """Return True if the unit is written, and systemd has read it."""
-        return self._file.is_done(host) and shown(host, "NeedDaemonReload") == "no"
-
-    def do(self, host: Host) -> None:
-        """Write the unit, and have systemd read it."""
-        self._file.do(host)
+    def do(host: Host) -> None:
+        file.do(host)
         host.run("systemctl", "daemon-reload")
 
-    @property
-    def _file(self) -> WriteFile:
-        return WriteFile(UNIT_FILE, self.text, "the service")
+    return Step(
+        f"Write {UNIT_FILE} (the service), and let systemd read it.",
+        lambda host: file.is_done(host) and shown(host, "NeedDaemonReload") == "no",
+        do,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveUnit:
+def remove_unit() -> Step:
     """Remove the unit, and let systemd forget it."""
+    file = remove_file(UNIT_FILE)
 
-    def __str__(self) -> str:
-        return f"Remove {UNIT_FILE}, and let systemd forget it."
-
-    def is_done(self, host: Host) -> bool:
-        """Return True if there is no unit."""
-        return RemoveFile(UNIT_FILE).is_done(host)
-
-    def do(self, host: Host) -> None:
-        """Remove the unit."""
-        RemoveFile(UNIT_FILE).do(host)
+    def do(host: Host) -> None:
+        file.do(host)
         host.run("systemctl", "daemon-reload")
 
+    return Step(f"Remove {UNIT_FILE}, and let systemd forget it.", file.is_done, do)
 
-@dataclass(frozen=True, slots=True)
-class RunUnit:
+
+def run_unit(text: str, *, running: bool) -> Step:
     """Start the service, or start it again because its unit or its program changed."""
 
-    text: str
-    running: bool
-
-    def __str__(self) -> str:
-        return f"Restart {UNIT}; jobs run on." if self.running else f"Start {UNIT}."
-
-    def is_done(self, host: Host) -> bool:
-        """Return True if the service runs by this unit."""
-        written = WriteUnit(self.text)
-        if not written.is_done(host) or not is_running(host):
+    def is_done(host: Host) -> bool:
+        if not write_unit(text).is_done(host) or not is_running(host):
             return False
         started_s = _started_s(host)
         return started_s is not None and started_s >= host.path(UNIT_FILE).stat().st_mtime
 
-    def do(self, host: Host) -> None:
-        """Start the service."""
+    def do(host: Host) -> None:
         host.run("systemctl", "reset-failed", UNIT)
         host.run("systemctl", "restart" if is_running(host) else "start", UNIT)
+
+    return Step(f"Restart {UNIT}; jobs run on." if running else f"Start {UNIT}.", is_done, do)
 
 
 def is_running(host: Host) -> bool:
