@@ -66,32 +66,29 @@ class ArrayTable:
     def live(self) -> list[ArrayRecord]:
         """Return the arrays that aren't over."""
         query = _OF_ARRAY.where(_columns.state == ARRAY)
-        return self._database.read(
-            lambda connection: [_array_record(row) for row in connection.execute(query)]
-        )
+        return [_array_record(row) for row in self._database.rows(query)]
 
     def of(self, uid: int) -> ArrayRecord | None:
         """Return the array with a number, over or not."""
         query = _OF_ARRAY.where(_columns.uid == uid)
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        row = self._database.row(query)
         return None if row is None else _array_record(row)
 
     def counts(self, uid: int) -> Mapping[str, int]:
         """Return the number of an array's queued indices by state."""
         query = select(_columns.state, func.count()).where(*_queued(uid)).group_by(_columns.state)
-        return self._database.read(
-            lambda connection: {str(row[0]): int(row[1]) for row in connection.execute(query)}
-        )
+        return {str(row[0]): int(row[1]) for row in self._database.rows(query)}
 
     def first_started_s(self, uid: int) -> float | None:
         """Return the time at which the first index started."""
         query = select(func.min(_columns.first_started_s)).where(_columns.array_uid == uid)
-        return self._database.read(lambda connection: connection.execute(query).scalar())
+        at_s: float | None = self._database.value(query)
+        return at_s
 
     def with_state(self, uid: int, state: str) -> list[int]:
         """Return the indices of an array whose workload ended so."""
         query = select(_columns.array_index).where(*_queued(uid), _columns.state == state)
-        found = self._database.read(lambda connection: list(connection.execute(query).scalars()))
+        found = self._database.values(query)
         return sorted(found)
 
     def queue(self, uid: int, number: int, now_s: float) -> list[WorkloadRecord]:

@@ -93,7 +93,7 @@ class ClusterHistory:
     def close_vanished(self, present: Collection[int], now_s: float) -> int:
         """End the live workloads that the API server doesn't have any more; return how many."""
         live = select(_uid).where(workloads.c.state == LIVE)
-        uids = self._database.read(lambda connection: list(connection.execute(live).scalars()))
+        uids = self._database.values(live)
         gone = [uid for uid in uids if uid not in present]
         for some in _parts(gone):
             self._do(partial(self._close, uids=some, at_s=now_s))
@@ -119,7 +119,7 @@ class ClusterHistory:
     def _forget(self, which: Any, key: Any) -> int:
         gone = 0
         few = which.limit(FORGOTTEN_TOGETHER)
-        while keys := self._database.read(lambda connection: list(connection.execute(few).scalars())):
+        while keys := self._database.values(few):
             for some in _parts(keys):
                 self._do(partial(_delete, key=key, keys=some))
             gone += len(keys)

@@ -1,10 +1,12 @@
 """Nouns as JSON and back. What a newer version wrote besides is left aside."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import TypeAdapter
+from sqlalchemy import Row
 
 from weir.control.journal import StartConditions
 from weir.control.port import IdleProgress
@@ -41,3 +43,20 @@ def mapping_of(text: str) -> Mapping[str, Any]:
     value = json.loads(text)
     assert isinstance(value, dict)
     return value
+
+
+def record_of(kind: Callable[..., Noun], row: Row[Any], **read: object) -> Noun:
+    """Return a dataclass whose fields hold the columns of their names, except those in `read`."""
+    columns = row._asdict()
+    names = [each.name for each in fields(cast("Any", kind)) if each.name in columns]
+    return kind(**{**{name: columns[name] for name in names}, **read})
+
+
+def row_of(record: object, *leave_out: str) -> dict[str, Any]:
+    """Return the columns of a dataclass, named as its fields; mappings and sequences as JSON."""
+    names = [each.name for each in fields(cast("Any", record)) if each.name not in leave_out]
+    values = {name: getattr(record, name) for name in names}
+    return {
+        name: as_json(value) if isinstance(value, Mapping | list | tuple) else value
+        for name, value in values.items()
+    }

@@ -10,7 +10,7 @@ some milliseconds that is the difference between a hundred and some thousand sub
 """
 
 import fcntl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from queue import Empty, Full, Queue
 from threading import Event, Lock, Thread
 from typing import IO, Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, text
+from sqlalchemy import URL, Connection, Engine, Select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from weir.store.dialects import (
@@ -83,6 +83,22 @@ class ReadableDatabase:
                 return work(connection)
         except SQLAlchemyError as error:
             raise failure(error) from error
+
+    def rows(self, query: Select[Any]) -> Sequence[Any]:
+        """Return the rows of a query."""
+        return self.read(lambda connection: connection.execute(query).all())
+
+    def row(self, query: Select[Any]) -> Any:
+        """Return the only row of a query; None if it has none."""
+        return self.read(lambda connection: connection.execute(query).one_or_none())
+
+    def values(self, query: Select[Any]) -> list[Any]:
+        """Return the first column of a query."""
+        return self.read(lambda connection: list(connection.execute(query).scalars()))
+
+    def value(self, query: Select[Any]) -> Any:
+        """Return the first column of the first row of a query; None if it has none."""
+        return self.read(lambda connection: connection.execute(query).scalar())
 
 
 class Database(ReadableDatabase):

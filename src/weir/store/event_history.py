@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, not_, select
 
-from weir.store.codec import as_json, mapping_of
+from weir.store.codec import mapping_of, record_of, row_of
 from weir.store.database import Database, WriteListener
 from weir.store.notification_outbox import NotificationOutbox
 from weir.store.records import HistoryEvent, RecordPage
@@ -33,7 +33,7 @@ class EventHistory(WriteListener):
     def __init__(self, database: Database, outbox: NotificationOutbox) -> None:
         self._database = database
         self._outbox = outbox
-        newest = database.read(lambda connection: connection.execute(select(func.max(events.c.id))).scalar())
+        newest = database.value(select(func.max(events.c.id)))
         self._committed = newest or 0
         self._written: list[HistoryEvent] = []
         self._hear: tuple[Hear, ...] = ()
@@ -68,7 +68,7 @@ class EventHistory(WriteListener):
             replace(event, id=first + at, sentence=event.sentence[:SENTENCE_MOST])
             for at, event in enumerate(happenings)
         ]
-        connection.execute(_INSERT, [_row(row) for row in rows])
+        connection.execute(_INSERT, [row_of(row) for row in rows])
         add_events(connection, rows)
         self._outbox.enqueue(connection, rows)
         self._written += rows
@@ -143,29 +143,5 @@ def filters(
     return where
 
 
-def _row(event: HistoryEvent) -> Mapping[str, Any]:
-    return {
-        "id": event.id,
-        "at_s": event.at_s,
-        "kind": event.kind,
-        "uid": event.uid,
-        "workload": event.workload,
-        "project": event.project,
-        "pod": event.pod,
-        "sentence": event.sentence,
-        "numbers": as_json(event.numbers) if event.numbers else "{}",
-    }
-
-
 def _of(row: Row[Any]) -> HistoryEvent:
-    return HistoryEvent(
-        row.at_s,
-        row.kind,
-        row.sentence,
-        row.uid,
-        row.workload,
-        row.project,
-        row.pod,
-        mapping_of(row.numbers),
-        row.id,
-    )
+    return record_of(HistoryEvent, row, numbers=mapping_of(row.numbers))

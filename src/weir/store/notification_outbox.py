@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from weir.api.notifications import DeliveryState, Topic
+from weir.store.codec import record_of, row_of
 from weir.store.database import Database, WriteListener
 from weir.store.notification_rules import NotificationRule, RuleTable
 from weir.store.records import HistoryEvent, RecordPage
@@ -149,15 +150,14 @@ class NotificationOutbox(WriteListener):
             done_s=None,
             error="",
         )
-        names = ("key", "rule", "made_s", "size", "state", "attempts", "due_s", "error")
-        row = {name: getattr(message, name) for name in names}
+        row = row_of(message, "id", "done_s", "notifications")
         made = connection.execute(insert(notification_messages).values(row)).inserted_primary_key
         assert made is not None
         ids = [each.id for each in queued]
         of_message = update(notifications).where(notifications.c.id.in_(ids)).values(message=made[0])
         connection.execute(of_message)
         self._new[rule.id] -= len(queued)
-        told = tuple(map(_notification, queued))
+        told = tuple(record_of(Notification, row) for row in queued)
         return _message(connection.execute(select(notification_messages).where(_id_is(made[0]))).one(), told)
 
     def delivered(self, message: OutboxMessage, at_s: float) -> "Future[None]":
@@ -296,7 +296,7 @@ def _notification_row(rule: NotificationRule, topic: Topic, event: HistoryEvent)
 def _notifications_of(connection: Connection, message: int) -> tuple[Notification, ...]:
     table = notifications
     rows = connection.execute(select(table).where(table.c.message == message).order_by(table.c.id))
-    return tuple(map(_notification, rows))
+    return tuple(record_of(Notification, row) for row in rows)
 
 
 def _first_notifications(
@@ -305,24 +305,8 @@ def _first_notifications(
     table = notifications
     first = select(func.min(table.c.id)).where(table.c.message.in_(messages)).group_by(table.c.message)
     rows = connection.execute(select(table).where(table.c.id.in_(first)))
-    return {row.message: (_notification(row),) for row in rows}
-
-
-def _notification(row: Row[Any]) -> Notification:
-    return Notification(row.at_s, row.topic, row.kind, row.sentence, row.uid, row.workload, row.project)
+    return {row.message: (record_of(Notification, row),) for row in rows}
 
 
 def _message(row: Row[Any], told: tuple[Notification, ...]) -> OutboxMessage:
-    return OutboxMessage(
-        row.id,
-        row.key,
-        row.rule,
-        row.made_s,
-        row.size,
-        row.state,
-        row.attempts,
-        row.due_s,
-        row.done_s,
-        row.error,
-        told,
-    )
+    return record_of(OutboxMessage, row, notifications=told)

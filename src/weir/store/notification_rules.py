@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from weir.api.notifications import Channel, Topic
 from weir.control.port import LifecycleRule
+from weir.store.codec import record_of, row_of
 from weir.store.database import Database
 from weir.store.errors import NoSuchRule, TooManyRules
 from weir.store.records import HistoryEvent
@@ -148,7 +149,8 @@ class RuleTable:
                 raise TooManyRules(f"{rule.user} has {most} notifications, the maximum: remove one.")
             if connection.execute(select(func.count()).select_from(table)).scalar_one() >= RULES_MAX:
                 raise TooManyRules(f"The pool has {RULES_MAX:,} notifications, the maximum: remove one.")
-            row = connection.execute(insert(table).values(**_row(rule))).inserted_primary_key
+            values = {**row_of(rule, "id"), "dropped": 0}
+            row = connection.execute(insert(table).values(values)).inserted_primary_key
             assert row is not None
             return row[0], read_rules(connection)
 
@@ -195,21 +197,5 @@ def read_rules(connection: Connection) -> RuleIndex:
     return RuleIndex(map(_of, rows))
 
 
-def _row(rule: NotificationRule) -> dict[str, Any]:
-    names = ("user", "project", "channel", "target", "address_key", "quiet", "digest_s", "created_s")
-    return {name: getattr(rule, name) for name in names} | {"topics": json.dumps(rule.topics), "dropped": 0}
-
-
 def _of(row: Row[Any]) -> NotificationRule:
-    return NotificationRule(
-        id=row.id,
-        user=row.user,
-        project=row.project,
-        channel=row.channel,
-        topics=tuple(json.loads(row.topics)),
-        target=row.target,
-        address_key=row.address_key,
-        quiet=row.quiet,
-        digest_s=row.digest_s,
-        created_s=row.created_s,
-    )
+    return record_of(NotificationRule, row, topics=tuple(json.loads(row.topics)))

@@ -55,7 +55,8 @@ class UsageTables:
     def sampled_s(self) -> float | None:
         """Return the time up to which usage is stored."""
         mark = select(marks.c.at_s).where(marks.c.name == SAMPLED)
-        return self._database.read(lambda connection: connection.execute(mark).scalar())
+        at_s: float | None = self._database.value(mark)
+        return at_s
 
     def add(self, samples: UsageSamples) -> "Future[None] | None":
         """Add the usage between two moments; None if there is no time between them."""
@@ -102,12 +103,8 @@ class UsageTables:
         old = (table.c.span_s == span_s, table.c.at_s < before_s)
         gone = 0
         while True:
-            instants = self._database.read(
-                lambda connection: list(
-                    connection.execute(
-                        select(table.c.at_s, func.count()).where(*old).group_by(table.c.at_s).limit(500)
-                    )
-                )
+            instants = self._database.rows(
+                select(table.c.at_s, func.count()).where(*old).group_by(table.c.at_s).limit(500)
             )
             if not instants:
                 return gone
@@ -128,7 +125,7 @@ class UsageTables:
             .limit(FORGOTTEN_TOGETHER)
         )
         gone = 0
-        while uids := self._database.read(lambda connection: list(connection.execute(old).scalars())):
+        while uids := self._database.values(old):
             self._delete(submissions, (submissions.c.uid.in_(uids),))
             self._delete(workload_uses, (workload_uses.c.uid.in_(uids),))
             self._delete(arrays, (arrays.c.uid.in_(uids),))
@@ -145,7 +142,7 @@ class UsageTables:
             .limit(FORGOTTEN_TOGETHER)
         )
         gone = 0
-        while ids := self._database.read(lambda connection: list(connection.execute(old).scalars())):
+        while ids := self._database.values(old):
             gone += self._delete(events, (events.c.id.in_(ids),))
         return gone
 

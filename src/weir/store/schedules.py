@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from weir.control.journal import WorkloadRecord
-from weir.store.codec import as_json
+from weir.store.codec import record_of, row_of
 from weir.store.database import Database
 from weir.store.new_workloads import NewRow, insert_workloads
 from weir.store.tables import schedules
@@ -51,14 +51,14 @@ class ScheduleTable:
     def all(self) -> list[ScheduleRecord]:
         """Return all schedules by name."""
         query = select(schedules).order_by(schedules.c.name)
-        return self._database.read(lambda connection: [_record(row) for row in connection.execute(query)])
+        return [_record(row) for row in self._database.rows(query)]
 
     def set_soon(self, record: ScheduleRecord) -> "Future[None]":
         """Store a schedule in place of that of the same name."""
 
         def work(connection: Connection) -> None:
             connection.execute(delete(schedules).where(schedules.c.name == record.name))
-            connection.execute(insert(schedules), _row(record))
+            connection.execute(insert(schedules), row_of(record))
 
         return self._database.write(work)
 
@@ -84,46 +84,13 @@ class ScheduleTable:
                 return []
             (made,) = insert_workloads(connection, [record], [row])
             runs = (*after.runs, made.launch.uid)[-RUNS_MAX:]
-            values = _row(replace(after, runs=runs, last=made.workload.name))
+            values = row_of(replace(after, runs=runs, last=made.workload.name))
             connection.execute(update(schedules).where(schedules.c.name == before.name).values(values))
             return [made]
 
         return self._database.write(work)
 
 
-def _row(record: ScheduleRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "project": record.project,
-        "user": record.user,
-        "owner": as_json(record.owner),
-        "cron": record.cron,
-        "zone": record.zone,
-        "concurrency": record.concurrency,
-        "asked": as_json(record.asked),
-        "suspended": record.suspended,
-        "next_wall_s": record.next_wall_s,
-        "last_wall_s": record.last_wall_s,
-        "last": record.last,
-        "said": record.said,
-        "runs": as_json(record.runs),
-    }
-
-
 def _record(row: Row[Any]) -> ScheduleRecord:
-    return ScheduleRecord(
-        row.name,
-        row.project,
-        row.user,
-        json.loads(row.owner),
-        row.cron,
-        row.zone,
-        row.concurrency,
-        json.loads(row.asked),
-        row.suspended,
-        row.next_wall_s,
-        row.last_wall_s,
-        row.last,
-        row.said,
-        tuple(json.loads(row.runs)),
-    )
+    read = {name: json.loads(getattr(row, name)) for name in ("owner", "asked")}
+    return record_of(ScheduleRecord, row, **read, runs=tuple(json.loads(row.runs)))

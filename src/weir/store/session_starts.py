@@ -27,13 +27,9 @@ class SessionStarts:
             .order_by(_columns.submitted_s.desc())
             .limit(STARTS_MAX)
         )
-        starts = self._database.read(
-            lambda connection: [SessionStart(row[0], row[1]) for row in connection.execute(query)]
-        )
+        starts = [SessionStart(row[0], row[1]) for row in self._database.rows(query)]
         starts.reverse()
         if len(starts) == STARTS_MAX:
             return starts, starts[0].at_s
-        begun_s = self._database.read(
-            lambda connection: connection.execute(select(pool.c.created_s)).scalar()
-        )
+        begun_s = self._database.value(select(pool.c.created_s))
         return starts, max(since_s, float(begun_s or since_s))

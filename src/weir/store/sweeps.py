@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from weir.control.journal import TrialPlan, WorkloadRecord
-from weir.store.codec import as_json, mapping_of
+from weir.store.codec import as_json, mapping_of, record_of, row_of
 from weir.store.database import Database
 from weir.store.errors import NameTaken
 from weir.store.journal import WORKLOAD_RECORDS, workload_record
@@ -57,16 +57,7 @@ class SweepTable:
 
     def create(self, record: SweepRecord) -> "Future[SweepRecord]":
         """Write a new sweep down; its record has its number. Raises NameTaken."""
-        row = {
-            "name": record.name,
-            "project": record.project,
-            "user": record.user,
-            "state": record.state,
-            "spec": as_json(record.spec),
-            "owner": as_json(record.owner),
-            "created_s": record.created_s,
-            "sentence": record.sentence,
-        }
+        row = row_of(record, "id", "ended_s")
 
         def work(connection: Connection) -> SweepRecord:
             if connection.execute(select(sweeps.c.id).where(sweeps.c.name == record.name)).first():
@@ -81,36 +72,36 @@ class SweepTable:
         """Return all sweeps without their submissions, newest first."""
         columns = (sweeps.c[name] for name in SweepHead._fields)
         found = select(*columns).order_by(sweeps.c.id.desc())
-        return self._database.read(lambda connection: [SweepHead(*row) for row in connection.execute(found)])
+        return [SweepHead(*row) for row in self._database.rows(found)]
 
     def of(self, name: str) -> SweepRecord | None:
         """Return the sweep of a name."""
         found = select(sweeps).where(sweeps.c.name == name)
-        row = self._database.read(lambda connection: connection.execute(found).one_or_none())
+        row = self._database.row(found)
         return None if row is None else _sweep(row)
 
     def unfinished(self, state: str) -> list[SweepRecord]:
         """Return the sweeps in a state, and those with trials that aren't over, oldest first."""
         ids = _UNFINISHED.where((sweeps.c.state == state) | (workloads.c.state == LIVE))
         found = select(sweeps).where(sweeps.c.id.in_(ids)).order_by(sweeps.c.id)
-        return self._database.read(lambda connection: [_sweep(row) for row in connection.execute(found)])
+        return [_sweep(row) for row in self._database.rows(found)]
 
     def trials(self, sweep: int) -> list[TrialRecord]:
         """Return the trials of a sweep by number."""
         found = _TRIALS.where(_trials.sweep == sweep)
-        return self._database.read(lambda connection: [_trial(row) for row in connection.execute(found)])
+        return [_trial(row) for row in self._database.rows(found)]
 
     def results(self, sweep: int) -> list[RungResult]:
         """Return the results of a sweep in the order in which they were recorded."""
         found = select(sweep_results).where(_results.sweep == sweep).order_by(_results.id)
-        return self._database.read(lambda connection: [_result(row) for row in connection.execute(found)])
+        return [record_of(RungResult, row) for row in self._database.rows(found)]
 
     def record(self, results: Sequence[RungResult], parked: Mapping[int, str]) -> "Future[None]":
         """Write results down, and park trials: reasons of their suspension by the numbers of workloads.
 
         A result that is known stays as it is, and a workload that a person suspended stays suspended by them.
         """
-        rows = [_result_row(each) for each in results]
+        rows = [row_of(each) for each in results]
 
         def work(connection: Connection) -> None:
             for row in rows:
@@ -232,40 +223,15 @@ def add_trial(connection: Connection, trial: TrialPlan, uid: int, name: str) -> 
 
 
 def _sweep(row: Row[Any]) -> SweepRecord:
-    return SweepRecord(
-        row.id,
-        row.name,
-        row.project,
-        row.user,
-        row.state,
-        mapping_of(row.spec),
-        mapping_of(row.owner),
-        row.created_s,
-        row.ended_s,
-        row.sentence,
-    )
+    return record_of(SweepRecord, row, spec=mapping_of(row.spec), owner=mapping_of(row.owner))
 
 
 def _trial(row: Row[Any]) -> TrialRecord:
-    return TrialRecord(
-        row.sweep,
-        row.number,
-        row.uid,
-        row.name,
-        mapping_of(row.params),
-        mapping_of(row.state_of_sampler),
-        row.target,
-        row.parked,
-        row.state,
-        row.wall_s or 0.0,
-        row.devices or 0.0,
+    return record_of(
+        TrialRecord,
+        row,
+        params=mapping_of(row.params),
+        state_of_sampler=mapping_of(row.state_of_sampler),
+        wall_s=row.wall_s or 0.0,
+        devices=row.devices or 0.0,
     )
-
-
-def _result(row: Row[Any]) -> RungResult:
-    return RungResult(row.sweep, row.number, row.rung, row.step, row.value, row.at_s, row.promoted_among)
-
-
-def _result_row(result: RungResult) -> dict[str, Any]:
-    names = ("sweep", "number", "rung", "step", "value", "at_s", "promoted_among")
-    return {name: getattr(result, name) for name in names}

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, insert, select
 
-from weir.store.codec import as_json
+from weir.store.codec import record_of, row_of
 from weir.store.database import Database
 from weir.store.errors import NoSuchQueue
 from weir.store.tables import queues, templates
@@ -35,24 +35,17 @@ class TemplateTable:
     def all(self, project: str) -> list[TemplateRecord]:
         """Return the templates of a project by name."""
         query = select(templates).where(templates.c.project == project).order_by(templates.c.name)
-        return self._database.read(lambda connection: [_record(row) for row in connection.execute(query)])
+        return [_record(row) for row in self._database.rows(query)]
 
     def get(self, project: str, name: str) -> TemplateRecord | None:
         """Return a template; None if there is none."""
         query = select(templates).where(_is(project, name))
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        row = self._database.row(query)
         return None if row is None else _record(row)
 
     def save_soon(self, record: TemplateRecord) -> "Future[None]":
         """Store a template in place of that of the same name. Fails with NoSuchQueue."""
-        row = {
-            "project": record.project,
-            "name": record.name,
-            "user": record.user,
-            "saved_wall_s": record.saved_wall_s,
-            "parameters": as_json(record.parameters),
-            "workload": as_json(record.workload),
-        }
+        row = row_of(record)
 
         def work(connection: Connection) -> None:
             if (
@@ -84,11 +77,5 @@ def _is(project: str, name: str) -> Any:
 
 
 def _record(row: Row[Any]) -> TemplateRecord:
-    return TemplateRecord(
-        row.project,
-        row.name,
-        row.user,
-        row.saved_wall_s,
-        json.loads(row.parameters),
-        json.loads(row.workload),
-    )
+    read = {name: json.loads(getattr(row, name)) for name in ("parameters", "workload")}
+    return record_of(TemplateRecord, row, **read)

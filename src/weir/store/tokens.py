@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
+from weir.store.codec import record_of
 from weir.store.database import Database
 from weir.store.errors import NoSuchQueue, NoSuchToken
 from weir.store.records import TokenRecord, TokenRole
@@ -33,7 +34,7 @@ class TokenTable:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        rows = database.read(lambda connection: connection.execute(select(tokens)).all())
+        rows = database.rows(select(tokens))
         self._by_hash = {row.sha256: _of(row) for row in rows}
         self._used: dict[int, float] = {}
         self.changing = Lock()
@@ -189,13 +190,4 @@ def _hash(text: str) -> str:
 
 
 def _of(row: Row[Any]) -> TokenRecord:
-    return TokenRecord(
-        row.id,
-        row.user,
-        row.role,
-        tuple(json.loads(row.projects)),
-        row.created_s,
-        row.label,
-        row.expires_s,
-        row.used_s,
-    )
+    return record_of(TokenRecord, row, projects=tuple(json.loads(row.projects)))

@@ -58,7 +58,7 @@ def export_trace(
         .order_by(_C.uid.desc())
         .limit(limit)
     )
-    rows = database.read(lambda connection: connection.execute(query).all())
+    rows = database.rows(query)
     exported = [row for row in reversed(rows) if row.submitted_s >= projects[row.project]]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

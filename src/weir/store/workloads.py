@@ -126,9 +126,7 @@ class WorkloadTable:
         return self._one(_columns.uid == uid)
 
     def _one(self, which: ColumnElement[bool]) -> StoredWorkload | None:
-        row = self._database.read(
-            lambda connection: connection.execute(WORKLOAD_RECORDS.where(which)).one_or_none()
-        )
+        row = self._database.row(WORKLOAD_RECORDS.where(which))
         if row is None:
             return None
         counts = self._database.read(lambda connection: _counts(connection, [row]))
@@ -137,7 +135,7 @@ class WorkloadTable:
     def ended_between(self, since_s: float, until_s: float) -> list[int]:
         """Return the numbers of the workloads that ended at `since_s` or later and before `until_s`."""
         ended = select(_columns.uid).where(_columns.ended_s >= since_s, _columns.ended_s < until_s)
-        return self._database.read(lambda connection: list(connection.execute(ended).scalars()))
+        return self._database.values(ended)
 
     def delete_launch_specs(self, before_s: float) -> list[int]:
         """Delete the launch specs of workloads that ended before this; return their numbers."""
