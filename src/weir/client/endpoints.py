@@ -66,7 +66,7 @@ class Endpoints(
     ScheduleEndpoints,
     TemplateEndpoints,
 ):
-    """Calls of both clients."""
+    """Makes the calls of the REST interface for both clients."""
 
     address: Address
 

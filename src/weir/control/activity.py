@@ -37,7 +37,7 @@ class ActivityReading(NamedTuple):
 
 
 class _Flow:
-    """Mean of a rate over the window."""
+    """Averages a rate over the window."""
 
     __slots__ = ("_parts", "_sum", "_time_s")
 

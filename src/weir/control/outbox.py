@@ -23,7 +23,7 @@ class Observer(Protocol):
 
 
 class Outbox:
-    """Sink of all events and effects of control."""
+    """Collects the events and effects of a step, and hands each event to all readers."""
 
     __slots__ = ("_effects", "cluster", "readers")
 

@@ -55,7 +55,7 @@ See = Callable[[ClusterState, list[Change[Any]], float], None]
 
 
 class KubernetesBackend:
-    """Backend of one cluster.
+    """Turns what the API server reports into facts for control, and control's effects into writes.
 
     `submit` takes writes to be carried out, from any thread; `wake` asks control to step.
     """

@@ -57,7 +57,7 @@ def _nothing(*_: object) -> None: ...
 
 
 class LocalBackend(NodeService):
-    """The pods of one pool on this machine.
+    """Starts, watches and stops the pods of one pool on this machine.
 
     `wake` is called, from any thread, when there are facts for control; `noted`, from the
     watcher's thread, with each message of a job (after recovery only the last of each kind); `refused`, from

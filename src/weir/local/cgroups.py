@@ -33,7 +33,7 @@ Words = tuple[str, dict[str, str], str]
 
 
 class Cgroup:
-    """A control group of a pod in one hierarchy."""
+    """Makes a control group of a pod in one hierarchy, and ends the processes in it."""
 
     __slots__ = ("_files", "_hands_down", "_parent", "path")
 

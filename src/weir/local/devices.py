@@ -48,7 +48,7 @@ class DeviceActivity:
 
 
 class Nvml:
-    """The driver, asked through the library it ships."""
+    """Reads devices, faults and links from the driver by its library."""
 
     def __init__(self, library: Any) -> None:
         self._nvml = library

@@ -24,7 +24,7 @@ def is_full(error: OSError) -> bool:
 
 
 class DiskReserve:
-    """Disk space in the home, kept for a full disk."""
+    """Holds disk space in the home, and releases it when the disk is full."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE

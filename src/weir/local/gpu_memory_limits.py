@@ -32,7 +32,7 @@ class _State:
 
 
 class GpuMemoryLimits:
-    """Limits of the starts in `running`, which `lock` guards."""
+    """Sets the GPU memory limits of the starts in `running`, which `lock` guards."""
 
     def __init__(
         self,

@@ -89,7 +89,7 @@ def _link_for_containers(home: int) -> None:
 
 
 class WakeupSocket:
-    """Socket on which jobs announce new messages."""
+    """Receives the announcements of new messages from jobs."""
 
     def __init__(self, home: Path, heard: Callable[[str], None], *, shared: bool = False) -> None:
         self._heard = heard

@@ -26,7 +26,7 @@ VIRTUAL_LABEL = "weir/virtual"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node and the means on it.
+    """Describes this machine to starts: devices, limits and control groups.
 
     `hard_memory`: end a pod that uses more memory than it requested. `hard_cpu`: limit a pod to
     the processors it requested; otherwise the request is its share when they are busy. Both

@@ -53,7 +53,7 @@ class PodProcesses(Protocol):
 
 
 class UsersProcesses:
-    """Processes of other users."""
+    """Signals and enters the processes of other users, by way of the node process."""
 
     def __init__(self, node: NodeClient) -> None:
         self._node = node

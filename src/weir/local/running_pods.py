@@ -37,7 +37,7 @@ class RunningPod:
 
 @dataclass(slots=True, eq=False)
 class LocalWorkload:
-    """A workload that isn't over."""
+    """Keeps the ranks, the port and the nomination of a workload until it is over."""
 
     workload: Workload
     launch: LaunchSpec

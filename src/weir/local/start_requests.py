@@ -17,7 +17,7 @@ _OPEN_MOST = 64
 
 
 class StartRequests:
-    """Requests of the starts in `running`, which `lock` guards."""
+    """Asks the node process for the starts in `running`, which `lock` guards."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class TimedStart(Protocol):
 
 
 class StartTimes:
-    """Times of starts, by the server's clock."""
+    """Tells the times of starts by the server's clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -86,7 +86,7 @@ class _DirectoryUnusable(Exception):
 
 
 class Supervisor:
-    """The processes of one pod."""
+    """Starts the processes of one pod, and waits for their end."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ class LineCounter:
 
 
 class Mistakes:
-    """Collection of a file's mistakes."""
+    """Collects the mistakes of a file, each with its line."""
 
     told_max = MISTAKES_MAX
 

@@ -63,7 +63,7 @@ class ControlHooks(Protocol):
 
 
 class ControlThread:
-    """The thread."""
+    """Runs control in a thread, and answers queries between its steps."""
 
     def __init__(self, hooks: ControlHooks, clock: Callable[[], float], *, between_s: float = 0.0) -> None:
         """Create the thread. `between_s` is the minimum time between steps; facts are batched meanwhile."""

@@ -15,7 +15,7 @@ SUFFIXES = {GPU: "gpus", CPU: "cpu_cores", MEMORY: "memory_bytes"}
 
 
 class Histogram:
-    """Histogram of durations."""
+    """Counts durations by bucket."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 

@@ -50,7 +50,7 @@ class FaultRates:
 
 
 class FaultyCluster(SimulatedCluster):
-    """A world with faults."""
+    """Delays facts, fails starts and crashes the scheduler by chance, from a seed."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ class JobRecord:
 
 
 class JobRecorder:
-    """A reader of the control loop."""
+    """Records waits, runs and losses of each job from the events of control."""
 
     def __init__(self, job_traces: Sequence[JobTrace], topologies: Sequence[Topology] = ()) -> None:
         self.lines: dict[str, JobRecord] = {}

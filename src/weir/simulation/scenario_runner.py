@@ -29,7 +29,7 @@ def play(scenario: Scenario, cycles: int, stable: int = 0) -> ScenarioResult:
 
 
 class ScenarioRunner:
-    """A scenario while it is played."""
+    """Plays a scenario cycle by cycle."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario

@@ -49,7 +49,7 @@ NOTICED_AFTER_S = 1.0
 
 
 class SimulatedCluster:
-    """The backend of a simulation."""
+    """Simulates nodes, pods and time behind the port of backends."""
 
     def __init__(
         self, scenario: Scenario, job_traces: Iterable[JobTrace], *, measured_every_s: float = 0.0

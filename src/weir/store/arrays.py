@@ -57,7 +57,7 @@ class ArrayEnd:
 
 
 class ArrayTable:
-    """Arrays in a database."""
+    """Stores arrays, and queues their indices without loss or repetition."""
 
     def __init__(self, database: Database, history: EventHistory) -> None:
         self._database = database

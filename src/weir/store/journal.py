@@ -110,7 +110,7 @@ def launch_spec(row: Row[Any]) -> LaunchSpec:
 
 
 class StoreJournal:
-    """The journal over a database."""
+    """Stores the effects and checkpoint times of control, and reads them at a restart."""
 
     def __init__(self, database: Database, history: EventHistory) -> None:
         self._database = database

@@ -37,7 +37,7 @@ def _depth(queue: Queue, among: Mapping[str, Queue]) -> int:
 
 
 class QueueTable:
-    """The quota tree in a database."""
+    """Stores the quota tree, and checks each change of it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -46,7 +46,7 @@ Values = Mapping[str, Any]
 
 
 class UsageTables:
-    """Sums of use over a database."""
+    """Adds usage up by minute, hour and day, and deletes old sums."""
 
     def __init__(self, database: Database, retention: Retention) -> None:
         self._database = database

@@ -43,7 +43,7 @@ class ScheduleRecord:
 
 
 class ScheduleTable:
-    """Schedules in a database."""
+    """Stores schedules, and each run together with its schedule."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -50,7 +50,7 @@ class SweepHead(NamedTuple):
 
 
 class SweepTable:
-    """Sweeps in a database."""
+    """Stores sweeps with their trials and results."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -27,7 +27,7 @@ class TemplateRecord:
 
 
 class TemplateTable:
-    """Templates in a database."""
+    """Stores the templates of projects."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

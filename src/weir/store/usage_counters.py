@@ -91,7 +91,7 @@ class NodeCounter:
 
 
 class DeviceCounter:
-    """Usage of one device, with the same sums."""
+    """Sums up the usage of one device between two samples."""
 
     __slots__ = ("allocated", "memory_most", "milli", "seen", "seen_s", "since_s", "used")
 

@@ -51,7 +51,7 @@ _LINE = select(
 
 
 class WorkloadTable:
-    """Workloads in a database."""
+    """Queues, changes, lists and forgets workloads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -21,7 +21,7 @@ _LISTED_MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """A workload by its namespace and the name of its object.
+    """Identifies a workload of a cluster, with its row and its queued or owning object.
 
     `queued` is the Job or the pod of one that Weir doesn't know: a new one, or one of another scheduler.
     """

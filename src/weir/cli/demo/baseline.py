@@ -13,7 +13,7 @@ DONE = "done after step"
 
 
 class BaselineRun:
-    """Runs of jobs outside the pool."""
+    """Runs the jobs of the tour by themselves, for comparison with the pool."""
 
     def __init__(self, stage: DemoPool) -> None:
         self._stage = stage

@@ -48,7 +48,7 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class QuotaTree:
-    """The queues and topologies there are."""
+    """Holds the departments, projects and topologies of a cluster, for reviews to look up."""
 
     departments: Mapping[str, QueueObject] = field(default_factory=dict)
     projects: Mapping[str, QueueObject] = field(default_factory=dict)

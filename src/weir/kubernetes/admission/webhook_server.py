@@ -138,7 +138,7 @@ def tls_context(client_authorities: Path | None = None) -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """The open port."""
+    """Holds the open port until `cleanup`."""
 
     runner: web.AppRunner
     server: asyncio.Server

@@ -54,7 +54,7 @@ def server_of_pod() -> str:
 
 
 class ServiceAccount:
-    """The account of the pod this runs in."""
+    """Reads the address, the authority and the token of the pod's own service account."""
 
     def __init__(self, directory: Path = SERVICE_ACCOUNT) -> None:
         server = server_of_pod()

@@ -83,7 +83,7 @@ def allocate(
 
 
 class _Search:
-    """State of one search."""
+    """Searches devices for the requests of a pod's claims within a bounded number of steps."""
 
     def __init__(
         self,

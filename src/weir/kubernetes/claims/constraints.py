@@ -9,7 +9,7 @@ _Typed = tuple[str, frozenset[Any]]
 
 
 class AttributeConstraint:
-    """A constraint and the devices that are chosen under it."""
+    """Checks that the chosen devices agree, or all differ, in an attribute."""
 
     def __init__(self, written: DeviceConstraint) -> None:
         """Read a constraint.

@@ -11,7 +11,7 @@ from weir.kubernetes.translate.quantities import exact
 
 @dataclass(slots=True)
 class ClaimedDeviceUsage:
-    """Exclusive devices, and the amounts held of shared ones."""
+    """Counts the devices in exclusive use, and the amounts held of shared ones."""
 
     exclusive: set[DeviceKey] = field(default_factory=set)
     shared: dict[DeviceKey, dict[str, Fraction]] = field(default_factory=dict)

@@ -97,7 +97,7 @@ _NOWHERE = Node("", gpus=0, gpu_memory=0, capacity={})
 
 
 class SliceIndex:
-    """Slices of the cluster, by the nodes that reach them."""
+    """Finds the slices that reach a node."""
 
     def __init__(self) -> None:
         self._slices: dict[str, ParsedSlice] = {}

@@ -22,7 +22,7 @@ class LedgerLine:
 
 
 class Ledger:
-    """Lines in the order of the conversion."""
+    """Records in order which fields a conversion kept, changed and left out."""
 
     def __init__(self) -> None:
         self.lines: list[LedgerLine] = []

@@ -65,7 +65,7 @@ class GroupReceiver(Protocol):
 
 
 class GroupWatch:
-    """Watch of all kinds of groups. `run` it as a task."""
+    """Watches all kinds of pod groups that the API server serves. `run` it as a task."""
 
     def __init__(self, api: ApiClient, receiver: GroupReceiver) -> None:
         self._api = api

@@ -24,7 +24,7 @@ WAITS_S = 5.0
 
 
 class FactsOnly:
-    """The backend of a standby: its facts, and no effects."""
+    """Passes the facts of a backend on, and carries no effect out: the port of a standby."""
 
     def __init__(self, backend: KubernetesBackend) -> None:
         self._backend = backend

@@ -15,7 +15,7 @@ _BUILTIN = ("v1", "apps/v1", "batch/v1")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a workload's pods, and settings of the pods."""
+    """Writes the commands that change the owner of a workload's pods."""
 
     namespace: str
     owner: OwnerFields

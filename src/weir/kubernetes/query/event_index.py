@@ -40,7 +40,7 @@ class EventQuery:
 
 
 class EventIndex:
-    """Weir's Events by the key of the object, the oldest first."""
+    """Finds Weir's Events by the key of their object, the oldest first."""
 
     def __init__(self, workloads: WorkloadIndex, clock: Callable[[], float] = time.time) -> None:
         self._workloads = workloads

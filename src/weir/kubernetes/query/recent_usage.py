@@ -44,7 +44,7 @@ class PastEviction:
 
 @dataclass(slots=True)
 class UsageHistoryEntry:
-    """Past of one workload."""
+    """Past of one workload: its spans, evictions and measured use."""
 
     namespace: str
     project: str

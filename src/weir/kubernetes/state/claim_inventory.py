@@ -15,7 +15,7 @@ ClaimKey = tuple[str, str]
 
 
 class ClaimInventory:
-    """Objects of dynamic resource allocation in a cluster."""
+    """Keeps the slices, device classes and claims of a cluster, and the devices in use."""
 
     def __init__(self) -> None:
         self.slices = SliceIndex()

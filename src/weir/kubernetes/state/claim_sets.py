@@ -43,7 +43,7 @@ class ClaimSet:
 
 
 class ClaimSets:
-    """Sets of claims that pods need."""
+    """Groups pods by the claims that they need, so that each set is counted once."""
 
     def __init__(self, inventory: ClaimInventory, results: SelectorResults) -> None:
         self._inventory = inventory

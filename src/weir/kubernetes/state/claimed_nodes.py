@@ -16,7 +16,7 @@ UNREAD_NEED = f"{CLAIMS_PREFIX}that is allocated already #", 1
 
 
 class ClaimedNodes:
-    """GPUs and copies of claims by node."""
+    """Counts the GPUs of each node, and the copies of each set of claims that fit on it."""
 
     def __init__(self) -> None:
         self.changed: set[str] = set()  # nodes on which a pod with claims started or ended

@@ -41,7 +41,7 @@ _NAMELESS = Metadata("")
 
 
 class ClusterState:
-    """State of one cluster."""
+    """Takes objects in, in any order, and derives the facts of the port from them."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class ForeignPod:
 
 @dataclass(frozen=True, slots=True)
 class ForeignMembers:
-    """Members of one workload that other schedulers place."""
+    """Counts the members of one workload that other schedulers place."""
 
     placed: Mapping[str, int] = field(default_factory=dict)  # by role
     running: int = 0

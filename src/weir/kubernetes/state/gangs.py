@@ -140,7 +140,7 @@ class PodGroupSlots:
 
 
 class Gang:
-    """Workload of pods that belong together."""
+    """Forms a workload of the pods that belong together: groups, slots, priority, start and end."""
 
     __slots__ = (
         "adopted",

@@ -50,7 +50,7 @@ from weir.state.events import NodeLost, NodeSet
 
 
 class NodeStates:
-    """Nodes of the cluster.
+    """Keeps each node with the pods on it, and tells what it has left.
 
     A resource that no node states (host ports, volumes) counts as present on each.
     """

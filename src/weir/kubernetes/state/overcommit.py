@@ -22,7 +22,7 @@ class OvercommitChange:
 
 
 class OvercommittedNodes:
-    """Over-committed nodes by name."""
+    """Finds the nodes with more GPUs in use than they have."""
 
     def __init__(self, node_states: NodeStates) -> None:
         self._node_states = node_states

@@ -107,7 +107,7 @@ def _no_pod(_namespace: str, _reference: OwnerReference) -> Body | None:
 
 
 class Owners:
-    """Owners of pods, and the pods below each.
+    """Follows pods to their owners, and owners to the pods below them.
 
     A pod may own others, as leaders and drivers do: `pod_body` returns such a pod as an object of the API.
     """

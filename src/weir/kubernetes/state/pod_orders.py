@@ -21,7 +21,7 @@ BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
 
 
 class PodOrders:
-    """Ordered starts and stops of pods."""
+    """Keeps the ordered starts and stops of pods until their outcome is seen."""
 
     def __init__(
         self,

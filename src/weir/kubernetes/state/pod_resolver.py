@@ -45,7 +45,7 @@ SPARE = 20_000
 
 
 class PodResolver:
-    """Pods for Weir to place, and everything they refer to."""
+    """Resolves pods with their owners, volumes, claims and namespaces into `PodInfo`."""
 
     def __init__(self, kinds: WorkloadKinds, devices: DeviceResources) -> None:
         self.owners = Owners(kinds, self._owning_pod)

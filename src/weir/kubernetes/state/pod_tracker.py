@@ -25,7 +25,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 class PodTracker:
-    """Pods that Weir places, by key."""
+    """Follows each pod that Weir places from its creation to its end."""
 
     def __init__(
         self,

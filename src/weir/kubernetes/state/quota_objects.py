@@ -29,7 +29,7 @@ _WEAK = "project"
 
 
 class QuotaObjects:
-    """Departments, projects and topologies."""
+    """Turns departments, projects and topologies into the quota tree of the engine."""
 
     def __init__(self, without: WithoutProject = IGNORE) -> None:
         """`without` says what becomes of pods in namespaces that no project lists."""

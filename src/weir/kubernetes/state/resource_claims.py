@@ -37,7 +37,7 @@ _KINDS_MOST = 32
 
 
 class ResourceClaims:
-    """Claims of all pods of Weir's, and what nodes have for them."""
+    """Allocates devices for the claims of Weir's pods, and tells what each node has for them."""
 
     def __init__(self, devices: DeviceResources) -> None:
         self.inventory = ClaimInventory()

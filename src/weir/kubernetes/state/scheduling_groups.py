@@ -67,7 +67,7 @@ class _Members:
 
 
 class SchedulingGroups:
-    """Groups of one cluster, and which pods name them."""
+    """Relates pods to the pod groups that they name."""
 
     def __init__(self, stale: set[str]) -> None:
         """`stale` takes the pods to be read again."""

@@ -19,7 +19,7 @@ _JOB = "job-"
 
 
 class StartConditionGates:
-    """Gates of workloads that have never started."""
+    """Opens and closes the gates of workloads that have never started."""
 
     def __init__(self, registry: WorkloadRegistry) -> None:
         self._registry = registry

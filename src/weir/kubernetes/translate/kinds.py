@@ -99,7 +99,7 @@ class DerivedWorkload:
 
 
 class WorkloadKinds:
-    """The table of kinds, to be asked."""
+    """Derives the workload of a pod from the table of kinds."""
 
     def __init__(self, rules: Sequence[KindRule]) -> None:
         self.rules = tuple(rules)

@@ -27,7 +27,7 @@ def is_congestion(error: ApiError) -> bool:
 
 
 class CongestionWindow:
-    """The number of writes that may be under way."""
+    """Adapts the number of writes under way to the answers of the API server."""
 
     def __init__(
         self, most: int, *, late_s: float = LATE_S, clock: Callable[[], float] = time.monotonic

@@ -30,7 +30,7 @@ BESIDE_S = 0.2
 
 
 class EventRecorder:
-    """The events that wait."""
+    """Queues events for people, and sends them at a bounded rate."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ AGAIN_S = 60.0
 
 
 class GroupConditions:
-    """Conditions of pod groups as last written."""
+    """Makes the writes of conditions of pod groups that have changed."""
 
     def __init__(self) -> None:
         self._written: dict[Gang, tuple[dict[str, str], ...]] = {}

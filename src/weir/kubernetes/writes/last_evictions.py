@@ -30,7 +30,7 @@ class _Eviction:
 
 
 class LastEvictions:
-    """Last evictions by workload, as their statuses say them."""
+    """Keeps the last eviction of each workload for its status."""
 
     def __init__(self, node_states: NodeStates) -> None:
         self._node_states = node_states

@@ -24,7 +24,7 @@ NAMES_TOLD_MAX = 3
 
 
 class QueueFinalizers:
-    """The finalizers of all departments and projects."""
+    """Makes the writes that add and remove finalizers of departments and projects."""
 
     def __init__(self, quota_objects: QuotaObjects, registry: WorkloadRegistry) -> None:
         self._quota_objects = quota_objects

@@ -30,7 +30,7 @@ _LOG = get_logger(__name__)
 
 
 class ArrayFeed:
-    """The thread. Any thread may call `wake`."""
+    """Queues the next indices of arrays, in a thread. Any thread may call `wake`."""
 
     def __init__(self, pool: PoolState, on_control: Callable[[WorkloadRow], None]) -> None:
         """Create the thread; `on_control` passes the row of an array that ended to the control thread."""

@@ -34,7 +34,7 @@ class IndexView:
 
 @dataclass(slots=True)
 class ArrayView:
-    """An array that isn't over."""
+    """Counts the indices of an array until it is over."""
 
     record: ArrayRecord
     facts: deque[ArrayFact] = field(default_factory=deque)  # that its thread hasn't taken in
@@ -122,7 +122,7 @@ def array_view(record: ArrayRecord) -> ArrayView:
 
 
 class ArrayViews:
-    """The arrays of a pool that aren't over."""
+    """Makes the rows of the arrays of a pool."""
 
     def __init__(self) -> None:
         self.by_uid: dict[int, ArrayView] = {}

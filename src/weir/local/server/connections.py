@@ -39,7 +39,7 @@ class _HeadTooLarge(Exception):
 
 
 class Connections:
-    """Connections of the server."""
+    """Counts the connections of the server, and closes idle ones for new ones."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits

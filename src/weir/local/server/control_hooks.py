@@ -70,7 +70,7 @@ class _ObservedBackend:
 
 
 class PoolControlHooks:
-    """Hooks of the control thread."""
+    """Brings view, store and gates up to date around each step of control."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class StreamMessage:
 
 
 class StreamReader:
-    """Reader of the stream."""
+    """Queues the events of one reader of the stream."""
 
     __slots__ = ("_person", "_stream", "_waiting", "cut_off", "queue")
 

@@ -92,7 +92,7 @@ def subject_text(membership: MembershipRecord) -> str:
 
 
 class Memberships:
-    """Memberships of a pool. Belongs to the event loop."""
+    """Answers and changes the roles of a pool's members. Belongs to the event loop."""
 
     def __init__(self, pool: SharedPool) -> None:
         self._pool = pool

@@ -70,7 +70,7 @@ class LogStep(NamedTuple):
 
 
 class PodLog:
-    """The output of one pod, over all its starts."""
+    """Reads the output of one pod over all its starts."""
 
     def __init__(self, home: Path, uid: int, pod: tuple[int, int]) -> None:
         self._home = StateDir(home)

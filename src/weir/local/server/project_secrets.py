@@ -30,7 +30,7 @@ def missing_secret_sentence(project: str, name: str) -> str:
 
 
 class ProjectSecrets:
-    """The secrets of a pool's projects."""
+    """Stores the secrets of projects, and checks those that submissions name."""
 
     def __init__(self, pool: PoolState) -> None:
         self._pool = pool

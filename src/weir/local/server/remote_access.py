@@ -26,7 +26,7 @@ class RemoteAccessRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteAccess:
-    """Settings of the access from other machines."""
+    """Holds the settings of the access from other machines, and checks them."""
 
     listen: ListenSettings
     oidc: OidcSettings

@@ -40,7 +40,7 @@ class UtilizationSource(Protocol):
 
 
 class UtilizationTask:
-    """The thread that looks."""
+    """Measures the use of devices every few seconds, in a thread."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ _LOG = get_logger(__name__)
 
 
 class WhatIfRuns:
-    """Replays of a pool. Belongs to the event loop."""
+    """Runs the replays of a pool, one at a time. Belongs to the event loop."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / FOLDER

@@ -13,7 +13,7 @@ LINE_MOST = 1 << 16
 
 
 class WorkloadLog:
-    """The output of all pods of one workload."""
+    """Joins the output of all pods of one workload."""
 
     def __init__(self, home: Path, uid: int, workload: Workload) -> None:
         self._home, self._uid = StateDir(home), uid

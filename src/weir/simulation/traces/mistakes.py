@@ -7,7 +7,7 @@ MOST = 20
 
 
 class TraceMistakes:
-    """Errors in one file."""
+    """Collects the mistakes of one trace file."""
 
     def __init__(self, file: str) -> None:
         self.file = file

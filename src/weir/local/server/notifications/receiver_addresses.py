@@ -26,7 +26,7 @@ class ReceiverAddress:
 
 
 class ReceiverAddresses:
-    """The addresses of a home."""
+    """Keeps the secret addresses of webhooks in a file of the home."""
 
     def __init__(self, home: Path) -> None:
         self._path = str(home / FILE)

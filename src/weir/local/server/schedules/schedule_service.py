@@ -43,7 +43,7 @@ Stop = Callable[[str, Person], Awaitable[object]]
 
 
 class Schedules:
-    """Schedules of a pool."""
+    """Queues the runs of schedules at their times."""
 
     def __init__(
         self, pool: PoolState, submitter: Submitter, accounts: PoolAccounts, roles: RoleLookup, stop: Stop

@@ -62,7 +62,7 @@ class SweepPool(Protocol):
 
 
 class SweepController:
-    """Controller of the sweeps of a pool."""
+    """Begins, promotes and ends the trials of a pool's sweeps."""
 
     def __init__(
         self, state: PoolState, pool: SweepPool, recorder: RungRecorder, roles_of: RoleLookup

@@ -45,7 +45,7 @@ class LiveTrial:
 
 
 class LiveSweep:
-    """State of one sweep. Belongs to the event loop."""
+    """Decides what comes next in one sweep. Belongs to the event loop."""
 
     def __init__(
         self,

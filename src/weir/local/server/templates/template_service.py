@@ -20,7 +20,7 @@ TEMPLATES_MAX = 200
 
 
 class Templates:
-    """Templates of a pool."""
+    """Saves templates, and fills them with values."""
 
     def __init__(self, pool: PoolState, submitter: Submitter, size_max: int) -> None:
         """Create them; `size_max` limits the texts of a filled one."""

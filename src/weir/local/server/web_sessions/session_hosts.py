@@ -18,7 +18,7 @@ _LABEL = re.compile(rf"(?:[a-z0-9][a-z0-9-]*-)?[a-z2-7]{{{_HASH_LENGTH}}}")
 
 @dataclass(frozen=True, slots=True)
 class SessionHosts:
-    """Host names below a domain.
+    """Gives each session a host name below a domain.
 
     Attributes:
         domain: the domain, such as sessions.gpu1.example.org.
