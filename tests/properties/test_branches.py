@@ -141,10 +141,12 @@ def test_a_branch_decides_as_a_full_copy_after_the_same_events(world: World, dat
 
 
 def changed_queues(queues: tuple[Queue, ...], data: st.DataObject) -> tuple[Queue, ...]:
-    """Return the queues with another quota, another priority or a further project."""
+    """Return the queues with another quota or priority, or with a further project or department."""
     at = data.draw(st.sampled_from([at for at, queue in enumerate(queues) if queue.is_project]))
     queue, milli = queues[at], data.draw(st.sampled_from((0, 1000, 4000, 64_000)))
-    kind = data.draw(st.sampled_from(("quota", "priority", "project")))
+    kind = data.draw(st.sampled_from(("quota", "priority", "project", "department")))
+    if kind == "department":  # departments come first: all positions change
+        return (Queue("further", is_project=False), *queues)
     if kind == "project":
         return (*queues, replace(queue, name="further", quota={"gpu": milli}))
     other = {"quota": {"quota": {**queue.quota, "gpu": milli}}, "priority": {"priority": milli}}[kind]

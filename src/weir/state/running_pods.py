@@ -40,12 +40,12 @@ class RunningColumns:
         self._spare = list(range(size - 1, -1, -1))
 
     def branch(self, copies: Mapping[Job, Job]) -> "RunningColumns":
-        """Return a copy in which copies of some jobs take their places; pods may only be removed from it."""
+        """Return a copy in which copies of some jobs take their places; no pods may be added to it."""
         branch = RunningColumns()
         branch.node, branch.restart = self.node.copy(), self.restart.copy()
         branch.whole, branch.on, branch.milli = self.whole, self.on, self.milli
         branch.devices, branch.part, branch.largest = self.devices, self.part, self.largest
-        branch.since_s, branch.project = self.since_s, self.project
+        branch.since_s, branch.project = self.since_s, self.project.copy()
         branch._pods, branch._spare = self._pods.copy(), self._spare.copy()
         for job in copies.values():
             for pod in job.running_pods():
