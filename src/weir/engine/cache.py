@@ -69,8 +69,6 @@ class EngineCache:
         copy._feasibility = self.feasibility.branch(branched, same_quotas=same_quotas)
         if same_quotas:
             copy._share_tree = self.share_tree.branch(branched.ledger)
-            if self._pending_order is not None:
-                copy._pending_order = self._pending_order.branch(branched, copy._feasibility)
             copy.preemption = self.preemption.branch(start)
         copy._mix = branched.mix.version, branched.static_version
         copy._fragmentation = None if self._fragmentation is None else self._fragmentation.branch()

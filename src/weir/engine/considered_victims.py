@@ -24,25 +24,15 @@ CONSIDERED_MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class ConsideredVictim:
-    """A running workload that holds capacity of use to a requester.
-
-    Attributes:
-        workload: its name.
-        project: the project of the workload.
-        gpus: devices that it holds.
-        lost: what its eviction costs: work since its checkpoint and a restart, in device seconds.
-        price: the lost work less a credit for size, which victims are compared by; None if it is protected.
-        rule: the rule by which it may be evicted.
-        protected: what protects it; empty if it may be evicted.
-    """
+    """A running workload that holds capacity of use to a requester."""
 
     workload: str
     project: str
     gpus: float
-    lost: float
-    price: float | None = None
-    rule: EvictionRule | None = None
-    protected: str = ""
+    lost: float  # by its eviction: work since its checkpoint and a restart, in device seconds
+    price: float | None = None  # `lost` less a credit for size, to compare victims; None if it is protected
+    rule: EvictionRule | None = None  # by which it may be evicted
+    protected: str = ""  # what protects it; empty if it may be evicted
 
 
 @dataclass(frozen=True, slots=True)

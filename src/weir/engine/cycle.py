@@ -11,13 +11,11 @@
 The plan carries the refusal of every class of workloads that stays pending.
 """
 
-from weir.engine.allocate import Allocator, allocate
+from weir.engine.allocate import allocate, new_allocator
 from weir.engine.cache import EngineCache
-from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.eviction_reasons import EvictionReasons, choice_sentence
 from weir.engine.incomplete_gangs import IncompleteGangs
 from weir.engine.nominations import Nominations
-from weir.engine.outages import OutageRules
 from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
 from weir.engine.pod_placer import NodePlacement
@@ -25,11 +23,8 @@ from weir.engine.preemption import Preemptor
 from weir.engine.preemption_context import PreemptionContext, context_after_releases
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind
-from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.repack import RepackPlanner
 from weir.engine.swap import SwapPlanner
-from weir.engine.transaction import Accounting, Transaction
-from weir.engine.usage_overlay import usage_of
 from weir.engine.waiting_times import patience_times_s
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
@@ -55,14 +50,11 @@ class Cycle:
         self._policy = policy
         self._now_s = now_s
         self._cache = cache
-        self._capacity = cache.sync(cluster, policy)
-        self._feasibility = cache.feasibility
-        usage, excess = usage_of(cluster, policy, now_s), self._feasibility.excess
-        self._overlay = QuotaOverlay(cluster, policy, usage, cache.share_tree, excess)
-        disruptions = DisruptionAllowances(cluster, policy, now_s)
-        self._accounting = Accounting(cluster, self._overlay, disruptions)
-        rules = self._feasibility.pod_rules()
-        self._nominations = Nominations(cluster, policy, self._capacity, rules, now_s, cache.blocked)
+        self._allocator = allocator = new_allocator(cluster, policy, now_s, cache)
+        self._overlay = allocator.overlay
+        self._accounting = allocator.transaction.accounting
+        rules = cache.feasibility.pod_rules()
+        self._nominations = Nominations(cluster, policy, allocator.capacity, rules, now_s, cache.blocked)
         self._gangs = IncompleteGangs(cluster, policy, now_s)
         self._plan = Plan()
         self._nominated_at: dict[str, int] = {}  # positions of nominations in the plan
@@ -70,20 +62,18 @@ class Cycle:
     def run(self) -> Plan:
         """Run all steps and return the plan."""
         self._bind_nominated()  # 1
-        transaction = Transaction(self._capacity, self._accounting)
-        allocator = Allocator(self._cluster, self._policy, transaction, self._cache, self._now_s)
         self._plan.refusals = PendingRefusals(
-            self._cluster, self._policy, self._now_s, self._cache, allocator
+            self._cluster, self._policy, self._now_s, self._cache, self._allocator
         )
-        if self._cluster.withdrawn and self._retry_refused(allocator):
+        if self._cluster.withdrawn and self._retry_refused():
             return self._plan
         unchanged = self._cache.is_unchanged(self._cluster, self._now_s)
         if not unchanged:
-            for placements in allocate(allocator):  # 2
+            for placements in allocate(self._allocator):  # 2
                 self._bind(placements)
-        self._preempt(allocator)  # 3, 4
-        self._swap(allocator)  # 5
-        self._repack(allocator)  # 6
+        self._preempt()  # 3, 4
+        self._swap()  # 5
+        self._repack()  # 6
         self._gangs.stop(self._plan, self._accounting)  # 7
         self._plan.wake_s = self._cache.wake_s() if unchanged else self._wakes_s()
         self._cache.keep(self._cluster, self._plan)
@@ -106,16 +96,16 @@ class Cycle:
         self._plan.nominations[before] = NominatedPods(name, (*first.places, *places), freed_by)
 
     def _bind_nominated(self) -> None:
-        outages = OutageRules(self._cluster, self._policy, self._now_s)
+        outages = self._allocator.placement.outages
         for name, placements in self._nominations.ended():
             if placements is not None and not outages.conflicts(self._cluster.jobs[name], placements):
                 self._bind(placements)
             else:
                 self._plan.drops.append(name)
 
-    def _retry_refused(self, allocator: Allocator) -> bool:
+    def _retry_refused(self) -> bool:
         """Choose other victims after refused evictions; then everything else waits for the next cycle."""
-        for candidate, plan in self._preemptor(allocator).retry_refused():
+        for candidate, plan in self._preemptor().retry_refused():
             self._add(candidate.job, plan)
         if not self._plan.nominations:
             return False
@@ -123,11 +113,11 @@ class Cycle:
         self._cache.keep(self._cluster, self._plan)
         return True
 
-    def _preemptor(self, allocator: Allocator) -> Preemptor:
-        return Preemptor(allocator, lambda: self._context(allocator))
+    def _preemptor(self) -> Preemptor:
+        return Preemptor(self._allocator, self._context)
 
-    def _preempt(self, allocator: Allocator) -> None:
-        preemptor = self._preemptor(allocator)
+    def _preempt(self) -> None:
+        preemptor = self._preemptor()
         for candidate, plan in preemptor.gather():
             if plan.kind is None:
                 self._bind(plan.placements)
@@ -136,16 +126,16 @@ class Cycle:
         for candidate, plan in preemptor.preempt():
             self._add(candidate.job, plan)
 
-    def _swap(self, allocator: Allocator) -> None:
-        for candidate, victim, placements in SwapPlanner(allocator).run():
+    def _swap(self) -> None:
+        for candidate, victim, placements in SwapPlanner(self._allocator).run():
             cause = self._reasons(candidate.job).of(EvictionRule.SWAP, victim)
             self._plan.evictions += [Eviction(key_of(pod), cause) for pod in victim.running_pods()]
             self._nominate(candidate.job.name, placements, (victim.name,))
 
-    def _repack(self, allocator: Allocator) -> None:
+    def _repack(self) -> None:
         if self._plan.nominations or self._cluster.nominated or self._cluster.releasing_on:
             return
-        for victim, placements in RepackPlanner(allocator).run():
+        for victim, placements in RepackPlanner(self._allocator).run():
             names = [placement.pod.job.name for placement in placements]
             cause = self._reasons(placements[0].pod.job).of(EvictionRule.REPACK, victim.job)
             self._plan.evictions.append(Eviction(key_of(victim), cause))
@@ -183,8 +173,8 @@ class Cycle:
             times += [of.first.waits_since_s + grace_s for of in self._cluster.waiting.values()]
         return min((time_s for time_s in times if time_s > self._now_s), default=None)
 
-    def _context(self, allocator: Allocator) -> PreemptionContext:
-        context = context_after_releases(allocator)
+    def _context(self) -> PreemptionContext:
+        context = context_after_releases(self._allocator)
         self._accounting.expect(self._cluster.nominated)
         self._accounting.expect([place.pod.workload for place in self._plan.binds])
         return context

@@ -25,20 +25,12 @@ RANKED_MOST = 5
 
 @dataclass(frozen=True, slots=True)
 class RankedNode:
-    """A node with its scores for one pod.
-
-    Attributes:
-        node: its name.
-        free_gpus: devices that are free on it.
-        preference: sum of the affinity weights; higher is better and is compared first.
-        fragmentation: loss of capacity for the usual requests, in devices; lower is better. None if it isn't
-            compared.
-    """
+    """A node with its scores for one pod."""
 
     node: str
     free_gpus: float
-    preference: int
-    fragmentation: float | None
+    preference: int  # sum of the affinity weights; higher is better and is compared first
+    fragmentation: float | None  # loss of capacity for the usual requests, in devices; None: not compared
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,29 +27,16 @@ _UNKNOWN = -1
 
 
 class Peers:
-    """Classes whose keys differ in share, age and name alone, in rising order.
-
-    Attributes:
-        key: what they have in common.
-        entries: their entries, at least one; no two have the same name.
-        runtime: ln of the mean remaining run time.
-        size: ln of the devices.
-    """
+    """Classes whose keys differ in share, age and name alone, in rising order; at least one."""
 
     __slots__ = ("_like", "_ran_s", "_samples", "entries", "key", "runtime", "size")
 
     def __init__(self, key: PeerKey, like: RuntimeKey, ran_s: float, runtime: float, size: float) -> None:
-        self.key = key
-        self.entries: list[Entry] = []
-        self.runtime, self.size = runtime, size
+        self.key = key  # what they have in common
+        self.entries: list[Entry] = []  # no two have the same name
+        self.runtime, self.size = runtime, size  # ln of the mean remaining run time, and of the devices
         self._like, self._ran_s = like, ran_s
         self._samples = like.ended
-
-    def branch(self) -> "Peers":
-        """Return a copy whose entries may change."""
-        copy = Peers(self.key, self._like, self._ran_s, self.runtime, self.size)
-        copy.entries, copy._samples = self.entries.copy(), self._samples
-        return copy
 
     @property
     def of(self) -> EquivalenceClass:
@@ -68,31 +55,16 @@ class Peers:
 
 
 class RequestLine:
-    """Classes with equal requests, and their entries as far as the line was read.
-
-    Attributes:
-        classes: the classes by project; at least one.
-        stale: projects to be entered again.
-    """
+    """Classes with equal requests, at least one, and their entries as far as the line was read."""
 
     __slots__ = ("_believed", "_entered", "_learned", "_peers", "classes", "stale")
 
     def __init__(self) -> None:
-        self.classes: dict[int, list[EquivalenceClass]] = {}
-        self.stale: set[int] = set()
+        self.classes: dict[int, list[EquivalenceClass]] = {}  # by project
+        self.stale: set[int] = set()  # projects to be entered again
         self._peers: dict[PeerKey, Peers] = {}
         self._entered: dict[int, list[tuple[Peers, Entry]]] = {}  # by project
         self._believed = self._learned = _UNKNOWN  # versions of the learned run times
-
-    def branch(self) -> "RequestLine":
-        """Return a copy that may change."""
-        copy, own = RequestLine(), {peers: peers.branch() for peers in self._peers.values()}
-        copy.classes, copy.stale = self.classes.copy(), self.stale.copy()
-        copy._peers = {key: own[peers] for key, peers in self._peers.items()}
-        for project, entered in self._entered.items():
-            copy._entered[project] = [(own[peers], entry) for peers, entry in entered]
-        copy._believed, copy._learned = self._believed, self._learned
-        return copy
 
     @property
     def of(self) -> EquivalenceClass:
@@ -145,35 +117,19 @@ class RequestLine:
 
 
 class PendingOrder:
-    """Lines of all pending classes.
-
-    Attributes:
-        lines: the lines by the number of pods of each shape.
-        claiming: projects whose quota covers some of their pending workloads.
-        ranked: projects whose pending workloads have different priorities.
-    """
+    """Lines of all pending classes."""
 
     def __init__(self, cluster: Cluster, policy: Policy, feasibility: FeasibilityCache) -> None:
         self._cluster = cluster
         self._policy = policy
         self._feasibility = feasibility
-        self.lines: dict[Size, dict[LineKey, RequestLine]] = {}
-        self.claiming: set[int] = set()
-        self.ranked: set[int] = set()
+        self.lines: dict[Size, dict[LineKey, RequestLine]] = {}  # by the number of pods of each shape
+        self.claiming: set[int] = set()  # projects whose quota covers some of their pending workloads
+        self.ranked: set[int] = set()  # projects whose pending workloads have different priorities
         self._lines_of: dict[int, set[LineKey]] = {}  # by project
         self._touched: list[int] = []  # versions of usage and requests
         self._shared: list[int] = []  # versions of fair shares
         self._order: RuntimeOrder | None = None  # by which shares were last compared
-
-    def branch(self, cluster: Cluster, feasibility: FeasibilityCache) -> "PendingOrder":
-        """Return a copy for a branch of the cluster with the same queues."""
-        copy = PendingOrder(cluster, self._policy, feasibility)
-        for size, of_size in self.lines.items():
-            copy.lines[size] = {key: line.branch() for key, line in of_size.items()}
-        copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
-        copy._lines_of = self._lines_of.copy()
-        copy._touched, copy._shared = self._touched.copy(), self._shared.copy()
-        return copy
 
     def sync(self) -> None:
         """Update the classes of projects that changed."""
