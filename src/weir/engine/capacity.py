@@ -5,11 +5,10 @@ restores the copies.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weir.engine.capacity_totals import CapacityTotals
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import NO_DEVICE, CapacityColumns, Ints, idle_devices
 from weir.state.cluster import Cluster
@@ -35,6 +34,43 @@ class NodeStateIds:
     log_position: int
 
 
+class CapacityTotals:
+    """Free devices in thousandths, idle devices, and the number of nodes by their idle devices."""
+
+    __slots__ = ("_free_on", "_nodes_with", "free_gpu_milli", "idle_devices")
+
+    def __init__(self, free_gpu: Ints, idle: Ints) -> None:
+        self._free_on: list[int] = np.maximum(free_gpu, 0).tolist()  # more may be held than there is
+        self._nodes_with: list[int] = np.bincount(idle, minlength=1).tolist()
+        self.free_gpu_milli: int = sum(self._free_on)
+        self.idle_devices: int = int(idle.sum())
+
+    def update(self, node: int, free_gpu: int, idle_before: int, idle: int) -> None:
+        """Count what is free on a node now."""
+        free = max(free_gpu, 0)
+        self.free_gpu_milli += free - self._free_on[node]
+        self._free_on[node] = free
+        if idle != idle_before:
+            self.idle_devices += idle - idle_before
+            nodes_with = self._nodes_with
+            nodes_with.extend([0] * (idle + 1 - len(nodes_with)))
+            nodes_with[idle_before] -= 1
+            nodes_with[idle] += 1
+
+    def largest_free_blocks(self) -> tuple[int, int]:
+        """Return the largest free block of one node, and the next largest of another; 0 without one."""
+        largest = -1
+        for idle in range(len(self._nodes_with) - 1, -1, -1):
+            nodes = self._nodes_with[idle]
+            if nodes and largest >= 0:
+                return largest, idle
+            if nodes > 1:
+                return idle, idle
+            if nodes:
+                largest = idle
+        return max(largest, 0), 0
+
+
 class Capacity:
     """Columns of free capacity. `whole[node]` counts idle devices; `log` lists changed nodes."""
 
@@ -56,10 +92,8 @@ class Capacity:
         """Return a copy that follows another cluster, with the log from a position on."""
         copy = Capacity(self.columns.copy(), self.device_memory)
         copy.log = self.log[start:]
-        known = self.state_ids
-        if known is not None:
-            at = known.log_position - start
-            copy.state_ids = NodeStateIds(known.table, known.generation, known.of.copy(), at)
+        if (known := self.state_ids) is not None:
+            copy.state_ids = replace(known, of=known.of.copy(), log_position=known.log_position - start)
         return copy
 
     def after_releases(self, cluster: Cluster) -> "Capacity":
@@ -72,10 +106,9 @@ class Capacity:
             columns.memory[at] += cluster.releasing.memory[at]
             columns.marks[:, at] += cluster.releasing.marks[:, at]
         after = Capacity(columns, self.device_memory)
-        known = self.state_ids
-        if known is not None:  # only these nodes are in other states than here
+        if (known := self.state_ids) is not None:  # only these nodes are in other states than here
             after.log += [*self.log[known.log_position :], *cluster.releasing_on]
-            after.state_ids = NodeStateIds(known.table, known.generation, known.of.copy(), 0)
+            after.state_ids = replace(known, of=known.of.copy(), log_position=0)
         return after
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:

@@ -50,10 +50,7 @@ class PodAffinityRules:
     # Where a pod may be
 
     def open_to(self, columns: CapacityColumns, shape: RequestShape, itself: int = _NOBODY) -> Bools:
-        """Return the nodes on which no rule forbids one more pod of a shape.
-
-        `itself` is the node that one of those counted there would leave.
-        """
+        """Return the nodes on which no rule forbids one more pod; one counted on `itself` would leave it."""
         open_ = np.ones(columns.free.shape[1], np.bool_)
         for rule, mark in shape.pod_rules:
             if not rule.weight:
@@ -140,11 +137,10 @@ class PodAffinityRules:
         for rule, mark in shape.pod_rules:
             if rule.weight:
                 level, there, counts = self._counted(columns, shape, rule, mark, _NOBODY)
+                is_beside = np.where(counts > 0, 1, 0)
+                granted = is_beside if rule.kind == "affinity" else -is_beside
                 if rule.kind == "spread":
-                    granted = -(counts - _least(rule, there, counts))
-                else:
-                    granted = np.where(counts > 0, 1, 0)
-                    granted = granted if rule.kind == "affinity" else -granted
+                    granted = _least(rule, there, counts) - counts
                 by_node = np.where(level.of >= 0, granted[level.of], 0) if level.count else level.of * 0
                 wish = by_node * rule.weight if wish is None else wish + by_node * rule.weight
         return wish
@@ -184,8 +180,7 @@ class PodAffinityRules:
             if rule.kind == "affinity" and not rule.weight and mark in shape.marks:
                 level, _, counts = self._counted(columns, shape, rule, mark, _NOBODY)
                 if not counts.any():
-                    for domain in range(level.count):
-                        yield level.mask(domain)
+                    yield from map(level.mask, range(level.count))
                     return
 
 

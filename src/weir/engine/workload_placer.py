@@ -1,6 +1,10 @@
-"""Workload placement: which nodes a pending workload may use now, and its pods placed on them."""
+"""Workload placement: which nodes a pending workload may use now, and its pods placed on them.
 
-from collections.abc import Iterable, Sequence
+Limits on one GPU model bind work that names none, too: a gang uses nodes that its limits open to all of its
+pods. If no model's limit covers the whole gang, its pods are placed one by one within the limits of each.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -8,9 +12,8 @@ from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools, pods_that_fit
 from weir.engine.feasibility_cache import FeasibilityCache
-from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
 from weir.engine.outages import OutageRules
-from weir.engine.placer import Placer
+from weir.engine.placer import Placer, in_order
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
@@ -19,7 +22,7 @@ from weir.engine.refusals import DomainPatienceRefusal, ModelLimitRefusal, Reser
 from weir.engine.reserved_nodes import ReservedNodes
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
-from weir.model.policy import Policy
+from weir.model.policy import AffinityPolicy, Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
@@ -62,7 +65,7 @@ class WorkloadPlacer:
             placements = placer.place(job, candidate.pods(), affinity, within)
             if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
                 left, unreserved = self._models_left(candidate), self._unreserved_and_in_service(candidate)
-                placements = place_by_pod(placer, job, candidate.pods(), affinity, unreserved, left)
+                placements = _place_by_pod(placer, job, candidate.pods(), affinity, unreserved, left)
             return placements
         if missing_topology(self._cluster.topologies, job.topology) is not None:
             return None
@@ -105,7 +108,7 @@ class WorkloadPlacer:
         """
         within = self._unreserved_and_in_service(candidate)
         if shut := self.models_shut(candidate):
-            mask = nodes_without_models(self._cluster, shut)
+            mask = _nodes_without_models(self._cluster, shut)
             within = mask if within is None else within & mask
         return within
 
@@ -166,3 +169,45 @@ def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) 
             fits &= level.sums(np.where(feasibility.feasible_nodes(shape, affinity)[0], pods, 0)) >= need
         found = feasibility.one_domain[key] = bool(fits.any())
     return found
+
+
+def _nodes_without_models(cluster: Cluster, models: set[str]) -> Bools:
+    """Return the nodes whose devices are of none of these models."""
+    mask = np.ones(cluster.free_capacity.free.shape[1], np.bool_)
+    for at, node in enumerate(cluster.nodes):
+        if node is not None and node.gpu_model in models:
+            mask[at] = False
+    return mask
+
+
+def _place_by_pod(
+    placer: Placer,
+    job: Job,
+    pods: Mapping[int, Sequence[Pod]],
+    affinity: tuple[AffinityPolicy, ...],
+    within: Bools | None,
+    left: Mapping[str, int],
+) -> list[NodePlacement] | None:
+    """Return placements one by one, of each GPU model at most `left` thousandths of devices.
+
+    None, with the capacity unchanged, if they don't fit.
+    """
+    still = dict(left)
+    cluster, placements = placer.cluster, list[NodePlacement]()
+    placer.capacity.begin()
+    for group in in_order(job, pods):
+        shape = job.shapes[group]
+        milli = sum(amount for row, amount in job.requests[group] if row == GPU_ROW)
+        for pod in pods[group]:
+            shut = {model for model, have in still.items() if have < milli}
+            mask = _nodes_without_models(cluster, shut)
+            node = placer.best_node(shape, affinity, mask if within is None else mask & within)
+            if node < 0:
+                placer.capacity.rollback()
+                return None
+            placements.append(placer.put(pod, node, affinity))
+            known = cluster.nodes[node]
+            if known is not None and known.gpu_model in still:
+                still[known.gpu_model] -= milli
+    placer.capacity.commit()
+    return placements

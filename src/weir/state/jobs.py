@@ -219,12 +219,6 @@ class Job:
         """Return True if any of its pods runs or is being stopped."""
         return any(pod.node >= 0 for group in self.pods for pod in group)
 
-    def standing(self) -> int:
-        """Return 0 below its minimum, 1 at it, 2 above it."""
-        if self.is_below():
-            return 0
-        return 1 if sum(self.placed) == sum(self.needed) else 2
-
     def running_pods(self) -> list[Pod]:
         """Return its running pods, by group and index; a shared list that never changes."""
         if self.running is None:
