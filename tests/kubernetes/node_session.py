@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,15 @@ class ClusterPerson(PersonAtHome):
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stderr
 
+    def notebook(self, *words: str) -> AbstractContextManager["Notebook"]:
+        """Run `weir jupyter`; the context is a browser at its link."""
+        return self.in_browser("jupyter", *words)
+
     @contextmanager
-    def notebook(self, *words: str) -> Iterator["Notebook"]:
-        """Run `weir jupyter`, and yield a browser that opened its link."""
+    def in_browser(self, kind: str, *words: str) -> Iterator["Notebook"]:
+        """Run `weir jupyter` or `weir code`, and yield a browser at its link."""
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "weir", "jupyter", *words],
+            [sys.executable, "-P", "-m", "weir", kind, *words],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

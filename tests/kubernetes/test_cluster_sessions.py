@@ -46,17 +46,38 @@ NEEDS_JUPYTER = pytest.mark.skipif(
     not (JUPYTER / "bin" / "jupyter-lab").exists(), reason="no JupyterLab: WEIR_JUPYTER names one"
 )
 GPUS = 4
+CODE_SERVER = Path(__file__).with_name("simulated_code_server.py")
+
+
+EDITOR_SCRIPT = """
+uname -s; mkdir -p PLACE && cd PLACE; echo here > marker
+cat > server.py <<'END'
+import http.server, sys
+made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+print(made.server_port, file=open(sys.argv[1], "w"), flush=True)
+made.serve_forever()
+END
+nohup setsid python3 server.py PLACE/port > /dev/null 2>&1 < /dev/null &
+echo $! > pid
+until [ -s port ]; do sleep 0.05; done
+echo listeningOn==$(cat port)==
+"""
 
 
 @pytest.fixture(scope="module")
-def cluster(plane: ControlPlane, programs: Programs) -> Iterator[Cluster]:
+def cluster(
+    plane: ControlPlane, programs: Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     """A cluster with one real node, which the API server reaches by its name, and Weir."""
     found = Cluster(plane)
     plane.start_scheduler()
+    own = tmp_path_factory.mktemp("programs")
+    shutil.copy(CODE_SERVER, own / "code-server")
+    (own / "code-server").chmod(0o755)
     try:
-        path = f"{JUPYTER}/bin:{MACHINE_PATH}"
+        path, mounts = f"{own}:{JUPYTER}/bin:{MACHINE_PATH}", [*MOUNTS, str(own)]
         with (
-            RealNode(plane, programs, name="localhost", gpus=GPUS, mounts=MOUNTS, path=path) as node,
+            RealNode(plane, programs, name="localhost", gpus=GPUS, mounts=mounts, path=path) as node,
             Installed(plane, name="sessions") as weir,
         ):
             weir.wait_ready()
@@ -159,6 +180,33 @@ def test_ports_are_forwarded_both_ways(person: ClusterPerson) -> None:
 
 
 @NEEDS_SSH
+def test_the_steps_of_an_editor_that_installs_its_server(person: ClusterPerson) -> None:
+    """A script comes by the standard input, puts a server up, and the editor reaches it by the SOCKS proxy."""
+    person.ended_with(0, "ssh", "dev", "--", "true")
+    place, proxy = "/tmp/editor", free_port()
+    with ended(person.begin_ssh("-T", "-D", f"127.0.0.1:{proxy}", "weir-dev", "bash")) as editor:
+        assert editor.stdin is not None
+        assert editor.stdout is not None
+        editor.stdin.write(EDITOR_SCRIPT.replace("PLACE", place).encode())
+        said = read_until(editor.stdout.fileno(), b"==\n").decode()
+        assert said.startswith("Linux\n")
+        port = int(said.split("==")[1])
+        with connected(("127.0.0.1", proxy)) as stream:
+            stream.sendall(b"\x05\x01\x00")
+            assert received(stream, 2) == b"\x05\x00"
+            stream.sendall(b"\x05\x01\x00\x01\x7f\x00\x00\x01" + port.to_bytes(2, "big"))
+            assert received(stream, 10)[1] == 0
+            stream.sendall(b"GET /marker HTTP/1.0\r\n\r\n")
+            answer = b""
+            while part := stream.recv(4096):
+                answer += part
+        assert answer.endswith(b"here\n"), answer
+    again = words_of(person.ssh("weir-dev", f"kill -0 $(cat {place}/pid) && echo stays"))
+    assert again == ["stays"], "the server of an editor stays for its next connection"
+    person.ssh("weir-dev", f"kill $(cat {place}/pid)")
+
+
+@NEEDS_SSH
 def test_another_account_than_the_containers_is_named(person: ClusterPerson) -> None:
     person.ended_with(0, "ssh", "dev", "--", "true")
     done = person.ssh("-l", "mia", "weir-dev", "true")
@@ -191,6 +239,29 @@ def test_a_kernel_answers_through_the_api_server_also_after_its_restart(
         assert again.process.wait(LIMIT_S) == 1
         assert again.process.stderr is not None
         assert "notes is over" in again.process.stderr.read()
+
+
+def test_code_server_answers_by_http_and_websockets(person: ClusterPerson) -> None:
+    with person.in_browser("code", "editor", *SMALL, "--directory", "/root") as editor:
+        editor.open()
+        page = editor.browser.get(f"{editor.path}static/a?b=c")
+        assert page.text == "/static/a?b=c of /root"
+        for size in (5, 40_000):
+            assert asyncio.run(_echoed(editor, "x" * size)) == "x" * size
+        person.ended_with(0, "stop", "editor")
+        assert editor.process.wait(LIMIT_S) == 1
+
+
+async def _echoed(editor: Notebook, text: str) -> str:
+    root = str(editor.browser.base_url).rstrip("/")
+    headers = {"Cookie": editor.cookies(), "Origin": root}
+    async with (
+        asyncio.timeout(LIMIT_S),
+        aiohttp.ClientSession() as http,
+        http.ws_connect(f"{root}{editor.path}stable?reconnectionToken=1", headers=headers) as stream,
+    ):
+        await stream.send_str(text)
+        return await stream.receive_str()
 
 
 def _refuses_other_pages(notebook: Notebook) -> None:
