@@ -114,6 +114,11 @@ class Halving:
         """
         return sorted(trials, key=self._promise)
 
+    def promises(self, trials: Iterable[int]) -> dict[int, int]:
+        """Return the prospect of each trial as a number: 0 for the one to stop first."""
+        order = self.by_promise(trials)
+        return {trial: len(order) - 1 - at for at, trial in enumerate(order)}
+
     def _promise(self, trial: int) -> tuple[int, float, int]:
         rung = self.rung_of(trial)
         if rung < 0:

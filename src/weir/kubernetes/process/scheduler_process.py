@@ -37,7 +37,9 @@ from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
+from weir.kubernetes.sweeps import trial_costs
 from weir.kubernetes.sweeps.sweep_controller import ClusterSweepController
+from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
 from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.kubernetes.writes.namespace_end import NamespaceEnds
@@ -119,10 +121,15 @@ class SchedulerProcess:
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self.group_watch = GroupWatch(api, self.backend)
-        self.sweeps = ClusterSweepController(api, self.election, f"{namespace}:{NAME}")
+        self.sweeps = self._make_sweeps(f"{namespace}:{NAME}")
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
+
+    def _make_sweeps(self, account: str) -> ClusterSweepController:
+        deliver = self.backend.deliver(trial_costs.RESOURCE)
+        costs = TrialCosts(deliver, lambda: self.hooks.policy.price.restart)
+        return ClusterSweepController(self._api, self.election, account, costs)
 
     def _make_usage_service(self, clock: Clock) -> UsageService:
         return UsageService(

@@ -93,6 +93,7 @@ class ClusterState:
             "deviceclasses": self.claims.inventory.see_class,
             "resourceclaims": self.claims.see_claim,
             "nodememory": self._node_memory,
+            "trialcosts": self._trial_cost,
         }
         self._intake = Intake(sees, self.node_states, self.resolver, self.unreadable, self.pods.drop)
 
@@ -140,6 +141,13 @@ class ClusterState:
             for gang in self._unplaced:
                 self.registry.dirty[gang] = None
             self._unplaced.clear()
+
+    def _trial_cost(self, name: str, cost_s: float | None) -> None:
+        """Take in what it costs to stop a running trial of a sweep."""
+        gang = self.registry.named.get(name)
+        if gang is not None:
+            gang.restart_s = cost_s
+            self.registry.dirty[gang] = None
 
     def _node_memory(self, node: str, memory: NodeMemory | None) -> None:
         """Take in the memory of shares on a node; without a name: each agent could report by now."""

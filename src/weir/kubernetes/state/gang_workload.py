@@ -46,6 +46,7 @@ def workload_of(gang: Gang) -> Workload:
         max_runtime_s=min((each for each in limits if each), default=None),
         idle_limit_s=annotations.idle_limit_s,
         topology=gang.topology,
+        restart_s=gang.restart_s,
         grace_s=head.pod_request.grace_s,
         can_preempt=all(
             tracked.info is None or tracked.info.pod_request.can_preempt for tracked in gang.pods()

@@ -183,6 +183,7 @@ class Gang:
         "reported_absent",
         "reported_gate",
         "reported_start_gates",
+        "restart_s",
         "self_bound",
         "short_since_s",
         "starts",
@@ -238,6 +239,7 @@ class Gang:
         self.checkpointed_s = 0.0
         self.excused_until_s = 0.0  # by the idle rules, as control knows it
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
+        self.restart_s: float | None = None  # stated cost of a stop in device seconds, of trials of a sweep
         self.time_to_gpu_s: float | None = None  # of the last replica of a service
         self.verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
         self.ending: EndWorkload | None = None  # how it ended

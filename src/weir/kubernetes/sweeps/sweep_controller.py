@@ -26,6 +26,7 @@ from weir.kubernetes.crd.sweep_objects import PLURAL
 from weir.kubernetes.sweeps.observed_jobs import ObservedJobs, TrialObject
 from weir.kubernetes.sweeps.sweep_pass import JOBS, SweepPass, SweepWaits
 from weir.kubernetes.sweeps.termination_results import TrialRunView
+from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL
 from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
 
@@ -42,10 +43,11 @@ _LOG = get_logger(__name__)
 class ClusterSweepController:
     """Sweeps of one cluster; `account` is the namespace and name of Weir's service account."""
 
-    def __init__(self, api: ApiClient, leadership: Leadership, account: str) -> None:
+    def __init__(self, api: ApiClient, leadership: Leadership, account: str, costs: TrialCosts) -> None:
         self._api = api
         self._leadership = leadership
         self._account = account
+        self._costs = costs
         self._observed = ObservedJobs(self._touch)
         self._due_s: dict[str, float] = {}  # by sweep; those that nothing is left to be done for are absent
         self._sweeps: set[str] = set()
@@ -99,6 +101,7 @@ class ClusterSweepController:
                 self._touch(change.key)
             elif isinstance(change, ObjectRemoved):
                 self._sweeps.discard(change.key)
+                self._costs.tell(change.key, {})
                 self._due_s.pop(change.key, None)
 
     def _touch(self, key: str) -> None:
@@ -112,7 +115,7 @@ class ClusterSweepController:
         """Go on with one sweep; what fails is tried again, and keeps no other sweep waiting."""
         namespace, _, name = key.partition("/")
         guard = LeaderGuard(self._api, self._leadership, self._leadership.term)
-        one = SweepPass(guard, self._api, self._observed, self._account)
+        one = SweepPass(guard, self._api, self._observed, self._costs, self._account)
         try:
             await one.run(namespace, name)
             self._failures.pop(key, None)

@@ -29,8 +29,11 @@ from weir.kubernetes.crd.sweep_objects import (
 from weir.kubernetes.sweeps.observed_jobs import ObservedJobs, TrialObject
 from weir.kubernetes.sweeps.progress import SweepProgress
 from weir.kubernetes.sweeps.termination_results import TrialRunView, new_results
+from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.sweeps.trial_jobs import job_name, read_sweep, trial_job
 from weir.kubernetes.writes.leader_guard import LeaderGuard
+from weir.model.resources import quantity
+from weir.sweeps.restart_cost import restart_cost_s
 from weir.sweeps.samplers import SamplerUnavailable, suggest
 
 JOBS = "batch/v1"
@@ -53,10 +56,13 @@ class SweepWaits(Exception):
 class SweepPass:
     """A single pass. `client` reads lists, `account` is the namespace and name of Weir's service account."""
 
-    def __init__(self, api: LeaderGuard, client: ApiClient, observed: ObservedJobs, account: str) -> None:
+    def __init__(
+        self, api: LeaderGuard, client: ApiClient, observed: ObservedJobs, costs: TrialCosts, account: str
+    ) -> None:
         self._api = api
         self._client = client
         self._observed = observed
+        self._costs = costs
         self._account = account
         self._counted: dict[str, tuple[str, ...]] = {}  # evicted pods by Job: seconds not written yet
 
@@ -105,6 +111,7 @@ class SweepPass:
         if changed or sweep.status.phase != RUNNING:
             sweep.status.phase = RUNNING
             await self._write(sweep, progress)
+        self._tell_costs(sweep, progress)
         await self._start(sweep, plan, progress)
         if sweep.status.message:  # what it waited for is there
             sweep.status.message = ""
@@ -171,11 +178,8 @@ class SweepPass:
 
     async def _decide(self, sweep: SweepObject, plan: SweepSubmission, progress: SweepProgress) -> bool:
         """Promote trials and add new ones, up to the pending ones that it may have."""
-        placed, prefix = self._observed.placed(), f"{sweep.metadata.namespace}/"
-        pending = sum(
-            prefix + job_name(sweep.metadata.name, number, progress.trials[number].target) not in placed
-            for number in progress.live
-        )
+        placed = self._observed.placed()
+        pending = sum(self._job_key(sweep, number, progress) not in placed for number in progress.live)
         changed = False
         while pending < PENDING_MAX and (plan.parallel is None or len(progress.live) < plan.parallel):
             promotion = progress.promotion()
@@ -187,6 +191,23 @@ class SweepPass:
                 break
             pending, changed = pending + 1, True
         return changed
+
+    def _tell_costs(self, sweep: SweepObject, progress: SweepProgress) -> None:
+        """State what it costs to stop each running trial: the least likely to be promoted first."""
+        namespace, placed = sweep.metadata.namespace, self._observed.placed()
+        names = {number: self._job_key(sweep, number, progress) for number in progress.live}
+        promises = progress.promises([number for number, key in names.items() if key in placed])
+        devices, base_s = gpus_of(sweep), self._costs.base_s()
+        costs_s: dict[str, float] = {}
+        for number, promise in promises.items():
+            workload = f"{namespace}/job-{names[number].partition('/')[2]}"
+            costs_s[workload] = restart_cost_s(base_s, promise, devices)
+        self._costs.tell(f"{namespace}/{sweep.metadata.name}", costs_s)
+
+    @staticmethod
+    def _job_key(sweep: SweepObject, number: int, progress: SweepProgress) -> str:
+        name = job_name(sweep.metadata.name, number, progress.trials[number].target)
+        return f"{sweep.metadata.namespace}/{name}"
 
     async def _suggested(self, plan: SweepSubmission, progress: SweepProgress) -> SweepTrial:
         """Return a new trial, whose parameters are chosen in a thread."""
@@ -263,6 +284,7 @@ class SweepPass:
 
     async def _clear(self, sweep: SweepObject) -> None:
         """Delete the Jobs of live trials of a sweep that is over."""
+        self._costs.tell(f"{sweep.metadata.namespace}/{sweep.metadata.name}", {})
         left = [trial for trial in sweep.status.trials if trial.state in (LIVE, PARKED)]
         if not left:
             return
@@ -278,6 +300,14 @@ class SweepPass:
         for trial in left:
             trial.state = STOPPED_TRIAL
         await self._write(sweep)
+
+
+def gpus_of(sweep: SweepObject) -> float:
+    """Return the GPUs of a trial; 0 if they can't be read."""
+    try:
+        return float(quantity(sweep.spec.gpus or "0"))
+    except ValueError:
+        return 0.0
 
 
 _FIELDS = tuple(each.encode_name for each in msgspec.structs.fields(SweepStatus))

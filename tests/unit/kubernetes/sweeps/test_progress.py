@@ -112,3 +112,13 @@ def test_a_metric_that_is_no_number_is_the_worst() -> None:
     for number, value in enumerate((None, 5.0, None)):
         progress.end_run(number, reached(value, 0), 0.0, failed=False)
     assert progress.best() == 1
+
+
+def test_the_running_trial_that_is_least_likely_to_be_promoted_goes_first() -> None:
+    progress = started(4)
+    for number, value in enumerate((0.3, 0.1, 0.2)):
+        progress.end_run(number, reached(value, 0), 2.0, failed=False)
+    promotion = progress.promotion()
+    assert promotion is not None
+    progress.promote(promotion)
+    assert progress.promises(progress.live) == {1: 1, 3: 0}, "trial 3 has reached no rung"

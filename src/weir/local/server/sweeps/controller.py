@@ -34,12 +34,11 @@ from weir.store import HistoryEvent, RungResult, SweepRecord, TrialRecord
 from weir.store.errors import NameTaken, NoSuchWorkload, StoreFailed, WorkloadOver
 from weir.sweeps.halving import Promotion
 from weir.sweeps.outcome import outcome, result_words
+from weir.sweeps.restart_cost import restart_cost_s
 from weir.sweeps.samplers import suggest
 from weir.sweeps.trial_variables import target_variables, trial_variables
 
 RETRY_S, RETRY_S_MAX = 2.0, 60.0
-PROMISE_S, PROMISES_MAX = 600.0, 20
-"""Each better prospect of a promotion makes a trial as expensive to stop as this much lost work."""
 PAST_MAX = 100
 """Sweeps that are over and kept in memory for lists."""
 STOPPED_TOGETHER = 200
@@ -326,7 +325,7 @@ class SweepController:
         for trial, promise in sweep.changed_promises():
             line = self._state.view.workloads.get(trial.record.name)
             if line is not None and line.uid == trial.record.uid:
-                cost_s = base_s + min(promise, PROMISES_MAX) * PROMISE_S * max(1.0, line.devices)
+                cost_s = restart_cost_s(base_s, promise, line.devices)
                 self._state.backend.tell(WorkloadChanged(replace(line.spec, restart_s=cost_s), now_s))
 
     async def end(self, sweep: LiveSweep, state: str, sentence: str) -> None:

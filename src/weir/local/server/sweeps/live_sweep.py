@@ -185,8 +185,7 @@ class LiveSweep:
     def changed_promises(self) -> list[tuple[LiveTrial, int]]:
         """Return running trials with their prospects where these changed: 0 for the one to stop first."""
         running = [each.record.number for each in self.active if each.status == "running"]
-        order = self._halving.by_promise(running)
-        promises = {number: len(order) - 1 - at for at, number in enumerate(order)}
+        promises = self._halving.promises(running)
         changed = [
             (self.trials[number], promise)
             for number, promise in promises.items()
