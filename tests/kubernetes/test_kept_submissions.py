@@ -71,6 +71,7 @@ def test_the_runs_of_a_schedule_are_the_jobs_of_submissions(run: Run, cluster: C
         one = runs.pop("one")
         (name,) = runs
         assert _wanted(runs[name]) == _wanted(one)
+        assert runs[name]["metadata"]["annotations"]["weir.dev/user"] == "admin", "no webhook names its maker"
         cluster.until(is_now(cluster, run, f"team-a/job-{name}", "running"), 120, "the run to run")
         assert listed(run)[f"team-a/job-{name}"]["project"] == "team-a"
         row = schedules(run)["team-a/often"]
@@ -98,7 +99,8 @@ def _wanted(job: dict[str, Any]) -> Any:
             key for key in labels if "batch.kubernetes.io" in key or key in ("controller-uid", "job-name")
         ]:
             del labels[key]
-    notes = {key: value for key, value in metadata["annotations"].items() if "weir.dev" in key}
+    written = metadata["annotations"].items()
+    notes = {key: value for key, value in written if "weir.dev" in key and key != "weir.dev/user"}
     return metadata["labels"], notes, spec
 
 
