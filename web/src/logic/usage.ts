@@ -44,7 +44,7 @@ export interface History {
 
 export const BYS = ['project', 'department', 'user', 'type', 'node', 'gpu_model'] as const
 /** Keys that the objects of a cluster tell. */
-export const CLUSTER_BYS: ReadonlySet<string> = new Set(['project', 'department', 'type'])
+export const CLUSTER_BYS: ReadonlySet<string> = new Set(['project', 'department', 'user', 'type', 'node'])
 export const BY_WORDS: Record<(typeof BYS)[number], string> = { project: 'project', department: 'department', user: 'user', type: 'type', node: 'node', gpu_model: 'GPU model' }
 export const PERIODS: [string, string][] = [['1d', 'Day'], ['7d', 'Week'], ['30d', 'Month'], ['365d', 'Year']]
 

@@ -13,7 +13,8 @@ from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.history.unstored import UnstoredChanges
 from weir.kubernetes.history.writer import HistoryWriter
 from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.recent_usage import RecentUsage, UsageHistoryEntry
+from weir.kubernetes.query.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 
 FIRST_NAMESPACE = "kube-system"

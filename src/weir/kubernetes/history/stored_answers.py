@@ -17,7 +17,7 @@ from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.recent_part import history_with_recent, usage_with_recent
 from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.query.event_index import EventQuery
-from weir.kubernetes.query.recent_usage import UsageHistoryEntry
+from weir.kubernetes.query.past_workloads import UsageHistoryEntry
 from weir.kubernetes.query.stored_history import Listed, StoredRow
 from weir.kubernetes.query.usage_reports import ReportRequest, history_report, usage_report
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry, WorkloadQuery

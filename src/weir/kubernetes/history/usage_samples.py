@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from weir.api.answers import QueueRow
-from weir.kubernetes.query.recent_usage import USE_S, UsageHistoryEntry, evictions_between, over_quota_s
+from weir.kubernetes.query.past_workloads import USE_S, UsageHistoryEntry
+from weir.kubernetes.query.recent_usage import evictions_between, over_quota_s
 from weir.store import UsageSample, UsageSamples
 
 STEP_S = float(USE_S)

@@ -20,7 +20,8 @@ from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.unstored import Unstored, UnstoredChanges
 from weir.kubernetes.history.usage_samples import STEP_S, sample_periods, usage_samples
 from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage, UsageHistoryEntry
+from weir.kubernetes.query.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.store import ClusterHistory, ClusterHistoryEntry
 

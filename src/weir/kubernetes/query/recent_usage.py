@@ -6,72 +6,21 @@ times, so that a replica that has just begun knows the past of every workload wh
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import replace
 
 from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query.node_usage import gpus_by_node
+from weir.kubernetes.query.past_workloads import USE_S, PastEviction, UsageHistoryEntry, UsageSpan
 from weir.kubernetes.query.rows import gpus_of, phase_status
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.usage.cluster_use import ClusterUse
 
 KEPT_S = 6 * 3600.0
 WORKLOADS_MAX = 50_000
-USE_S = 300
-"""Measured use is summed over this time."""
 SPANS_MAX = 64
 """Spans of a workload; earlier ones are merged."""
 _WAITS, _HOLDS = frozenset(("pending",)), frozenset(("starting", "running", "stopping"))
-
-
-@dataclass(frozen=True, slots=True)
-class UsageSpan:
-    """Time from which a workload holds GPUs, waits, or is over, up to its next span."""
-
-    from_s: float
-    gpus: float
-    waits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PastEviction:
-    """An eviction, and the GPU seconds that it lost; None: unknown."""
-
-    at_s: float
-    rule: str
-    lost_gpu_s: float | None = None
-
-
-@dataclass(slots=True)
-class UsageHistoryEntry:
-    """Past of one workload: its spans, evictions and measured use."""
-
-    namespace: str
-    project: str
-    type: str
-    submitted_s: float
-    first_started_s: float | None = None
-    ended_s: float | None = None
-    spans: list[UsageSpan] = field(default_factory=list)
-    evictions: list[PastEviction] = field(default_factory=list)
-    uses: dict[int, tuple[float, float]] = field(default_factory=dict)  # seen and used GPU seconds by time
-
-    def between(self, since_s: float, until_s: float) -> Iterator[tuple[float, float, UsageSpan]]:
-        """Yield the spans within a period, each with its start and its end."""
-        last = UsageSpan(until_s, 0.0, waits=False)
-        for span, following in pairwise([*self.spans, last]):
-            start_s, end_s = max(since_s, span.from_s), min(until_s, following.from_s)
-            if start_s < end_s:
-                yield start_s, end_s, span
-
-    def measured(self, since_s: float, until_s: float) -> tuple[float, float]:
-        """Return the GPU seconds of a period whose use is known, and those of them that were used."""
-        within = [sums for at_s, sums in self.uses.items() if since_s - USE_S < at_s < until_s]
-        return sum(seen for seen, _ in within), sum(used for _, used in within)
-
-    def is_within(self, since_s: float, until_s: float) -> bool:
-        """Return True if it waited or held GPUs in a period."""
-        return any(span.waits or span.gpus for _, _, span in self.between(since_s, until_s))
 
 
 class RecentUsage:
@@ -152,6 +101,7 @@ class RecentUsage:
                 list(past.spans),
                 list(past.evictions),
                 dict(past.uses),
+                past.user,
             )
             for past in self._past.values()
             if past.ended_s is None or past.ended_s > since_s
@@ -187,10 +137,12 @@ def _first(workload: WorkloadIndexEntry, now_s: float) -> UsageHistoryEntry:
     past = UsageHistoryEntry(
         workload.namespace, thing.spec.project or "-", thing.spec.type or "train", submitted_s
     )
+    past.user = thing.spec.user
     past.spans = [UsageSpan(submitted_s, 0.0, waits=True)]
     if started_s is not None:
         past.first_started_s = started_s
-        _add(past, UsageSpan(started_s, gpus_of(thing), waits=False))
+        gpus = gpus_of(thing)
+        _add(past, UsageSpan(started_s, gpus, waits=False, nodes=gpus_by_node(thing, gpus)))
     if status not in _WAITS | _HOLDS:
         past.ended_s = ended_s or now_s
         _add(past, UsageSpan(past.ended_s, 0.0, waits=False))
@@ -200,7 +152,7 @@ def _first(workload: WorkloadIndexEntry, now_s: float) -> UsageHistoryEntry:
         _add(past, UsageSpan(since_s, 0.0, waits=True))
     elif status in _HOLDS and started_s is None:
         past.first_started_s = now_s
-        _add(past, UsageSpan(now_s, _held(thing), waits=False))
+        _add(past, _holding(thing, now_s))
     _note_eviction(past, thing)
     return past
 
@@ -211,7 +163,7 @@ def _update(past: UsageHistoryEntry, thing: WorkloadObject, now_s: float) -> Non
         if past.first_started_s is None:
             past.first_started_s = at_s(thing.status.started_at) or now_s
         past.ended_s = None
-        _add(past, UsageSpan(now_s, _held(thing), waits=False))
+        _add(past, _holding(thing, now_s))
     elif status in _WAITS:
         past.ended_s = None
         _add(past, UsageSpan(now_s, 0.0, waits=True))
@@ -219,6 +171,11 @@ def _update(past: UsageHistoryEntry, thing: WorkloadObject, now_s: float) -> Non
         past.ended_s = past.ended_s or at_s(thing.status.ended_at) or now_s
         _add(past, UsageSpan(past.ended_s, 0.0, waits=False))
     _note_eviction(past, thing)
+
+
+def _holding(thing: WorkloadObject, now_s: float) -> UsageSpan:
+    gpus = _held(thing)
+    return UsageSpan(now_s, gpus, waits=False, nodes=gpus_by_node(thing, gpus))
 
 
 def _held(thing: WorkloadObject) -> float:
@@ -243,9 +200,9 @@ def _note_eviction(past: UsageHistoryEntry, thing: WorkloadObject) -> None:
 def _add(past: UsageHistoryEntry, span: UsageSpan) -> None:
     """Add a span unless it is the last one still; times that objects state never run backwards."""
     last = past.spans[-1]
-    if (span.gpus, span.waits) == (last.gpus, last.waits):
+    if (span.gpus, span.waits, span.nodes) == (last.gpus, last.waits, last.nodes):
         return
-    past.spans.append(UsageSpan(max(span.from_s, last.from_s), span.gpus, span.waits))
+    past.spans.append(replace(span, from_s=max(span.from_s, last.from_s)))
     if len(past.spans) > SPANS_MAX:
         del past.spans[0]
 

@@ -8,7 +8,7 @@ from weir.api.answers import EventRow, QueueRow, UsageReport, WhyAnswer, Workloa
 from weir.api.history import HistoryReport
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.query.event_index import EventQuery
-from weir.kubernetes.query.recent_usage import UsageHistoryEntry
+from weir.kubernetes.query.past_workloads import UsageHistoryEntry
 from weir.kubernetes.query.usage_reports import ReportRequest
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry, WorkloadQuery
 

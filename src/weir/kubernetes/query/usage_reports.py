@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import quantiles
 from typing import Any, Literal, get_args
@@ -10,17 +10,15 @@ from typing import Any, Literal, get_args
 from weir.api.answers import QueueRow, UsageReport, UsageRow
 from weir.api.history import By, EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
 from weir.kubernetes.query.answers import QueryRefused
-from weir.kubernetes.query.recent_usage import (
-    KEPT_S,
-    RecentUsage,
-    UsageHistoryEntry,
-    evictions_between,
-    over_quota_s,
-)
+from weir.kubernetes.query.node_usage import on_nodes
+from weir.kubernetes.query.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage, evictions_between, over_quota_s
 
 POINT_S = 300.0
-ClusterBy = Literal["project", "department", "type"]
+ClusterBy = Literal["project", "department", "user", "type", "node"]
 _KEYS: tuple[ClusterBy, ...] = get_args(ClusterBy)
+RECENT_KEYS: frozenset[ClusterBy] = frozenset(("user", "node"))
+"""Keys of reports that a database doesn't keep: their sums would be too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,8 @@ def recent_part(request: ReportRequest, now_s: float) -> ReportRequest:
 def note_of(usage: RecentUsage, request: ReportRequest) -> str:
     """Return how far back the history goes, in a sentence."""
     known = "A cluster without a database has a history of the last 6 hours."
+    if request.by in RECENT_KEYS:
+        known = f"The history by {request.by} goes back 6 hours."
     if request.since_s >= usage.began_s:
         return known
     return f"{known} Workloads that were deleted before Weir was started are missing."
@@ -79,9 +79,7 @@ def usage_report(
     past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest, note: str
 ) -> UsageReport:
     """Return the use of GPUs by one kind of key."""
-    rows = [
-        UsageRow(key=key, **_sums(each, queues, request)) for key, each in _grouped(past, queues, request)
-    ]
+    rows = [UsageRow(key=key, **sums) for key, _, sums in _with_sums(past, queues, request)]
     return UsageReport(since_s=request.since_s, until_s=request.until_s, by=request.by, rows=rows, note=note)
 
 
@@ -98,8 +96,10 @@ def history_report(
         since_s=since_s,
         until_s=until_s,
         by=request.by,
-        rows=[_history_row(key, each, queues, request) for key, each in _grouped(past, queues, request)],
-        total=_history_row("total", past, queues, request),
+        rows=[
+            _history_row(key, each, sums, request) for key, each, sums in _with_sums(past, queues, request)
+        ],
+        total=_history_row("total", past, _sums(past, queues, request), request),
         rules=[
             EvictionRuleRow(rule=rule, count=len(lost), lost_gpu_s=sum(lost))
             for rule, lost in sorted(rules.items())
@@ -109,10 +109,35 @@ def history_report(
     )
 
 
+def _with_sums(
+    past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
+) -> Iterator[tuple[str, list[UsageHistoryEntry], dict[str, Any]]]:
+    """Yield each key with its workloads and sums. A node has its part of its projects' time over quota."""
+    over: dict[str, float] = {}
+    if request.by == "node":
+        for row in usage_report(past, queues, replace(request, by="project"), "").rows:
+            over[row.key] = row.over_quota_gpu_s / row.allocated_gpu_s if row.allocated_gpu_s else 0.0
+    for key, each in _grouped(past, queues, request):
+        sums = _sums(each, queues, request)
+        if request.by == "node":
+            sums["over_quota_gpu_s"] = sum(
+                over.get(one.project, 0.0) * span.gpus * (end_s - from_s)
+                for one in each
+                for from_s, end_s, span in one.between(request.since_s, request.until_s)
+            )
+        yield key, each, sums
+
+
 def _grouped(
     past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
 ) -> list[tuple[str, list[UsageHistoryEntry]]]:
     """Return the workloads by key: those keys that the namespace of the request has used."""
+    if request.by == "node":
+        here = on_nodes(each for each in past if request.namespace in ("", each.namespace))
+        within = request.since_s, request.until_s
+        return [
+            (key, here[key]) for key in sorted(here) if any(each.is_within(*within) for each in here[key])
+        ]
     groups: dict[str, list[UsageHistoryEntry]] = {}
     used = set()
     for each in past:
@@ -126,6 +151,8 @@ def _grouped(
 def _key(past: UsageHistoryEntry, queues: Mapping[str, QueueRow], by: ClusterBy) -> str:
     if by == "type":
         return past.type
+    if by == "user":
+        return past.user or "-"
     if by == "project":
         return past.project
     row = queues.get(past.project)
@@ -164,9 +191,8 @@ def _quota(queues: Mapping[str, QueueRow], project: str) -> float:
 
 
 def _history_row(
-    key: str, past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
+    key: str, past: Sequence[UsageHistoryEntry], sums: Mapping[str, Any], request: ReportRequest
 ) -> HistoryRow:
-    sums = _sums(past, queues, request)
     waits = sorted(
         each.first_started_s - each.submitted_s
         for each in past

@@ -175,7 +175,7 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
             ("namespaces/ns/workloads?labelSelector=team", "GET", 422),
             ("workloads?watch=true", "GET", 405),
             ("nodes?watch=1", "GET", 405),
-            ("reports/usage?by=node", "GET", 422),
+            ("reports/usage?by=gpu_model", "GET", 422),
             ("namespaces/ns/workloads/a", "DELETE", 405),
             ("pools/cluster", "GET", 503),
             ("namespaces/ns/workloads/a/decision", "GET", 500),

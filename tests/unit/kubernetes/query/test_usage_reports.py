@@ -78,6 +78,44 @@ def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
     assert (part.key, part.allocated_gpu_s) == ("build", 200)
 
 
+def places(**devices: int) -> list[dict[str, Any]]:
+    """Return the places of one pod on each node."""
+    return [
+        {"pod": node, "uid": node, "node": node, "devices": [*range(count)]}
+        for node, count in devices.items()
+    ]
+
+
+def test_gpu_time_is_counted_by_node_and_by_user() -> None:
+    usage = RecentUsage(T0)
+    first = workload("a", "Pending")
+    first.object.spec.user = "mia"
+    see(usage, 0, first, workload("c", "Running", namespace="other", gpus="1"))
+    see(usage, 100, workload("a", "Running", allocations=places(n1=3, n2=1)))
+    see(usage, 300, workload("a", "Running", allocations=places(n1=2, n3=2)))
+    reading = ActivityReading(None)
+    measured = MeasuredUse(0.5, 400.0, 200.0, reading, T0)
+    usage.used(ClusterUse(T0 + 200, {}, {"ns/a": measured}))
+    see(usage, 600, workload("a", "Succeeded", endedAt="2026-01-31T12:10:00Z"))
+    past = usage.all(T0 + 1000)
+    report = usage_report(past, QUEUES, asked(1000, "node"), "")
+    held = {row.key: row.allocated_gpu_s for row in report.rows}
+    assert held == {"-": 1000.0, "n1": 3 * 200 + 2 * 300, "n2": 200.0, "n3": 600.0}
+    (whole,) = usage_report(past, QUEUES, asked(1000), "").rows
+    assert sum(held.values()) == whole.allocated_gpu_s
+    assert sum(row.over_quota_gpu_s for row in report.rows) == pytest.approx(whole.over_quota_gpu_s)
+    used = {row.key: row.used_gpu_s for row in report.rows}
+    assert (used["n1"], used["n2"], used["n3"]) == (pytest.approx(150.0), pytest.approx(50.0), None)
+    assert {row.key: (row.workloads, row.waiting_s) for row in report.rows}["n1"] == (1, 0.0)
+    mine = usage_report(past, QUEUES, asked(1000, "node", "other"), "").rows
+    assert [(row.key, row.allocated_gpu_s) for row in mine] == [("-", 1000.0)]
+    users = usage_report(past, QUEUES, asked(1000, "user"), "").rows
+    assert {row.key: row.allocated_gpu_s for row in users} == {"mia": 2000.0, "-": 1000.0}
+    history = history_report(past, QUEUES, asked(1000, "node"), "")
+    assert [row.key for row in history.rows] == ["-", "n1", "n2", "n3"]
+    assert "by user goes back 6 hours" in note_of(usage, asked(1000, "user"))
+
+
 def test_a_namespace_sees_its_own_part_alone() -> None:
     usage = RecentUsage(T0)
     see(
@@ -116,9 +154,9 @@ def test_requests_are_bounded_and_unknown_keys_refused() -> None:
     assert request(since="0").since_s == T0 - KEPT_S
     assert request(since="0", until="0").since_s == request(since="0", until="0").until_s == T0 - KEPT_S
     assert request(since=str(T0 * 2)).until_s == T0
-    with pytest.raises(QueryRefused, match="don't tell of a node"):
-        request(by="node")
-    with pytest.raises(QueryRefused, match="'x' is none of project, department, type"):
+    with pytest.raises(QueryRefused, match="don't tell of a gpu_model"):
+        request(by="gpu_model")
+    with pytest.raises(QueryRefused, match="'x' is none of project, department, user, type, node"):
         request(by="x")
 
 
