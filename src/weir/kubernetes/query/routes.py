@@ -29,7 +29,6 @@ from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation
 from weir.kubernetes.query.stored_history import NO_PERSONS, RECENT_ALONE, Listed, StoredHistory, StoredRow
 from weir.kubernetes.query.usage_reports import (
-    RECENT_KEYS,
     history_report,
     note_of,
     recent_part,
@@ -239,13 +238,11 @@ class QueryRoutes:
         kept_s = KEPT_S if history is None else math.inf
         asked = report_request(request.query, partial(_number, request), now_s, namespace, kept_s)
         note: str | None = None
-        if history is not None and asked.by not in RECENT_KEYS:
+        if history is not None and not asked.is_recent_alone:
             stored = await history.report(kind, asked, past, queues, now_s)
             if stored is not None:
                 return stored
             note, asked = history.note, recent_part(asked, now_s)
-        if asked.by in RECENT_KEYS:
-            asked = recent_part(asked, now_s)
         note = note or note_of(self._usage, asked)
         return await asyncio.to_thread(_REPORTS[kind], past, queues, asked, note)
 

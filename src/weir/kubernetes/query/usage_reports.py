@@ -30,6 +30,11 @@ class ReportRequest:
     by: ClusterBy
     namespace: str = ""
 
+    @property
+    def is_recent_alone(self) -> bool:
+        """Return True if no database answers it."""
+        return self.by in RECENT_KEYS
+
 
 def report_request(
     params: Mapping[str, str],
@@ -53,7 +58,7 @@ def report_request(
     if by not in _KEYS:
         raise QueryRefused(422, f"by: {by[:100]!r} is none of {', '.join(_KEYS)}.")
     since_s, until_s = number("since", now_s - KEPT_S), number("until", now_s)
-    oldest_s = now_s - kept_s
+    oldest_s = now_s - (KEPT_S if by in RECENT_KEYS else kept_s)
     since_s, until_s = min(now_s, max(oldest_s, since_s)), min(now_s, max(oldest_s, until_s))
     return ReportRequest(min(since_s, until_s), until_s, by, namespace)
 

@@ -1,5 +1,6 @@
 """History of the last hours: spans of workloads, and reports over them."""
 
+import math
 from typing import Any
 
 import msgspec
@@ -154,6 +155,8 @@ def test_requests_are_bounded_and_unknown_keys_refused() -> None:
     assert request(since="0").since_s == T0 - KEPT_S
     assert request(since="0", until="0").since_s == request(since="0", until="0").until_s == T0 - KEPT_S
     assert request(since=str(T0 * 2)).until_s == T0
+    stored = report_request({"by": "node"}, number({"since": "0"}), T0, "", math.inf)
+    assert (stored.since_s, stored.is_recent_alone) == (T0 - KEPT_S, True)
     with pytest.raises(QueryRefused, match="don't tell of a gpu_model"):
         request(by="gpu_model")
     with pytest.raises(QueryRefused, match="'x' is none of project, department, user, type, node"):
