@@ -5,7 +5,6 @@ restores the copies.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,17 +20,23 @@ _FEW = 8
 _Kept = tuple[Ints, Ints, Ints, Ints | None]
 
 
-@dataclass(slots=True, eq=False)
 class NodeStateIds:
     """State number of every node of a capacity, with the position in its log.
 
     They belong to a table of `weir.engine.node_states` and to one generation of it.
     """
 
-    table: object
-    generation: int
-    of: Ints
-    log_position: int
+    __slots__ = ("generation", "log_position", "of", "table")
+
+    def __init__(self, table: object, generation: int, of: Ints, log_position: int) -> None:
+        self.table = table
+        self.generation = generation
+        self.of = of
+        self.log_position = log_position
+
+    def moved_to(self, log_position: int) -> "NodeStateIds":
+        """Return a copy at another position in the log."""
+        return NodeStateIds(self.table, self.generation, self.of.copy(), log_position)
 
 
 class CapacityTotals:
@@ -93,7 +98,7 @@ class Capacity:
         copy = Capacity(self.columns.copy(), self.device_memory)
         copy.log = self.log[start:]
         if (known := self.state_ids) is not None:
-            copy.state_ids = replace(known, of=known.of.copy(), log_position=known.log_position - start)
+            copy.state_ids = known.moved_to(known.log_position - start)
         return copy
 
     def after_releases(self, cluster: Cluster) -> "Capacity":
@@ -108,7 +113,7 @@ class Capacity:
         after = Capacity(columns, self.device_memory)
         if (known := self.state_ids) is not None:  # only these nodes are in other states than here
             after.log += [*self.log[known.log_position :], *cluster.releasing_on]
-            after.state_ids = replace(known, of=known.of.copy(), log_position=0)
+            after.state_ids = known.moved_to(0)
         return after
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
