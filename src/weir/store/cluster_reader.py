@@ -88,9 +88,9 @@ class ClusterHistoryReader:
         found: tuple[int, list[StoredHistoryEntry]] = self._read(read)
         return found
 
-    def workload(self, namespace: str, name: str) -> StoredHistoryEntry | None:
-        """Return the newest workload of a name, or whose owner has it."""
-        wanted = ClusterWorkloadFilter(namespace=namespace, named=name)
+    def workload(self, namespace: str, name: str, since_s: float = 0.0) -> StoredHistoryEntry | None:
+        """Return the newest workload of a name, or whose owner has it, that was submitted since a time."""
+        wanted = ClusterWorkloadFilter(namespace=namespace, named=name, since_s=since_s)
         return next(iter(self.workloads(wanted, 0, 1)[1]), None)
 
     # Events
@@ -107,6 +107,8 @@ class ClusterHistoryReader:
             )
             if value
         ]
+        if wanted.since_s:
+            where.append(_events.at_s >= wanted.since_s)
         if not wanted.kind:  # Weir's Events have the same reasons, unless they were too many
             where.append(_events.kind != PENDING)
         query = select(cluster_events).where(*where).order_by(_events.at_s.desc(), _events.id.desc())
@@ -168,6 +170,8 @@ def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
     ]
     statuses = [storable(status) for status in wanted.statuses]
     where.append(_workloads.state.in_(statuses) if statuses else _workloads.state != LIVE)
+    if wanted.since_s:
+        where.append(_workloads.submitted_s >= wanted.since_s)
     if wanted.text:
         where.append(_workloads.name.contains(storable(wanted.text), autoescape=True))
     if wanted.present:

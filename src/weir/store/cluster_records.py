@@ -44,7 +44,8 @@ class ClusterEvent:
 class ClusterWorkloadFilter:
     """Filter of workloads that are over; an empty value selects all. `named`: by name, or that of the owner.
 
-    `present` are the numbers of workloads that the API server still has: others answer for those.
+    `since_s`: the earliest time of submission. `present` are the numbers of workloads that the API server
+    still has: others answer for those.
     """
 
     namespace: str = ""
@@ -54,16 +55,18 @@ class ClusterWorkloadFilter:
     text: str = ""
     named: str = ""
     present: Sequence[int] = ()
+    since_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventFilter:
-    """Filter of events; an empty value selects all. `workload` has its namespace and its name."""
+    """Filter of events since a time; an empty value selects all. `workload`: its namespace and its name."""
 
     namespace: str = ""
     workload: str = ""
     project: str = ""
     kind: str = ""
+    since_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,9 @@ def test_lists_are_filtered_newest_first_without_what_is_present(
     assert found is not None
     assert found.stated == {"metadata": {"namespace": "ns", "name": "w4"}, "detail": {}}
     assert reader.workload("ns", "live") is None
+    since_s = found.row.submitted_s
+    assert names(reader, since_s=since_s) == ["ns/w5", "ns/w4"]
+    assert reader.workload("ns", "w3", since_s) is None
 
 
 def test_live_workload_that_vanished_is_ended_once(

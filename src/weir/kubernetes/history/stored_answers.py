@@ -82,6 +82,7 @@ class StoredAnswers:
             text=query.text,
             named=query.named,
             present=[number_of(each.uid) for each in present],
+            since_s=query.since_s,
         )
         first = 0 if query.named else max(0, start - len(found))
         stored = await self._ask(lambda reader: reader.workloads(wanted, first, start + limit - first))
@@ -96,16 +97,16 @@ class StoredAnswers:
         merged = list(merge(present_ones, gone, key=_submitted_s, reverse=True))
         return len(found) + count, merged[start - first : start - first + limit]
 
-    async def workload(self, namespace: str, name: str) -> StoredRow | None:
-        """Return the newest workload of a name whose object is gone."""
-        found = await self._ask(lambda reader: reader.workload(namespace, name))
+    async def workload(self, namespace: str, name: str, since_s: float) -> StoredRow | None:
+        """Return the newest workload of a name, submitted since a time, whose object is gone."""
+        found = await self._ask(lambda reader: reader.workload(namespace, name, since_s))
         return None if found is None else _row(found)
 
     async def events(
         self, query: EventQuery, start: int, limit: int
     ) -> tuple[int, Sequence[EventRow]] | None:
         """Return the number of wanted events, and a page of them, newest first."""
-        wanted = ClusterEventFilter(query.namespace, query.workload, query.project, query.kind)
+        wanted = ClusterEventFilter(query.namespace, query.workload, query.project, query.kind, query.since_s)
         page = await self._ask(lambda reader: reader.events(wanted, start, limit))
         return None if page is None else (page.total, page.items)
 

@@ -3,16 +3,19 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weir.kubernetes.api.changes import Change
 from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.objects import Namespace
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.query.access_review import AccessReviewer
 from weir.kubernetes.query.answers import ClusterAnswers
 from weir.kubernetes.query.event_index import PATH as EVENTS_PATH
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.front_proxy import FrontProxy
+from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.routes import QueryRoutes
@@ -45,6 +48,7 @@ class QueryService:
         self.withdrawal = Withdrawal(api, namespace, self._start)
         self.usage = RecentUsage(time.time())
         self.workloads.changed = self.usage.changed
+        self._ages = NamespaceAges()
         self.history = None if history is None else self._keep_history(history)
         self._proxy = FrontProxy(api)
 
@@ -60,6 +64,13 @@ class QueryService:
         self.workloads.changed = changed
         return history
 
+    def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
+        """Take in namespaces that are there, changed or gone."""
+        self._ages.see(changes)
+        self.withdrawal.see_namespaces(changes)
+        if self.history is not None:
+            self.history.see_namespaces(changes)
+
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -70,7 +81,7 @@ class QueryService:
         access = AccessReviewer(self._api)
         stored = None if self.history is None else self.history.answers
         return QueryRoutes(
-            self._proxy, access, self.workloads, self.events, self.usage, self._answers, stored
+            self._proxy, access, self.workloads, self.events, self.usage, self._ages, self._answers, stored
         )
 
     def close(self) -> None:

@@ -297,9 +297,7 @@ class SchedulerProcess:
         sees: dict[str, Deliver] = {"namespaces": ends.see_namespaces, "pods": ends.see_pods}
         if self.query is not None:
             sees["workloads"] = self.query.workloads.deliver
-            sees["namespaces"] = to_both(self.query.withdrawal.see_namespaces, ends.see_namespaces)
-            if self.query.history is not None:
-                sees["namespaces"] = to_both(self.query.history.see_namespaces, sees["namespaces"])
+            sees["namespaces"] = to_both(self.query.see_namespaces, ends.see_namespaces)
         for api_version, resource, of in WATCHED:
             deliver = to_both(sees.get(resource), self.backend.deliver(resource))
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)

@@ -31,12 +31,13 @@ IndexedEvent = tuple[EventView, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class EventQuery:
-    """Filter of a list of events. `workload` is a key, of a namespace and a name."""
+    """Filter of a list of events since a time. `workload` is a key, of a namespace and a name."""
 
     namespace: str = ""
     workload: str = ""
     project: str = ""
     kind: str = ""
+    since_s: float = 0.0
 
 
 class EventIndex:
@@ -154,5 +155,6 @@ def matching_events(events: Sequence[IndexedEvent], query: EventQuery) -> list[E
         and query.project in ("", project)
         and query.kind in ("", event.reason.lower())
     ]
+    rows = [row for row in rows if row.at_s >= query.since_s]
     rows.sort(key=lambda row: (row.at_s, row.id), reverse=True)
     return rows

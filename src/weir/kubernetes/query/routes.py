@@ -8,6 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -25,7 +26,9 @@ from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused
 from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
+from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
+from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation
 from weir.kubernetes.query.stored_history import NO_PERSONS, RECENT_ALONE, Listed, StoredHistory, StoredRow
 from weir.kubernetes.query.usage_reports import (
@@ -39,17 +42,14 @@ from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEnt
 
 REQUESTS_MAX = 64
 """Maximum number of requests under way; more are refused for now, and clients repeat them."""
-PAGE_MAX, PAGE = 1_000, 100
 WAIT_S, WAIT_MAX_S = 0.1, 10.0
 """Time that an answer waits for suggestions: by default, and at most."""
-NUMBER_MAX = 1e12
 LARGE_MAX = 4
 """Answers about the whole cluster under way, each of which may have tens of megabytes."""
 FEW = 2_000
 """Workloads that are filtered on the event loop; more are in a thread, because the loop renews the lease."""
 _EVENTS_SHOWN = 20
 _LOG = get_logger(__name__)
-_SELECTORS = ("labelSelector", "fieldSelector")
 Answer = BaseModel | bytes | dict[str, Any]
 Handler = Callable[[web.Request, Identity], Awaitable[Answer]]
 
@@ -64,6 +64,7 @@ class QueryRoutes:
         workloads: WorkloadIndex,
         events: EventIndex,
         usage: RecentUsage,
+        ages: NamespaceAges,
         answers: ClusterAnswers,
         history: StoredHistory | None = None,
     ) -> None:
@@ -73,6 +74,7 @@ class QueryRoutes:
         self._workloads = workloads
         self._events = events
         self._usage = usage
+        self._ages = ages
         self._answers = answers
         self._under_way = self._large = 0
 
@@ -110,7 +112,7 @@ class QueryRoutes:
             return _refusal(_too_many())
         self._under_way += 1
         try:
-            _refuse_unknown_ways(request)
+            refuse_unknown_ways(request.query)
             return _encoded(await handler(request, person))
         except QueryRefused as error:
             return _refusal(error)
@@ -141,13 +143,14 @@ class QueryRoutes:
     # Workloads and events, of one namespace or of all
 
     async def _list(self, request: web.Request, _person: Identity) -> Answer:
-        query = params_query(request.query, request.match_info.get("namespace", ""))
+        namespace, since_s = self._within(request)
+        query = replace(params_query(request.query, namespace), since_s=since_s)
         workloads = self._workloads.all()
         if len(workloads) > FEW:
             found = await asyncio.to_thread(matching, workloads, query)
         else:
             found = matching(workloads, query)
-        start, limit = _bounds(request, PAGE)
+        start, limit = page_bounds(request.query)
         stored = note = None
         if query.asks_for_ended:
             if self._history is None:
@@ -174,9 +177,10 @@ class QueryRoutes:
     async def _workload(self, request: web.Request, _person: Identity) -> Answer:
         workload = await self._present_or_stored(request)
         if isinstance(workload, StoredRow):
-            return await self._stored_workload(workload)
+            return await self._stored_workload(request, workload)
         thing, row = workload.object, self._row(workload)
-        query = EventQuery(workload.namespace, workload.key)
+        namespace, since_s = self._within(request)
+        query = EventQuery(namespace, workload.key, since_s=since_s)
         detail = WorkloadDetail(
             **row.model_dump(),
             pod_rows=self._answers.pods(workload),
@@ -187,9 +191,10 @@ class QueryRoutes:
         )
         return _detailed(workload, detail)
 
-    async def _stored_workload(self, workload: StoredRow) -> Answer:
+    async def _stored_workload(self, request: web.Request, workload: StoredRow) -> Answer:
         assert self._history is not None
-        about = EventQuery(str(workload.metadata["namespace"]), workload.row.name)
+        namespace, since_s = self._within(request)
+        about = EventQuery(namespace, workload.row.name, since_s=since_s)
         found = await self._history.events(about, 0, _EVENTS_SHOWN)
         return _detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
 
@@ -197,7 +202,7 @@ class QueryRoutes:
         workload = await self._present_or_stored(request)
         if isinstance(workload, StoredRow):
             return workload.why()
-        wait_s = min(WAIT_MAX_S, max(0.0, _number(request, "wait", WAIT_S)))
+        wait_s = min(WAIT_MAX_S, max(0.0, number(request.query, "wait", WAIT_S)))
         all_namespaces = await self._access.may_list(person, "workloads")
         return await self._answers.why(workload, all_namespaces=all_namespaces, wait_s=wait_s)
 
@@ -212,14 +217,10 @@ class QueryRoutes:
         return await self._answers.decision(workload)
 
     async def _list_events(self, request: web.Request, _person: Identity) -> Answer:
-        params, namespace = request.query, request.match_info.get("namespace", "")
-        query = EventQuery(
-            namespace,
-            params.get("workload", ""),
-            params.get("project", ""),
-            params.get("kind", ""),
-        )
-        start, limit = _bounds(request, PAGE)
+        namespace, since_s = self._within(request)
+        workload, project, kind = (request.query.get(name, "") for name in ("workload", "project", "kind"))
+        query = EventQuery(namespace, workload, project, kind, since_s)
+        start, limit = page_bounds(request.query)
         stored = None if self._history is None else await self._history.events(query, start, limit)
         if stored is None:
             found = await asyncio.to_thread(matching_events, self._events.all(), query)
@@ -233,10 +234,11 @@ class QueryRoutes:
         return _listed("EventList", answer)
 
     async def _report(self, kind: str, request: web.Request, _person: Identity) -> Answer:
-        now_s, namespace = time.time(), request.match_info.get("namespace", "")
+        now_s, (namespace, began_s) = time.time(), self._within(request)
         past, queues, history = self._usage.all(now_s), self._answers.queues(), self._history
         kept_s = KEPT_S if history is None else math.inf
-        asked = report_request(request.query, partial(_number, request), now_s, namespace, kept_s)
+        asked = report_request(request.query, partial(number, request.query), now_s, namespace, kept_s)
+        asked = replace(asked, since_s=min(asked.until_s, max(asked.since_s, began_s)))
         note: str | None = None
         if history is not None and not asked.is_recent_alone:
             stored = await history.report(kind, asked, past, queues, now_s)
@@ -255,11 +257,17 @@ class QueryRoutes:
         try:
             return self._found(request)
         except QueryRefused:
-            names = (request.match_info[key] for key in ("namespace", "name"))
-            stored = None if self._history is None else await self._history.workload(*names)
+            (namespace, since_s), name = self._within(request), request.match_info["name"]
+            history = self._history
+            stored = None if history is None else await history.workload(namespace, name, since_s)
             if stored is None:
                 raise
             return stored
+
+    def _within(self, request: web.Request) -> tuple[str, float]:
+        """Return the namespace that the path names, or an empty text, and since when its past is its own."""
+        namespace = request.match_info.get("namespace", "")
+        return namespace, self._ages.began_s(namespace)
 
     def _found(self, request: web.Request) -> WorkloadIndexEntry:
         namespace, name = (request.match_info[key] for key in ("namespace", "name"))
@@ -310,50 +318,9 @@ def _too_many() -> QueryRefused:
     return QueryRefused(429, "Weir answers too many requests now: try again in a second.")
 
 
-def _refuse_unknown_ways(request: web.Request) -> None:
-    """Refuse what the API server's own lists can do, and which would be answered wrongly if it were ignored.
-
-    The API server authorizes a list that selects one name as one of that name.
-
-    Raises:
-        QueryRefused: the request selects or watches.
-    """
-    for name in _SELECTORS:
-        if request.query.get(name):
-            raise QueryRefused(
-                422,
-                f"{name}: {GROUP} has no selectors: use project, status, type, q or named; or ask for "
-                "workloads.weir.dev.",
-            )
-    if request.query.get("watch", "").lower() in ("1", "t", "true"):
-        raise QueryRefused(405, f"{GROUP} can't be watched: use kubectl get workloads.weir.dev --watch.")
-
-
 def _next(end: int, total: int) -> str | None:
     """Return where the next page begins; None after the last one."""
     return str(end) if end < total else None
-
-
-def _bounds(request: web.Request, default: int) -> tuple[int, int]:
-    after = "continue" if request.query.get("continue") else "after"  # kubectl says the former
-    start, limit = _number(request, after, 0), _number(request, "limit", default)
-    return max(0, int(start)), min(PAGE_MAX, max(1, int(limit)))
-
-
-def _number(request: web.Request, name: str, default: float) -> float:
-    """Return a parameter that is a number.
-
-    Raises:
-        QueryRefused: it is something else.
-    """
-    text = request.query.get(name, "")
-    try:
-        found = float(text) if text else default
-    except ValueError:
-        found = float("nan")
-    if not abs(found) < NUMBER_MAX:  # what is no number, too
-        raise QueryRefused(422, f"{name}: {text[:100]!r} is no number that can be used.")
-    return found
 
 
 def _detailed(workload: Listed, detail: WorkloadDetail) -> dict[str, Any]:

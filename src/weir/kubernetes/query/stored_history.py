@@ -60,8 +60,8 @@ class StoredHistory(Protocol):
         """Return the number of wanted workloads, and a page: those found, and those whose object is gone."""
         ...
 
-    async def workload(self, namespace: str, name: str) -> StoredRow | None:
-        """Return the newest workload of a name whose object is gone."""
+    async def workload(self, namespace: str, name: str, since_s: float) -> StoredRow | None:
+        """Return the newest workload of a name, submitted since a time, whose object is gone."""
         ...
 
     async def events(

@@ -43,7 +43,10 @@ class WorkloadIndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQuery:
-    """Filter of a list. `named` is the name of a workload or of its owner, `text` a part of the name."""
+    """Filter of a list. `named` is the name of a workload or of its owner, `text` a part of the name.
+
+    `since_s`: the earliest time of submission of workloads whose objects are gone.
+    """
 
     namespace: str = ""
     project: str = ""
@@ -53,6 +56,7 @@ class WorkloadQuery:
     named: str = ""
     ended: bool = False
     user: str = ""
+    since_s: float = 0.0
 
     @property
     def asks_for_ended(self) -> bool:

@@ -23,6 +23,7 @@ from weir.kubernetes.admission.webhook_server import HEADERS_MAX, header_limit, 
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiUnreachable
+from weir.kubernetes.api.objects import Namespace
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query import routes as module
 from weir.kubernetes.query.access_review import UNDER_WAY_MAX, AccessReviewer
@@ -30,6 +31,8 @@ from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.discovery import ROOT
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity, read_rules
+from weir.kubernetes.query.namespace_ages import NamespaceAges
+from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
@@ -116,10 +119,21 @@ async def served(tmp_path: Path, api: ApiClient, answers: Answers) -> AsyncItera
             "status": {"phase": "Pending", "gpus": "1"},
         }
         workloads.deliver([ObjectSet(f"ns/job-{name}", msgspec.convert(body, WorkloadObject))])
+    events, ages = EventIndex(workloads, clock=lambda: 1_767_225_600.0), NamespaceAges()
+    for name, minute in (("before", "00"), ("after", "20")):
+        body = {
+            "metadata": {"name": name, "namespace": "again", "uid": name},
+            "regarding": {"kind": "Workload", "namespace": "again", "name": "job-a"},
+            "reason": "Started",
+            "note": name,
+            "eventTime": f"2026-01-01T00:{minute}:00.000000Z",
+        }
+        events.deliver([ObjectSet(f"again/{name}", msgspec.convert(body, EventView))])
+    for name, at in (("ns", "2025-01-01T00:00:00Z"), ("again", "2026-01-01T00:10:00Z")):
+        made = {"metadata": {"name": name, "uid": name, "creationTimestamp": at}}
+        ages.see([ObjectSet(name, msgspec.convert(made, Namespace))])
     app = web.Application()
-    routes = QueryRoutes(
-        proxy, AccessReviewer(api), workloads, EventIndex(workloads), RecentUsage(0.0), answers
-    )
+    routes = QueryRoutes(proxy, AccessReviewer(api), workloads, events, RecentUsage(0.0), ages, answers)
     routes.add(app)
     runner = web.AppRunner(app, **header_limit())
     await runner.setup()
@@ -143,6 +157,14 @@ async def got(
 ) -> tuple[int, Any]:
     async with session.request(method, f"{ROOT}/{path}", headers=headers) as answer:
         return answer.status, await answer.json()
+
+
+async def test_the_past_of_an_earlier_namespace_of_the_name_is_not_shown(tmp_path: Path) -> None:
+    async with served(tmp_path, Rights(), Answers()) as session:
+        _, page = await got(session, "namespaces/again/events")
+        assert [each["sentence"] for each in page["items"]] == ["after"]
+        _, page = await got(session, "events")
+        assert [each["sentence"] for each in page["items"]] == ["after", "before"]
 
 
 async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(tmp_path: Path) -> None:
