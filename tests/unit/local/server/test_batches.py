@@ -33,15 +33,15 @@ async def test_chain_in_any_order_runs_in_its_order(stands: Standing) -> None:
 
 async def test_long_chain_is_queued_whole_and_stops_whole(stands: Standing) -> None:
     chain = [link("c-0", command=["sleep", "3600"])] + [
-        link(f"c-{at}", f"c-{at - 1}") for at in range(1, 300)
+        link(f"c-{at}", f"c-{at - 1}") for at in range(1, 1000)
     ]
     made = await batch(stands, *chain)
-    assert (made.status_code, made.json()["total"]) == (201, 300)
-    last = await stands.get("workloads/c-299")
-    before = await stands.get("workloads/c-298")
-    assert last["dependencies"] == [{"name": "c-298", "uid": before["uid"], "condition": "succeeded"}]
+    assert (made.status_code, made.json()["total"]) == (201, 1000)
+    last = await stands.get("workloads/c-999")
+    before = await stands.get("workloads/c-998")
+    assert last["dependencies"] == [{"name": "c-998", "uid": before["uid"], "condition": "succeeded"}]
     await stands.admin.post("/api/v1/workloads/c-0/stop")
-    assert (await stands.until("c-299", "stopped"))["first_started_s"] is None
+    assert (await stands.until("c-999", "stopped"))["first_started_s"] is None
 
 
 async def test_defaults_are_those_of_workloads_that_state_nothing_else(stands: Standing) -> None:
