@@ -1,6 +1,6 @@
 """Objects of a cluster as records of its history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weir.api.answers import Explanation, QueueRow
@@ -11,6 +11,8 @@ from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 from weir.store import ClusterEvent, ClusterHistoryEntry
 
 DELETED = "Its object was deleted."
+KNOWN_WITHIN_S = 30.0
+"""Time after an event in which its workload may still be unknown to a replica."""
 
 
 def signature(workload: WorkloadIndexEntry) -> tuple[Any, ...]:
@@ -62,6 +64,20 @@ def workload_record(
         seen_s=now_s if removed_s is None else removed_s,
         stated={"metadata": metadata, "detail": detail},
     )
+
+
+def key_of(event: IndexedEvent) -> str:
+    """Return the key of the object of an event."""
+    return f"{event[0].metadata.namespace}/{event[0].metadata.name}"
+
+
+def early_events(events: Iterable[IndexedEvent], now_s: float) -> set[str]:
+    """Return the keys of events whose workload isn't known yet: Weir reports a start as it records it."""
+    return {
+        key_of(each)
+        for each in events
+        if each[2] is None and abs(now_s - event_row(*each).at_s) < KNOWN_WITHIN_S
+    }
 
 
 def event_record(event: IndexedEvent, now_s: float) -> ClusterEvent:

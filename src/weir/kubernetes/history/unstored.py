@@ -4,6 +4,7 @@ What the API server still shows needs no copy: keys are enough. A workload whose
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -85,6 +86,11 @@ class UnstoredChanges:
             self._removed = OrderedDict((each.uid, (each, at_s)) for each, at_s in taken.removed)
             self._removed.update(later)
             self._bound()
+
+    def put_off(self, events: Iterable[str]) -> None:
+        """Keep events for a later write, before those that came meanwhile."""
+        with self._lock:
+            self._events = {**dict.fromkeys(events), **self._events}
 
     def stored_until(self, at_s: float) -> None:
         """Take note that a leader has stored everything up to a time: what was dropped isn't lost."""

@@ -15,7 +15,13 @@ from structlog import get_logger
 from weir.api.answers import QueueRow
 from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.history.options import HistoryOptions
-from weir.kubernetes.history.records import event_record, signature, workload_record
+from weir.kubernetes.history.records import (
+    early_events,
+    event_record,
+    key_of,
+    signature,
+    workload_record,
+)
 from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.unstored import Unstored, UnstoredChanges
 from weir.kubernetes.history.usage_samples import STEP_S, sample_periods, usage_samples
@@ -163,10 +169,13 @@ class HistoryWriter:
                 changed.append(found)
             records += _made(self._record, changed)
             now_s, events = time.time(), self._events.some(taken.events)
-            history.write(records, [*_made(lambda each: event_record(each, now_s), events)])
+            early = set() if self._closing.is_set() else early_events(events, now_s)
+            ripe = [each for each in events if key_of(each) not in early]
+            history.write(records, [*_made(lambda each: event_record(each, now_s), ripe)])
         except BaseException:
             self._unstored.give_back(taken)
             raise
+        self._unstored.put_off(early)
         self._signatures |= signatures
         for each, _ in taken.removed:
             self._signatures.pop(each.uid, None)

@@ -12,6 +12,7 @@ import pytest
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.history import records as records_module
 from weir.kubernetes.history import unstored as unstored_module
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.options import HistoryOptions
@@ -287,6 +288,30 @@ def test_event_that_states_a_time_to_come_is_of_now(
     for each in reader.events(ClusterEventFilter(), 0, 9).items:
         assert each.at_s <= now_s
         assert each.id <= (int(now_s * 1000) + 1) << 11
+
+
+def test_event_that_precedes_its_workload_is_stored_with_it(
+    make: Make, url: str, reader: ClusterHistoryReader
+) -> None:
+    replica = make(lambda: url)
+    replica.tell("start", "late")
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s))
+    replica.set("late", "Running")
+    until(lambda: kinds(reader) == ["start"])
+    (event,) = reader.events(ClusterEventFilter(), 0, 9).items
+    assert (event.workload, event.project) == ("ns/late", "vision")
+
+
+def test_event_of_no_workload_is_stored_in_the_end(
+    make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records_module, "KNOWN_WITHIN_S", 1.0)
+    replica = make(lambda: url)
+    replica.tell("stray", "none")
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s))
+    until(lambda: kinds(reader) == ["stray"])
 
 
 def test_what_a_standby_dropped_long_ago_was_stored_by_its_leader(
