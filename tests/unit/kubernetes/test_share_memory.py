@@ -50,7 +50,7 @@ class Site:
 
     def report(self, node_name: str, *, watched: tuple[int, ...] = (0, 1), **gib: float) -> None:
         used = {(f"u-{name}", 0): int(each * GIB) for name, each in gib.items()}
-        self.take(node_name, NodeMemory(frozenset(watched), used))
+        self.take(node_name, NodeMemory(frozenset(watched), used, self.here.now_s))
 
     def take(self, node_name: str, memory: NodeMemory | None) -> None:
         change: Any = ObjectRemoved(node_name, "") if memory is None else ObjectSet(node_name, memory)
@@ -169,17 +169,32 @@ class Controlled(Site):
 def test_a_pod_beyond_its_share_is_evicted_after_the_grace_to_protect_its_neighbour() -> None:
     site = Controlled(ShareMemoryRules(evicts=True, grace_s=60.0))
     assert not site.controller.is_needed()
-    began_s = site.here.now_s
     site.report("n1", a=12, b=8)
     site.report("n2", c=20)
     assert site.controller.is_needed()
-    plan = site.decide(began_s + 59.0)
-    assert (plan.evictions, plan.wake_s) == ([], began_s + 60.0)
-    site.here.now_s += 30.0
+    site.here.now_s += 59.0
     site.report("n1", a=11, b=8)
-    assert site.evicted(began_s + 60.0) == {"pod-a"}, "c is alone on its device"
+    site.report("n2", c=20)
+    assert site.evicted(site.here.now_s) == set()
+    site.here.now_s += 1.0
+    site.report("n1", a=11, b=8)
+    site.report("n2", c=20)
+    assert site.evicted(site.here.now_s) == {"pod-a"}, "c is alone on its device"
     site.report("n1", a=8, b=8)
-    assert site.evicted(began_s + 90.0) == set()
+    assert site.evicted(site.here.now_s) == set()
+
+
+def test_no_clock_and_no_silent_agent_makes_one_report_an_eviction() -> None:
+    site = Controlled(ShareMemoryRules(evicts=True, grace_s=60.0))
+    site.report("n1", a=12, b=8)
+    began_s = site.here.now_s
+    assert site.evicted(began_s + 60.0) == set(), "the agent hasn't said since that it still is so"
+    assert site.evicted(began_s + 1e6) == set(), "the clock jumped"
+    site.here.now_s += 90.0
+    site.report("n1", a=8, b=8)
+    site.here.now_s += 90.0
+    site.report("n1", a=12, b=8)
+    assert site.evicted(site.here.now_s) == set(), "the grace begins again"
 
 
 def test_by_default_a_pod_beyond_its_share_is_named_and_stays() -> None:
@@ -225,3 +240,17 @@ def test_a_pod_that_is_made_again_under_its_name_begins_with_nothing(name: str) 
     site.here.step()
     site.report(place, **{name: 20})
     assert site.excesses() == {}
+
+
+def test_a_pod_that_replaces_another_is_named_for_its_own_use_alone() -> None:
+    site = Site()
+    site.report("n1", a=20)
+    assert len(site.state.share_memory.take_fresh()) == 1
+    site.here.gone("pods", "team/a", "u-a")
+    site.here.see("pods", share("a", "n1", uid="u-next"))
+    site.here.step()
+    tracked = site.state.pods.by_key["team/a"]
+    assert site.state.share_memory.of([tracked]) == [], "the last report was about the pod before"
+    site.take("n1", NodeMemory(frozenset((0, 1)), {("u-next", 0): 20 * GIB}))
+    assert [each.uid for each in site.state.share_memory.take_fresh()] == ["u-next"]
+    assert len(site.state.share_memory.of([tracked])) == 1

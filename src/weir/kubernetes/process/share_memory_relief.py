@@ -44,17 +44,14 @@ class ShareMemoryController:
             _LOG.warning("gpu_memory_exceeded", pod=excess.pod, why=excess.sentence)
             self._backend.note(pod.workload, MEMORY_EXCEEDED, f"{excess.sentence}.")
         if self.rules.evicts and excesses:
-            self._evict(plan, cluster, excesses, now_s)
+            self._evict(plan, cluster, excesses)
         return plan
 
-    def _evict(self, plan: Plan, cluster: Cluster, excesses: list[Placed], now_s: float) -> None:
+    def _evict(self, plan: Plan, cluster: Cluster, excesses: list[Placed]) -> None:
         gone = {each.pod for each in plan.evictions}
         for key, excess in excesses:
-            due_s = excess.since_s + self.rules.grace_s
-            if not excess.endangers or key in gone:
-                continue
-            if now_s < due_s:
-                plan.wake_s = due_s if plan.wake_s is None else min(plan.wake_s, due_s)
+            # Each report leads to another look: only one that came after the grace shows that it still is so.
+            if not excess.endangers or key in gone or excess.lasted_s < self.rules.grace_s:
                 continue
             job = cluster.jobs.get(key.workload)
             pod = None if job is None else _pod_at(job, key)

@@ -4,7 +4,7 @@ A report counts for the pods of its own node alone, so an agent that lies harms 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from weir.kubernetes.state.gangs import TrackedPod
@@ -20,17 +20,22 @@ _GIB = 1 << 30
 
 
 class NodeMemory(NamedTuple):
-    """Devices of a node whose memory is watched, and the bytes in use by uid of a pod and device."""
+    """Devices of a node whose memory is watched, and the bytes in use by uid of a pod and device.
+
+    `at_s`: when the report came, by a clock that never jumps.
+    """
 
     watched: frozenset[int]
     used: Mapping[tuple[str, int], int]
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ShareExcess:
     """A pod that uses more memory of a device than its share. `used`: the most since `since_s`.
 
-    `endangers`: another pod has a share of the device.
+    `endangers`: another pod has a share of the device. `first_s` and `last_s`: when the reports came that said
+    so. A pod that nothing was heard of since may have freed the memory.
     """
 
     pod: str
@@ -41,6 +46,13 @@ class ShareExcess:
     limit: int
     endangers: bool
     since_s: float
+    first_s: float = field(default=0.0, compare=False)
+    last_s: float = field(default=0.0, compare=False)
+
+    @property
+    def lasted_s(self) -> float:
+        """Return the time between the first report and the last."""
+        return self.last_s - self.first_s
 
     @property
     def sentence(self) -> str:
@@ -82,7 +94,9 @@ class ShareMemory:
             self._excesses[node] = now
         for pod in before.keys() - now.keys():
             self._fresh.pop(pod, None)
-        self._fresh.update((pod, each) for pod, each in now.items() if pod not in before)
+        self._fresh.update(
+            (pod, each) for pod, each in now.items() if pod not in before or before[pod].uid != each.uid
+        )
         return now != before or self._watched.get(node, frozenset()) != watched_before
 
     def _found(
@@ -105,7 +119,9 @@ class ShareMemory:
             others = any(device in each.devices for each in shares if each is not tracked)
             limit = self.limit(tracked) if device in tracked.devices else 0
             used, since_s = memory.used[uid, device], self._pods.now_s
-            excess_now = ShareExcess(tracked.key, uid, node, device, used, limit, others, since_s)
+            excess_now = ShareExcess(
+                tracked.key, uid, node, device, used, limit, others, since_s, memory.at_s, memory.at_s
+            )
             yield _continued(before.get(tracked.key), excess_now)
 
     def limit(self, tracked: TrackedPod) -> int:
@@ -121,8 +137,8 @@ class ShareMemory:
 
     def of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
         """Return the excesses of these pods."""
-        found = (self._excesses.get(each.node, {}).get(each.key) for each in pods)
-        return [each for each in found if each is not None]
+        found = ((self._excesses.get(each.node, {}).get(each.key), each.uid) for each in pods)
+        return [each for each, uid in found if each is not None and each.uid == uid]
 
     @property
     def is_exceeded(self) -> bool:
@@ -148,4 +164,5 @@ def _continued(before: ShareExcess | None, now: ShareExcess) -> ShareExcess:
     """Return an excess with its begin and its highest use: fewer changes are fewer writes."""
     if before is None or (before.uid, before.device) != (now.uid, now.device):
         return now
-    return replace(now, used=max(before.used, now.used), since_s=before.since_s)
+    used = max(before.used, now.used)
+    return replace(now, used=used, since_s=before.since_s, first_s=before.first_s)

@@ -93,9 +93,9 @@ class NodeReports:
         is_first = not self.exist
         if len(self._newest) >= NODES_MAX:
             self._newest = {name: each for name, each in self._newest.items() if self._is_fresh(each)}
-        self._newest[node] = _Received(
-            self._now_s(), {(pod.namespace, pod.name): _metrics(pod) for pod in report.pods}, _memory(report)
-        )
+        at_s = self._now_s()
+        pods = {(pod.namespace, pod.name): _metrics(pod) for pod in report.pods}
+        self._newest[node] = _Received(at_s, pods, _memory(report, at_s))
         self._newest_s = self._clock()
         if is_first:
             self.first()
@@ -131,9 +131,9 @@ def _metrics(pod: PodReport) -> PodMetrics:
     return PodMetrics(tuple(sorted(devices, key=lambda each: each.place)), pod.cores, pod.disk, pod.network)
 
 
-def _memory(report: NodeReport) -> NodeMemory:
+def _memory(report: NodeReport, at_s: float) -> NodeMemory:
     used: dict[tuple[str, int], int] = {}
     for each in report.memory:
         key = each.uid, each.number
         used[key] = max(used.get(key, 0), each.used)
-    return NodeMemory(frozenset(report.watched), used)
+    return NodeMemory(frozenset(report.watched), used, at_s)
