@@ -24,19 +24,33 @@ _EVENT_KINDS = {"stopping": "preempted"}
 _REPORTS = ("history", "usage")
 
 
+class OpenRequests:
+    """Requests of one person that are under way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class ClusterView:
     """A cluster with the rights of a client.
 
-    `name`: of the cluster, for people; `namespace`: the only one that is shown, None for all.
+    `name`: of the cluster, for people; `namespace`: the only one that is shown, None for all; `open_requests`:
+    those of the same person in other views count, too.
     """
 
-    def __init__(self, api: ApiClient, name: str, *, namespace: str | None) -> None:
+    def __init__(
+        self, api: ApiClient, name: str, *, namespace: str | None, open_requests: OpenRequests | None = None
+    ) -> None:
         self.api = api
         self.name = name
         self.namespace = namespace
         self._requests = ClusterRequests(api, namespace=namespace)
         self.live = ClusterLive(api, self._requests.queries, namespace)
-        self._open = 0
+        self._open = open_requests or OpenRequests()
+
+    def of(self, namespace: str | None) -> "ClusterView":
+        """Return the same person's view of a namespace, or of all."""
+        return ClusterView(self.api, self.name, namespace=namespace, open_requests=self._open)
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
@@ -45,13 +59,13 @@ class ClusterView:
         Raises:
             RequestProblem: there are too many.
         """
-        if self._open >= REQUESTS_OPEN_MAX:
+        if self._open.count >= REQUESTS_OPEN_MAX:
             raise RequestProblem(429, f"You have {REQUESTS_OPEN_MAX} open requests: wait for their answers.")
-        self._open += 1
+        self._open.count += 1
         try:
             yield
         finally:
-            self._open -= 1
+            self._open.count -= 1
 
     async def person(self) -> DashboardPerson:
         """Return the person, and what the page offers them.
@@ -83,7 +97,8 @@ class ClusterView:
         try:
             return await self._requests.answer(method, parts, params, body)
         except (msgspec.DecodeError, TypeError, AttributeError) as error:
-            print(f"weir: {method} /{'/'.join(parts)}: {error}", file=sys.stderr)
+            asked = ascii(f"/{'/'.join(parts)}: {error}")  # line breaks would look like other lines of the log
+            print(f"weir: {method} {asked}", file=sys.stderr)
             raise RequestProblem(422, "The body of the request can't be read.") from None
 
     async def _named(self, name: str) -> str:

@@ -35,6 +35,7 @@ ANSWER_S_MAX = 10.0
 """Time for the answers of one poll; a connection that takes longer is lost."""
 LIST_S_MAX = 120.0
 EVENTS = 200
+STOPPED = "The dashboard is being stopped."
 _SYNCED_S = 0.05
 _RETRIES = RetryDelays(most_s=3.0)
 
@@ -231,6 +232,7 @@ class ClusterLive:
         self._namespace = namespace
         self._watch: ClusterWatch | None = None
         self._lock = asyncio.Lock()
+        self._is_closed = False
 
     async def watch(self) -> ClusterWatch:
         """Return a watch that has the whole list.
@@ -244,13 +246,22 @@ class ClusterLive:
             await self.stop()
             begun = ClusterWatch(self._api, self._queries, self._namespace)
             try:
-                await begun.start()
+                await self._started(begun)
             except (ApiError, TimeoutError) as error:
                 why = broken_by(error, self._api.server)
                 await begun.stop(why)
                 raise why from None
+            except BaseException:  # its tasks would go on
+                await begun.stop(WatchBroken(503, STOPPED))
+                raise
             self._watch = begun
             return begun
+
+    async def _started(self, begun: ClusterWatch) -> None:
+        if not self._is_closed:
+            await begun.start()
+        if self._is_closed:  # while it began, too
+            raise WatchBroken(503, STOPPED)
 
     @property
     def has_readers(self) -> bool:
@@ -261,4 +272,9 @@ class ClusterLive:
         """End the present watch."""
         watch, self._watch = self._watch, None
         if watch is not None:
-            await watch.stop(WatchBroken(503, "The dashboard is being stopped."))
+            await watch.stop(WatchBroken(503, STOPPED))
+
+    async def close(self) -> None:
+        """End the present watch, and begin no other: a request that is under way would leave one behind."""
+        self._is_closed = True
+        await self.stop()

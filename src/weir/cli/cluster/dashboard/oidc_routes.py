@@ -5,7 +5,8 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from weir.cli.cluster.dashboard.page_server import NO_STORE, PageServer, json_answer
+from weir.cli.cluster.dashboard.cluster_view import ClusterView
+from weir.cli.cluster.dashboard.page_server import NO_STORE, VIEW, PageServer, body_of, json_answer
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
 from weir.cli.cluster.dashboard.signed_in_people import HEALTH, SignedInPeople
 from weir.dashboard.browser_checks import cookie_in
@@ -79,13 +80,15 @@ class OidcRoutes:
 
     async def _choose(self, request: web.Request) -> web.Response:
         try:
-            choice = NamespaceChoice.model_validate_json(await request.read())
+            choice = NamespaceChoice.model_validate_json(await body_of(request))
         except ValidationError:
             raise RequestProblem(
                 422, "A namespace has small letters, digits and dashes, at most 63: write one such as vision."
             ) from None
-        credential = self._server.credential_of(request)
-        return json_answer(await self._people.choose(credential, choice.namespace))
+        view: ClusterView = request[VIEW]
+        with view.admitted():
+            credential = self._server.credential_of(request)
+            return json_answer(await self._people.choose(credential, choice.namespace))
 
     def _take(self, request: web.Request) -> None:
         if self._limiter.take(request.remote or ""):

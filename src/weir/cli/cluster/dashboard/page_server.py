@@ -4,6 +4,7 @@ Other people reach the port too, and so do other sites in a person's browser: ea
 right host, and each of REST needs the cookie and the proof of a session. `Visitors` says who has one.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -23,9 +24,11 @@ from weir.dashboard.session_table import SESSION_S, SessionTable, SignInRefused
 SIGN_IN, SESSION = "/api/v1/dashboard/sign-in", "/api/v1/dashboard/session"
 STREAM, WAYS = "/api/v1/dashboard/stream", "/api/v1/sign-in"
 BODY_BYTES_MAX = 1 << 20
+BODY_S_MAX = 10.0
+"""Time for the body of a request: one that never ends would keep its connection from others."""
 NO_STORE = {"Cache-Control": "no-store"}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_VIEW = "view"
+VIEW = "view"
 _LOG = get_logger(__name__)
 
 
@@ -135,7 +138,7 @@ class PageServer:
         if not is_api or (request.method, request.path) in self._open:
             return ""
         credential = self._sessions.credential_of(self._cookie_in(request), headers.get(PROOF, ""))
-        request[_VIEW] = self._visitors.view(credential)
+        request[VIEW] = self._visitors.view(credential)
         return credential
 
     def _cookie_in(self, request: web.Request) -> str:
@@ -156,7 +159,7 @@ class PageServer:
 
     async def _sign_in(self, request: web.Request) -> web.Response:
         try:
-            asked = SignInAsked.model_validate_json(await request.read())
+            asked = SignInAsked.model_validate_json(await body_of(request))
         except ValidationError:
             asked = SignInAsked()
         if asked.code is None:
@@ -180,7 +183,9 @@ class PageServer:
         return answer
 
     async def _session(self, request: web.Request) -> web.Response:
-        return json_answer(await self._visitors.person(self.credential_of(request)))
+        view: ClusterView = request[VIEW]
+        with view.admitted():
+            return json_answer(await self._visitors.person(self.credential_of(request)))
 
     async def _sign_out(self, request: web.Request) -> web.Response:
         credential = self.credential_of(request)
@@ -194,7 +199,7 @@ class PageServer:
     # Stream and REST
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        view: ClusterView = request[_VIEW]
+        view: ClusterView = request[VIEW]
         watch = await view.live.watch()
         if len(watch.feed.readers) >= STREAMS_MAX or (reader := watch.feed.join(None)) is None:
             raise RequestProblem(503, "Too many pages are open already.")
@@ -219,9 +224,9 @@ class PageServer:
         return answer
 
     async def _rest(self, request: web.Request) -> web.Response:
-        view: ClusterView = request[_VIEW]
+        view: ClusterView = request[VIEW]
         with view.admitted():
-            body = await request.read()
+            body = await body_of(request)
             answer = await view.answer(request.method, request.raw_path, request.query, body)
         if answer is None:
             return web.Response(status=204, headers=NO_STORE)
@@ -230,6 +235,19 @@ class PageServer:
         if isinstance(answer, BaseModel):
             return json_answer(answer)
         return web.Response(body=answer, content_type="application/json", headers=NO_STORE)
+
+
+async def body_of(request: web.Request) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        RequestProblem: it takes too long.
+    """
+    try:
+        async with asyncio.timeout(BODY_S_MAX):
+            return await request.read()
+    except TimeoutError:
+        raise RequestProblem(408, "The request takes too long: send it again.") from None
 
 
 async def _index(_request: web.Request) -> web.Response:

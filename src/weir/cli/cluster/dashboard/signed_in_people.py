@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from structlog import get_logger
@@ -52,6 +52,13 @@ class _Session:
     view: ClusterView
     until_s: float
     seen_s: float  # time of the last moment with an open page
+    choosing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def end(self) -> None:
+        """End what belongs to it."""
+        self.token.close()
+        await self.view.live.close()
+        await self.api.__aexit__(None, None, None)
 
 
 class SignedInPeople:
@@ -108,11 +115,13 @@ class SignedInPeople:
             await api.__aexit__(None, None, None)
             raise self._not_taken(error) from None
         now_s, subject = self._steady(), granted.identity.subject
-        await self._make_way(subject)
+        over = self._make_way(subject)
         credential = PREFIX + sha256(secrets.token_bytes(32)).hexdigest()
         view = ClusterView(api, self.public_host, namespace=None)
         self._people[credential] = _Session(subject, user, token, api, view, now_s + SESSION_S, now_s)
         _LOG.info("signed_in", user=user, sessions=len(self._people))
+        for session in over:  # after the new one is counted: others may sign in meanwhile
+            await session.end()
         return credential
 
     def _not_taken(self, error: ApiError) -> RequestProblem:
@@ -128,21 +137,18 @@ class SignedInPeople:
         _LOG.warning("api_server_unavailable", why=str(error))
         return RequestProblem(503, "The cluster's API server doesn't answer now: try again.")
 
-    async def _make_way(self, subject: str) -> None:
-        """End the oldest sessions beyond the limits."""
+    def _make_way(self, subject: str) -> list[_Session]:
+        """Forget the oldest sessions beyond the limits, and return them."""
         own = [key for key, each in self._people.items() if each.subject == subject]
         gone = own[: max(0, len(own) - SESSIONS_PER_PERSON_MAX + 1)]
         others = [key for key in self._people if key not in gone]
         gone += others[: max(0, len(others) - SESSIONS_MAX + 1)]
-        for key in gone:
-            await self._end(key)
+        return [self._people.pop(key) for key in gone]
 
     async def _end(self, credential: str) -> None:
         session = self._people.pop(credential, None)
         if session is not None:
-            session.token.close()
-            await session.view.live.stop()
-            await session.api.__aexit__(None, None, None)
+            await session.end()
 
     def _session(self, credential: str) -> _Session:
         session = self._people.get(credential)
@@ -198,14 +204,18 @@ class SignedInPeople:
             WatchBroken: the person may not watch it; the one before is shown on.
         """
         session = self._session(credential)
-        view = ClusterView(session.api, self.public_host, namespace=namespace)
-        if namespace is not None:
-            await view.person()
-        if self._people.get(credential) is not session:  # it ended meanwhile
-            await view.live.stop()
-            raise SignInRefused(SIGNED_OUT)
-        before, session.view = session.view, view
-        await before.live.stop()
+        async with session.choosing:  # each has a watch of its own, of any size
+            view = session.view.of(namespace)
+            try:
+                if namespace is not None:
+                    await view.person()
+                if self._people.get(credential) is not session:  # it ended meanwhile
+                    raise SignInRefused(SIGNED_OUT)
+            except BaseException:
+                await view.live.close()
+                raise
+            before, session.view = session.view, view
+            await before.live.close()
         return await self.person(credential)
 
     # Life
