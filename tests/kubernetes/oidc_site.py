@@ -1,5 +1,6 @@
 """The dashboard in a cluster: a process of it, an API server and an identity provider that know each other."""
 
+import json
 import os
 import signal
 import socket
@@ -37,12 +38,18 @@ class TlsProvider:
 
     def server_options(self) -> list[str]:
         """Return the options of an API server that takes the provider's tokens."""
-        return [
-            *(f"--oidc-issuer-url={self.provider.issuer}", f"--oidc-client-id={CLIENT}"),
-            *("--oidc-username-claim=preferred_username", "--oidc-username-prefix=oidc:"),
-            *("--oidc-groups-claim=groups", "--oidc-groups-prefix=oidc:"),
-            f"--oidc-ca-file={self.authority.file}",
-        ]
+        claims = {"claim": "preferred_username", "prefix": "oidc:"}
+        authority = self.authority.file.read_text()
+        issuer = {"url": self.provider.issuer, "audiences": [CLIENT], "certificateAuthority": authority}
+        mappings = {"username": claims, "groups": {"claim": "groups", "prefix": "oidc:"}}
+        configuration = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AuthenticationConfiguration",
+            "jwt": [{"issuer": issuer, "claimMappings": mappings}],
+        }
+        file = self.certificate.with_name("authentication.yaml")
+        file.write_text(json.dumps(configuration))  # JSON is YAML
+        return [f"--authentication-config={file}"]
 
 
 class TcpRelay:
