@@ -34,8 +34,8 @@ class NodeMemory(NamedTuple):
 class ShareExcess:
     """A pod that uses more memory of a device than its share. `used`: the most since `since_s`.
 
-    `endangers`: another pod has a share of the device. `first_s` and `last_s`: when the reports came that said
-    so. A pod that nothing was heard of since may have freed the memory.
+    `endangers`: another pod has a share of the device. `first_s` and `last_s`: when the reports came that
+    said so. A pod that nothing was heard of since may have freed the memory.
     """
 
     pod: str

@@ -53,7 +53,9 @@ def people(monkeypatch: pytest.MonkeyPatch) -> SignedInPeople:
     Watches.may_start.set()
     address: Any = SimpleNamespace(url="https://127.0.0.1:9", context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     settings = OidcSettings(issuer="https://sso.example.org", client_id="weir", user_claim=None)
-    return SignedInPeople(settings, address, "https://weir.example.org", clock=lambda: 1e3, steady=lambda: 1e3)
+    return SignedInPeople(
+        settings, address, "https://weir.example.org", clock=lambda: 1e3, steady=lambda: 1e3
+    )
 
 
 def granted(subject: str = "mia") -> Granted:
@@ -87,8 +89,9 @@ async def test_a_sign_out_while_a_watch_begins_leaves_no_watch(
     mia = await people.begin(granted())
     live = people.view(mia).live
     begun = [asyncio.create_task(live.watch()), asyncio.create_task(people.choose(mia, "a"))]
-    while len(Watches.open) < 2:
+    for _ in range(100):
         await asyncio.sleep(0)
+    assert len(Watches.open) == 2
     await people.leave(mia)
     Watches.may_start.set()
     ended = await asyncio.gather(*begun, return_exceptions=True)

@@ -34,8 +34,8 @@ class OpenRequests:
 class ClusterView:
     """A cluster with the rights of a client.
 
-    `name`: of the cluster, for people; `namespace`: the only one that is shown, None for all; `open_requests`:
-    those of the same person in other views count, too.
+    `name`: of the cluster, for people; `namespace`: the only one that is shown, None for all;
+    `open_requests`: those of the same person in other views count, too.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ClusterView:
         try:
             return await self._requests.answer(method, parts, params, body)
         except (msgspec.DecodeError, TypeError, AttributeError) as error:
-            asked = ascii(f"/{'/'.join(parts)}: {error}")  # line breaks would look like other lines of the log
+            asked = ascii(f"/{'/'.join(parts)}: {error}")  # a line break begins no line of the log
             print(f"weir: {method} {asked}", file=sys.stderr)
             raise RequestProblem(422, "The body of the request can't be read.") from None
 

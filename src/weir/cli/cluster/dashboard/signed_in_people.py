@@ -209,8 +209,7 @@ class SignedInPeople:
             try:
                 if namespace is not None:
                     await view.person()
-                if self._people.get(credential) is not session:  # it ended meanwhile
-                    raise SignInRefused(SIGNED_OUT)
+                self._session(credential)  # it may have ended meanwhile
             except BaseException:
                 await view.live.close()
                 raise
