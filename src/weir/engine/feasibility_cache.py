@@ -46,10 +46,11 @@ class FeasibilityCache:
     def branch(self, cluster: Cluster, *, same_quotas: bool) -> "FeasibilityCache":
         """Return a cache for a branch of the cluster, which has the same nodes and topologies."""
         copy = FeasibilityCache(cluster, self._policy)
-        copy._allowed, copy._affinity = self._allowed.copy(), self._affinity.copy()
-        copy._levels, copy._could_run = self._levels.copy(), self._could_run.copy()
+        copy._allowed, copy._levels = self._allowed.copy(), self._levels.copy()
+        copy._could_run = self._could_run.copy()
         copy._gpus, copy._empty = self._gpus, self._empty
-        if same_quotas:
+        if same_quotas:  # otherwise projects may have other positions and departments
+            copy._affinity = self._affinity.copy()
             copy.infeasible, copy.one_domain = self.infeasible.copy(), self.one_domain.copy()
             copy._owners = self._owners.copy()
         return copy
