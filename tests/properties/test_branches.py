@@ -17,6 +17,7 @@ from tests.cluster_copy import cluster_facts, copy_cluster
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
+from weir.model.policy import Policy
 from weir.model.queues import PersonLimits, Queue
 from weir.model.workloads import Workload
 from weir.scenario_io.scalars import PRIORITY_MAX
@@ -140,22 +141,42 @@ def test_a_branch_decides_as_a_full_copy_after_the_same_events(world: World, dat
         assert exact(cluster) == before
 
 
+AFFINE = Policy.model_validate(
+    {
+        "affinity": [
+            {"projects": ["p0"], "node_labels": {"rack": "r0"}, "required": True},
+            {"departments": ["d0"], "node_labels": {"rack": "r1"}, "required": True},
+        ]
+    }
+)
+"""A policy whose rules depend on the place of a project in the tree."""
+
+
 def changed_queues(queues: tuple[Queue, ...], data: st.DataObject) -> tuple[Queue, ...]:
-    """Return the queues with another quota or priority, or with a further project or department."""
+    """Return the queues with one changed, or with a further project or department."""
     at = data.draw(st.sampled_from([at for at, queue in enumerate(queues) if queue.is_project]))
     queue, milli = queues[at], data.draw(st.sampled_from((0, 1000, 4000, 64_000)))
-    kind = data.draw(st.sampled_from(("quota", "priority", "project", "department")))
+    row = data.draw(st.sampled_from(("gpu", "gpu.A100", "memory")))
+    kinds = ("quota", "limit", "weight", "priority", "parent", "project", "department")
+    kind = data.draw(st.sampled_from(kinds))
     if kind == "department":  # departments come first: all positions change
         return (Queue("further", is_project=False), *queues)
     if kind == "project":
         return (*queues, replace(queue, name="further", quota={"gpu": milli}))
-    other = {"quota": {"quota": {**queue.quota, "gpu": milli}}, "priority": {"priority": milli}}[kind]
-    return (*queues[:at], replace(queue, **other), *queues[at + 1 :])  # type: ignore[arg-type]
+    parents = [None, *(each.name for each in queues if not each.is_project)]
+    other: dict[str, dict[str, Any]] = {
+        "quota": {"quota": {**queue.quota, row: milli}},
+        "limit": {"limit": {row: milli}},
+        "weight": {"weight": {row: milli / 1000}},
+        "priority": {"priority": milli},
+        "parent": {"parent": data.draw(st.sampled_from(parents))},
+    }
+    return (*queues[:at], replace(queue, **other[kind]), *queues[at + 1 :])
 
 
 @pytest.mark.parametrize("with_limits", [False, True])
 @examples(25)
-@given(worlds(policies=POLICIES, happens=HAPPENS, steps_most=10), st.data())
+@given(worlds(policies=(*POLICIES, AFFINE), happens=HAPPENS, steps_most=10), st.data())
 def test_previewed_queues_decide_as_a_full_copy_and_leave_no_trace(
     with_limits: bool, world: World, data: st.DataObject
 ) -> None:
