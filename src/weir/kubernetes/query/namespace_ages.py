@@ -23,11 +23,9 @@ class NamespaceAges:
                 self._created_s.pop(change.key, None)
 
     def began_s(self, namespace: str) -> float:
-        """Return the time from which the past of a namespace is its own; 0 for one that isn't there.
+        """Return the time from which the past of a namespace is its own; infinity for one that isn't there.
 
-        Rights in one namespace go with it: only those who may read all namespaces ask about one that is gone.
-        A cluster is never without namespaces: before they are known, nothing is anyone's.
+        It may have been made again a moment ago, by another tenant: only those who may read all namespaces
+        see the past of one that isn't known.
         """
-        if not namespace:
-            return 0.0
-        return self._created_s.get(namespace, 0.0) if self._created_s else inf
+        return self._created_s.get(namespace, inf) if namespace else 0.0

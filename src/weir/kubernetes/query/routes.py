@@ -49,6 +49,7 @@ LARGE_MAX = 4
 FEW = 2_000
 """Workloads that are filtered on the event loop; more are in a thread, because the loop renews the lease."""
 _EVENTS_SHOWN = 20
+_PERSON = web.RequestKey("person", Identity)
 _LOG = get_logger(__name__)
 Answer = BaseModel | bytes | dict[str, Any]
 Handler = Callable[[web.Request, Identity], Awaitable[Answer]]
@@ -111,6 +112,7 @@ class QueryRoutes:
         if limited and self._under_way >= REQUESTS_MAX:
             return _refusal(_too_many())
         self._under_way += 1
+        request[_PERSON] = person
         try:
             refuse_unknown_ways(request.query)
             return _encoded(await handler(request, person))
@@ -143,7 +145,7 @@ class QueryRoutes:
     # Workloads and events, of one namespace or of all
 
     async def _list(self, request: web.Request, _person: Identity) -> Answer:
-        namespace, since_s = self._within(request)
+        namespace, since_s = await self._within(request)
         query = replace(params_query(request.query, namespace), since_s=since_s)
         workloads = self._workloads.all()
         if len(workloads) > FEW:
@@ -179,7 +181,7 @@ class QueryRoutes:
         if isinstance(workload, StoredRow):
             return await self._stored_workload(request, workload)
         thing, row = workload.object, self._row(workload)
-        namespace, since_s = self._within(request)
+        namespace, since_s = await self._within(request)
         query = EventQuery(namespace, workload.key, since_s=since_s)
         detail = WorkloadDetail(
             **row.model_dump(),
@@ -193,7 +195,7 @@ class QueryRoutes:
 
     async def _stored_workload(self, request: web.Request, workload: StoredRow) -> Answer:
         assert self._history is not None
-        namespace, since_s = self._within(request)
+        namespace, since_s = await self._within(request)
         about = EventQuery(namespace, workload.row.name, since_s=since_s)
         found = await self._history.events(about, 0, _EVENTS_SHOWN)
         return _detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
@@ -217,7 +219,7 @@ class QueryRoutes:
         return await self._answers.decision(workload)
 
     async def _list_events(self, request: web.Request, _person: Identity) -> Answer:
-        namespace, since_s = self._within(request)
+        namespace, since_s = await self._within(request)
         workload, project, kind = (request.query.get(name, "") for name in ("workload", "project", "kind"))
         query = EventQuery(namespace, workload, project, kind, since_s)
         start, limit = page_bounds(request.query)
@@ -234,7 +236,7 @@ class QueryRoutes:
         return _listed("EventList", answer)
 
     async def _report(self, kind: str, request: web.Request, _person: Identity) -> Answer:
-        now_s, (namespace, began_s) = time.time(), self._within(request)
+        now_s, (namespace, began_s) = time.time(), await self._within(request)
         past, queues, history = self._usage.all(now_s), self._answers.queues(), self._history
         kept_s = KEPT_S if history is None else math.inf
         asked = report_request(request.query, partial(number, request.query), now_s, namespace, kept_s)
@@ -257,17 +259,20 @@ class QueryRoutes:
         try:
             return self._found(request)
         except QueryRefused:
-            (namespace, since_s), name = self._within(request), request.match_info["name"]
+            (namespace, since_s), name = await self._within(request), request.match_info["name"]
             history = self._history
             stored = None if history is None else await history.workload(namespace, name, since_s)
             if stored is None:
                 raise
             return stored
 
-    def _within(self, request: web.Request) -> tuple[str, float]:
+    async def _within(self, request: web.Request) -> tuple[str, float]:
         """Return the namespace that the path names, or an empty text, and since when its past is its own."""
         namespace = request.match_info.get("namespace", "")
-        return namespace, self._ages.began_s(namespace)
+        began_s = self._ages.began_s(namespace)
+        if began_s == math.inf and await self._access.may_list(request[_PERSON], "workloads"):
+            began_s = 0.0
+        return namespace, began_s
 
     def _found(self, request: web.Request) -> WorkloadIndexEntry:
         namespace, name = (request.match_info[key] for key in ("namespace", "name"))

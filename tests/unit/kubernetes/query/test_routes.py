@@ -120,15 +120,19 @@ async def served(tmp_path: Path, api: ApiClient, answers: Answers) -> AsyncItera
         }
         workloads.deliver([ObjectSet(f"ns/job-{name}", msgspec.convert(body, WorkloadObject))])
     events, ages = EventIndex(workloads, clock=lambda: 1_767_225_600.0), NamespaceAges()
-    for name, minute in (("before", "00"), ("after", "20")):
+    for name, minute, within in (
+        ("before", "00", "again"),
+        ("after", "20", "again"),
+        ("other", "30", "unseen"),
+    ):
         body = {
-            "metadata": {"name": name, "namespace": "again", "uid": name},
-            "regarding": {"kind": "Workload", "namespace": "again", "name": "job-a"},
+            "metadata": {"name": name, "namespace": within, "uid": name},
+            "regarding": {"kind": "Workload", "namespace": within, "name": "job-a"},
             "reason": "Started",
             "note": name,
             "eventTime": f"2026-01-01T00:{minute}:00.000000Z",
         }
-        events.deliver([ObjectSet(f"again/{name}", msgspec.convert(body, EventView))])
+        events.deliver([ObjectSet(f"{within}/{name}", msgspec.convert(body, EventView))])
     for name, at in (("ns", "2025-01-01T00:00:00Z"), ("again", "2026-01-01T00:10:00Z")):
         made = {"metadata": {"name": name, "uid": name, "creationTimestamp": at}}
         ages.see([ObjectSet(name, msgspec.convert(made, Namespace))])
@@ -164,7 +168,16 @@ async def test_the_past_of_an_earlier_namespace_of_the_name_is_not_shown(tmp_pat
         _, page = await got(session, "namespaces/again/events")
         assert [each["sentence"] for each in page["items"]] == ["after"]
         _, page = await got(session, "events")
-        assert [each["sentence"] for each in page["items"]] == ["after", "before"]
+        assert [each["sentence"] for each in page["items"]] == ["other", "after", "before"]
+
+
+@pytest.mark.parametrize(("reads_all", "seen"), [(True, ["other"]), (False, []), (None, [])])
+async def test_the_past_of_a_namespace_that_isnt_known_is_for_those_who_read_all(
+    tmp_path: Path, reads_all: bool | None, seen: list[str]
+) -> None:
+    async with served(tmp_path, Rights(reads_all), Answers()) as session:
+        _, page = await got(session, "namespaces/unseen/events")
+        assert [each["sentence"] for each in page["items"]] == seen
 
 
 async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ BODY_S_MAX = 10.0
 """Time for the body of a request: one that never ends would keep its connection from others."""
 NO_STORE = {"Cache-Control": "no-store"}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-VIEW = "view"
+VIEW = web.RequestKey("view", ClusterView)
 _LOG = get_logger(__name__)
 
 
