@@ -74,6 +74,8 @@ def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(
     assert conditions(cluster, within, "short")["Failed"] == "PodFailurePolicy"
     cluster.until(lambda: phase(cluster, within, "job-short") == "Stopped", 120, "the workload to end")
     assert "3s" in sentence(cluster, within, "job-short")
+    stopped = workloads(cluster, within)["job-short"]["status"]
+    assert (stopped["gpus"], stopped["running"]) == ("1", "0/1"), "what it had"
     cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 120, "the gang to be back")
     # A Job with a policy of its own makes new pods: they aren't placed, and say so.
     again = "Its Job makes new pods. They aren't placed: delete the Job."

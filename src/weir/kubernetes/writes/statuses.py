@@ -268,7 +268,7 @@ class StatusWriter:
             phase,
             why,
             self._cluster_state,
-            since_s=done.since_s,
+            done=done,
             eviction=self._evictions.of(gang),
         )
         writes += self._patches(gang, status, done, now_s)

@@ -35,7 +35,7 @@ from weir.kubernetes.writes.status_values import (
     moment,
     plain,
 )
-from weir.model.resources import GPU, written
+from weir.model.resources import GPU, quantity, written
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.events import WorkloadOutcome
 
@@ -59,6 +59,7 @@ class WrittenStatus:
         "found",
         "life",
         "missing_s",
+        "most",
         "pending",
         "phase",
         "since_s",
@@ -78,6 +79,7 @@ class WrittenStatus:
         self.status = b""
         self.status_s = float("-inf")  # when that was written
         self.life = NO_LIFE
+        self.most = (0, 0)  # pods, and thousandths of their devices
         self.phase = ""
         self.since_s = 0.0
         self.why = ""
@@ -150,7 +152,7 @@ def status_body(
     why: Explanation | None,
     cluster_state: ClusterState,
     *,
-    since_s: float,
+    done: WrittenStatus,
     eviction: Words | None,
 ) -> Words:
     """Return the status of a workload's object."""
@@ -159,8 +161,8 @@ def status_body(
         tracked for tracked in pods if tracked.bound and tracked.phase == "Running" and not tracked.deleting
     ]
     holding = [tracked for tracked in pods if tracked.holds]
-    there, count = len(pods) + gang.members.count, len(running) + gang.members.running
-    total = max(there, gang.whole) if phase not in PHASES.values() else there
+    count = len(running) + gang.members.running
+    total, milli = _size(gang, phase, done, cluster_state)
     head = gang.head
     assert head is not None
     return {
@@ -168,11 +170,7 @@ def status_body(
         "running": f"{count}/{total}",
         "pods": total,
         "podsRunning": count,
-        **(
-            {}
-            if gang.adopted
-            else {"gpus": written(GPU, devices_milli(gang, phase, cluster_state.node_states))}
-        ),
+        **({} if gang.adopted else {"gpus": written(GPU, milli)}),
         **memory_isolation(gang, holding, cluster_state),
         **({} if gang.time_to_gpu_s is None else {"timeToGpuSeconds": round(gang.time_to_gpu_s, 1)}),
         "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
@@ -182,7 +180,7 @@ def status_body(
         **({} if eviction is None else {"lastEviction": eviction}),
         "pause": pause_of(gang),
         "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
-        "since": moment(since_s),
+        "since": moment(done.since_s),
         "submittedAt": moment(head.submitted_s),
         "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
         "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
@@ -200,11 +198,29 @@ def _conditions(holding: Sequence[TrackedPod], cluster_state: ClusterState) -> l
     return [*overcommit_conditions(over), *memory_conditions(cluster_state.share_memory.of(holding))] or None
 
 
-def devices_milli(gang: Gang, phase: str, node_states: NodeStates) -> int:
-    """Return thousandths of devices of all its pods, and of absent pods unless it has ended."""
-    places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
+def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterState) -> tuple[int, int]:
+    """Return its pods, and thousandths of their devices; of an ended one, the most it had or asked for.
+
+    The pods of an ended one are gone. After a change of the leader its object alone says what they were.
+    """
     if phase not in PHASES.values():
-        places += [(request, "") for request in absent_requests(gang)]
+        pods = max(gang.count + gang.members.count, gang.whole)
+        milli = _devices_milli(gang, cluster_state.node_states)
+        done.most = max(pods, done.most[0]), max(milli, done.most[1])
+        return pods, milli
+    stated = cluster_state.registry.objects.get(gang.name)
+    if done.most[0] or stated is None:
+        return done.most
+    try:
+        return stated.status.pods, int(quantity(stated.status.gpus) * WHOLE_MILLI)
+    except ValueError:
+        return stated.status.pods, 0
+
+
+def _devices_milli(gang: Gang, node_states: NodeStates) -> int:
+    """Return thousandths of devices of all its pods, and of absent pods."""
+    places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
+    places += [(request, "") for request in absent_requests(gang)]
     return sum(
         request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
         for request, node in places
