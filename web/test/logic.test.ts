@@ -1,6 +1,6 @@
 import { nearest, path, roundUp, scaleOf } from '../src/logic/chart'
 import { describe, expect, test } from 'vitest'
-import { carryOut, fits, maySubmitTo } from '../src/logic/acts'
+import { carryOut, fits, mayControl, maySubmitTo } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
@@ -199,6 +199,11 @@ describe('acts', () => {
   test('who may, and when', async () => {
     const mia = { user: 'mia', is_admin: false, projects: ['vision'] }
     expect([maySubmitTo(mia, 'vision'), maySubmitTo(mia, 'nlp')]).toEqual([true, false])
+    const sweep = (user: string) => ({ name: 'digits', project: 'vision', user })
+    const [member, lead] = (['member', 'lead'] as const).map((role) => ({ ...mia, roles: { vision: role } }))
+    expect([mayControl(member!, sweep('mia')), mayControl(member!, sweep('ben')), mayControl(lead!, sweep('ben'))]).toEqual([true, false, true])
+    const viewer = { ...mia, cluster: { name: 'c', namespace: null, controls: ['team-b'], chooses: false } }
+    expect(['team-a/digits', 'team-b/digits'].map((name) => mayControl(viewer, { ...sweep(''), name }))).toEqual([false, true])
     expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1)))).toEqual([true, true, false, false])
     expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1, { status: 'pending', why: 'suspended' })))).toEqual([true, false, true, false])
     expect((['stop', 'suspend', 'resume', 'rerun'] as const).map((act) => fits(act, row(1, { status: 'failed' })))).toEqual([false, false, false, true])

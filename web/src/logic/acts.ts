@@ -16,8 +16,8 @@ export const maySubmit = (person: Person): boolean => (person.is_admin && !perso
 /** Return True if a person sees all of a project but the output of others. */
 export const mayView = (person: Person, project: string): boolean => person.is_admin || Boolean(person.cluster) || project in (person.roles ?? {})
 
-/** Return True if a person may control a workload and read its output: their own, or any as a lead. */
-export const mayControl = (person: Person, row: Row): boolean =>
+/** Return True if a person may control a workload or a sweep, and read its output: their own, or any as a lead. */
+export const mayControl = (person: Person, row: Pick<Row, 'name' | 'user' | 'project'>): boolean =>
   person.cluster ? ['*', row.name.split('/', 1)[0]!].some((each) => person.cluster!.controls.includes(each)) : person.is_admin || person.roles?.[row.project] === 'lead' || (row.user === person.user && row.project in (person.roles ?? {}))
 
 /** Return True if an act makes sense for a workload in its state; the pool has the last word. A Job of a cluster that is over stays over. */
