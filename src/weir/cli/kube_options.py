@@ -56,7 +56,7 @@ def like(flag: str, form: re.Pattern[str], text: str, example: str) -> str:
 
 
 def each(flag: str, check: Callable[[str], str], texts: Sequence[str]) -> tuple[str, ...]:
-    """Return what a check makes of each text, without repetitions."""
+    """Return the checked value of each text of an option, without repetitions."""
     return tuple(dict.fromkeys(one(flag, check, text) for text in texts))
 
 

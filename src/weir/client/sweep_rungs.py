@@ -47,7 +47,7 @@ class SweepRungs:
         self._asks = False
 
     def report(self, step: int | None, values: Mapping[str, object]) -> bool:
-        """Take a report in; return True if it reached a rung."""
+        """Record the values of a report; return True if the report reached a rung."""
         if step is None or self.metric not in values:
             return False
         if not self._left:

@@ -24,7 +24,7 @@ class ConsolidationKey(NamedTuple):
 
 
 CandidateSets = dict[ConsolidationKey | None, list[Member]]
-"""Pending workloads that evictions could help (None), or that only the same moves could help."""
+"""Pending workloads by what could make capacity for them: evictions (None), or moves of the same kind."""
 
 
 class FailedConsolidation(NamedTuple):

@@ -82,7 +82,7 @@ class Cgroup:
         return [int(pid) for pid in text_of(f"{self.path}/cgroup.procs").split()]
 
     def remove(self) -> None:
-        """Take it away, and the pool's if it was the last."""
+        """Remove the control group, and that of the pool if this was the last one in it."""
         with suppress(OSError):
             os.rmdir(self.path)
             os.rmdir(self._parent)

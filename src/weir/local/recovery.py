@@ -25,7 +25,7 @@ from weir.model.workloads import Workload
 from weir.state.events import Checkpointed, Nominated, Placement, PodKey, WorkloadSubmitted, WorkloadSuspended
 
 MAX_STARTS_AHEAD = 100_000
-"""Directories of starts numbered farther ahead than this are not ours."""
+"""Largest start number of a directory beyond the last known start; Weir made none with a larger one."""
 
 
 @dataclass(slots=True)

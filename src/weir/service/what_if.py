@@ -29,7 +29,7 @@ TRIALS_MOST = 60
 SECONDS_MOST = 1.5
 """Limit in processor time of the trials, so that a busy machine finds as much as an idle one."""
 WAIT_S_MOST = 20.0
-"""Limit in time, for a scheduler that hardly finds time for trials."""
+"""Limit of the whole answer, which is waited for while the scheduler has more urgent work."""
 Found = TypeVar("Found")
 
 

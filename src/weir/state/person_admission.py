@@ -60,7 +60,7 @@ class PersonUsage:
         self.sessions = 0
 
     def add(self, job: Job) -> None:
-        """Count a workload as it is now."""
+        """Add a workload to the counts of its person, in the state that it has now."""
         entry = self.entries[job.name] = _Entry(job, self.limits)
         if entry.is_in_use:
             self._use(entry, 1)
@@ -68,7 +68,7 @@ class PersonUsage:
             insort(self.lines[entry.kind], entry.place)
 
     def remove(self, name: str) -> None:
-        """Count a workload no more."""
+        """Remove a workload from the counts of its person."""
         entry = self.entries.pop(name)
         if entry.is_in_use:
             self._use(entry, -1)
@@ -173,7 +173,7 @@ class PersonAdmission:
         self.changed = dict(jobs) if was_active or self.projects else {}
 
     def note(self, job: Job) -> None:
-        """Count a workload again at the end of this event."""
+        """Remember that a workload has changed; its person is counted at the end of this event."""
         if self.projects:
             self.changed[job.name] = job
 

@@ -11,7 +11,7 @@ PROJECTS: Mapping[str, tuple[str, int]] = {
     "speech": ("research", 4),
     "search": ("product", 2),
 }
-"""By name: the department and how many GPUs are guaranteed."""
+"""Department and quota of GPUs of each project."""
 
 SWEEP_STEPS, EVAL_STEPS, GANG_STEPS = 160, 52, 64
 STEP_S = 0.2

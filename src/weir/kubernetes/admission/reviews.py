@@ -107,7 +107,7 @@ def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> li
 
 
 def _of_person(new: Object, request: Object) -> list[dict[str, Any]]:
-    """Return the patch that names who makes an object; what a controller makes has its template's word."""
+    """Return the patch that names the person who makes an object; none for the objects of a controller."""
     name = str((request.get("userInfo") or {}).get("username") or "")
     metadata = new.get("metadata") or {}
     if not name or len(name) > VALUE_CHARACTERS_MAX or _controller(new):

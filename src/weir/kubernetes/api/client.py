@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ApiSilent(ApiUnreachable):
-    """A watch on which nothing came for long."""
+    """A watch that received nothing for so long that its connection counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)

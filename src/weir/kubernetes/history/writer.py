@@ -36,7 +36,7 @@ EVERY_S = 2.0
 PAUSE_S, PAUSE_S_MAX = 1.0, 60.0
 """Time after a failure: the first one, and at most."""
 LATE_S = 60.0
-"""Usage is stored so much later: objects state the times of their changes, and are heard of after them."""
+"""Delay before usage is stored: an object arrives some time after the change that it states."""
 SKEW_S_MAX = 300.0
 """Difference between the clocks of two leaders that is waited for."""
 TIDY_EVERY_S = 3600.0

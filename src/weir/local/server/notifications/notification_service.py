@@ -60,7 +60,7 @@ class Notifications:
 
     @property
     def trouble(self) -> str | None:
-        """Return why nothing is sent; None if it is."""
+        """Return why no message can be sent now; None if messages are sent."""
         return None if self._sender is None else self._sender.trouble
 
     # Rules

@@ -347,10 +347,12 @@ async def logs(
     who: Who,
     pod: Annotated[
         str | None,
-        Query(max_length=300, description="group/index; all for all of them; the first pod if none."),
+        Query(
+            max_length=300, description="Pod as group/index, or all for all pods; the first pod by default."
+        ),
     ] = None,
     start: Annotated[
-        int | None, Query(ge=1, le=NUMBER_MOST, description="Which start; the last if none.")
+        int | None, Query(ge=1, le=NUMBER_MOST, description="Number of the start; the last one by default.")
     ] = None,
     tail: Annotated[
         int | None, Query(ge=0, le=TAIL_MOST, description="The number of last lines; all by default.")
