@@ -248,5 +248,7 @@ export interface SeriesAnswer {
 export interface Page<Item> {
   total: number
   next: string | null
+  /** What is missing in it, in a sentence: a cluster's history may be short, or away. */
+  note?: string | null
   items: Item[]
 }
