@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kubernetes.command_line import runner
 from tests.kubernetes.dashboard_site import DashboardProcess, picture
 from tests.kubernetes.test_dashboard import browser, go, opened
 from tests.kubernetes.test_query_api import ROOT, viewer
@@ -129,7 +130,12 @@ class Standby(Weir):
 
 
 def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent_database(
-    weir: Installed, cluster: Cluster, plane: ControlPlane, postgres: Postgres
+    weir: Installed,
+    cluster: Cluster,
+    plane: ControlPlane,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     cluster.add_nodes(1, gpus=8)
     a, b = cluster.namespace(), cluster.namespace()
@@ -182,6 +188,10 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     )
     report = cluster.api.get(f"{ROOT}/reports/usage?since=1&by=project")
     assert "6 hours" in report["note"]
+    command_line = runner(plane, monkeypatch, capsys)
+    for words in (["list", "--all"], ["events"], ["report", "usage"], ["describe", f"{b}/job-first"]):
+        code, _, err = command_line(*words)
+        assert "The history's database doesn't answer now" in " ".join(err.split()), (words, code, err)
     run(cluster, a, "third")
     postgres.start()
     until_ended(cluster, weir, a, "first", "second")
@@ -217,7 +227,7 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
 
 
 def test_page_shows_weeks_and_work_that_was_deleted(
-    weir: Installed, cluster: Cluster, plane: ControlPlane, browser: Any
+    weir: Installed, cluster: Cluster, plane: ControlPlane, postgres: Postgres, browser: Any
 ) -> None:
     cluster.add_nodes(1, gpus=8)
     a = cluster.namespace()
@@ -240,5 +250,19 @@ def test_page_shows_weeks_and_work_that_was_deleted(
         page.get_by_role("button", name="Ended").click()
         page.locator("tbody tr", has_text=f"{a}/job-first").locator("a").first.click()
         page.get_by_role("heading", name=f"{a}/job-first").wait_for()
+        assert page.get_by_text("1 GPU").count(), "what it had"
         picture(page, "deleted")
+        postgres.stop()
+        try:
+            away = page.get_by_text("The history's database doesn't answer now")
+            for screen in (
+                "workloads?q=status%3Asucceeded%2Cfailed%2Cstopped",
+                "activity?kind=stopping",
+                "history",
+            ):
+                go(page, served, screen)
+                away.wait_for()
+                picture(page, f"away-{screen[:8]}")
+        finally:
+            postgres.start()
     assert not wrong

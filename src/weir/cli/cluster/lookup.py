@@ -64,7 +64,8 @@ class Lookup:
             listed = await self._queries.get(f"namespaces/{namespace}/workloads", params)
         else:
             listed = await self._queries.everywhere("workloads", params)
-        matching = [_found(row) for row in msgspec.json.decode(listed)["items"]]
+        page = msgspec.json.decode(listed)
+        matching = [_found(row) for row in page["items"]]
         nearby = [each for each in matching if each.namespace == self._queries.within]
         candidates = nearby if len(nearby) == 1 else matching
         if len(candidates) == 1:
@@ -74,7 +75,8 @@ class Lookup:
             raise refused(409, f"There are several workloads {name}: write one of {names}.")
         queued = await self._just_queued(namespace or self._queries.within, bare)
         if queued is None:
-            raise refused(404, f"There is no workload {name}; `weir list -A` shows which there are.")
+            text = f"There is no workload {name}; `weir list -A` shows which there are."
+            raise refused(404, f"{text} {page.get('note') or ''}".rstrip())
         return queued
 
     async def owner(self, workload: LookupResult) -> "OwnerFields":

@@ -38,6 +38,7 @@ PAUSE_S = 2.0
 hangs, none is asked either.
 """
 AWAY = "The history's database doesn't answer now, so this goes back 6 hours at most: {}"
+FULL = f"{WAITING_MAX} questions wait for it already."
 _LOG = get_logger(__name__)
 T = TypeVar("T")
 
@@ -53,13 +54,15 @@ class StoredAnswers:
         self._calls = BlockingCalls(THREADS)
         self._free = asyncio.Semaphore(THREADS)
         self._waiting = 0
+        self._is_full = False
         self._failed_s = -PAUSE_S
         self._trouble = ""
 
     @property
     def note(self) -> str | None:
         """Return why the last question had no answer; None if it had one."""
-        return AWAY.format(self._trouble) if self._trouble else None
+        why = self._trouble or (FULL if self._is_full else "")
+        return AWAY.format(why) if why else None
 
     def close(self) -> None:
         """Answer no more."""
@@ -125,7 +128,8 @@ class StoredAnswers:
 
     async def _ask(self, question: Callable[[ClusterHistoryReader], T]) -> T | None:
         hangs = self._trouble and self._waiting
-        if hangs or self._waiting >= WAITING_MAX or time.monotonic() < self._failed_s + PAUSE_S:
+        self._is_full = self._waiting >= WAITING_MAX
+        if hangs or self._is_full or time.monotonic() < self._failed_s + PAUSE_S:
             return None
         self._waiting += 1
         work = asyncio.ensure_future(self._call(question))

@@ -27,6 +27,10 @@ class QueryRefused(Exception):
         self.status = status
         self.sentence = sentence
 
+    def noted(self, note: str | None) -> "QueryRefused":
+        """Return this refusal with a sentence of what the answer was found without."""
+        return self if note is None else QueryRefused(self.status, f"{self.sentence} {note}")
+
     def as_status(self) -> dict[str, Any]:
         """Return the refusal as the API server puts it."""
         return {

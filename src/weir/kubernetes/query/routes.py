@@ -258,12 +258,12 @@ class QueryRoutes:
         """
         try:
             return self._found(request)
-        except QueryRefused:
+        except QueryRefused as error:
             (namespace, since_s), name = await self._within(request), request.match_info["name"]
             history = self._history
             stored = None if history is None else await history.workload(namespace, name, since_s)
             if stored is None:
-                raise
+                raise error.noted(None if history is None else history.note) from None
             return stored
 
     async def _within(self, request: web.Request) -> tuple[str, float]:
