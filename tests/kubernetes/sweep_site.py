@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,17 @@ while step < steps:
 """
 
 
+def job_of(pod: Mapping[str, Any]) -> str:
+    """Return the Job of a pod."""
+    return str(pod["metadata"]["labels"]["batch.kubernetes.io/job-name"])
+
+
+def promoted(pods: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the Jobs of pods that run for a promoted trial."""
+    running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+    return [job_of(pod) for pod in running if not job_of(pod).endswith("-0")]
+
+
 class TrialRunner:
     """Runs the pods of a namespace that are running, one process for each, and tells their ends."""
 
@@ -50,6 +61,7 @@ class TrialRunner:
         self.script = directory / "train.py"
         self.runs: Counter[str] = Counter()
         self.paused = threading.Event()
+        self.pauses_at_promotion = False
         self._messages = directory / "messages"
         for each in (self.trained, self.claims, self._messages):
             each.mkdir()
@@ -78,7 +90,11 @@ class TrialRunner:
             if self.paused.is_set():
                 continue
             with suppress(ApiError, OSError):  # the next look
-                for pod in self.cluster.pods(self.namespace):
+                pods = self.cluster.pods(self.namespace)
+                if self.pauses_at_promotion and promoted(pods):
+                    self.paused.set()
+                    continue
+                for pod in pods:
                     if pod["status"].get("phase") == "Running" and pod["metadata"]["uid"] not in self._seen:
                         self._end(pod, *self._trained(pod))
                         self._seen.add(pod["metadata"]["uid"])
@@ -99,7 +115,7 @@ class TrialRunner:
                 directory = self.claims / mount["subPath"]
                 directory.mkdir(parents=True, exist_ok=True)
                 env["WEIR_CHECKPOINT_DIR"] = str(directory)
-        self.runs[pod["metadata"]["labels"]["batch.kubernetes.io/job-name"]] += 1
+        self.runs[job_of(pod)] += 1
         words = [sys.executable, str(self.script), *container["command"][2:]]
         code = subprocess.run(words, env=env, check=False, timeout=60, capture_output=True).returncode
         return code, message.read_text() if message.exists() else ""

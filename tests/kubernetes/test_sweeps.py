@@ -10,7 +10,7 @@ from tests.kubernetes.command_line import Run, answering, listed, runner
 from tests.kubernetes.dashboard_site import DashboardProcess, picture
 from tests.kubernetes.sweep_site import TrialRunner
 from tests.kubernetes.test_dashboard import browser, opened
-from tests.kubernetes.test_installed import enforce_policies, installed_without_policies
+from tests.kubernetes.test_installed import bound, enforce_policies, installed_without_policies
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
@@ -176,13 +176,21 @@ def test_page_shows_a_sweep_and_stops_it(
     trainer: TrialRunner,
     request: pytest.FixtureRequest,
 ) -> None:
+    cluster.api.apply(bound("weir-view", "eve"))
     many = ["1000" if word == "9" else word for word in SWEEP]
-    code, _, err = run(*many, "--seed", "7", "--sampler", "random", "--", "python", "train.py", "9", "asks")
+    words = ["--seed", "7", "--sampler", "random", "--checkpoint-claim", "checkpoints"]
+    code, _, err = run(*many, *words, "--", "python", "train.py", "9", "asks")
     assert code == 0, err
     trained = lambda: len(cluster.api.get(PATH).get("status", {}).get("trials", [])) > 9  # noqa: E731
     cluster.until(trained, 240, "some trials")
     browser = request.getfixturevalue("browser")  # it has an event loop of its own, as the command line has
     wrong: list[str] = []
+    with DashboardProcess(plane.kubeconfig_for("eve")) as served:
+        page = opened(browser, served, wrong)
+        page.goto(f"{served.url}/#/sweeps/team-a%2Fdigits")
+        page.get_by_text("Your rights don't let you stop it.").wait_for()
+        assert page.get_by_role("button", name="Stop the sweep").count() == 0
+        picture(page, "sweep-of-a-viewer")
     with DashboardProcess(plane.kubeconfig) as served:
         page = opened(browser, served, wrong)
         page.get_by_role("link", name="Sweeps").click()
@@ -272,17 +280,39 @@ def test_a_sweep_is_stopped(
     assert {row["state"] for row in shown(run)["trial_rows"]} == {"stopped"}
 
 
-def test_an_owner_takes_its_quota_from_the_trials(
+def prospects(detail: dict[str, Any]) -> list[int]:
+    """Return the numbers of the trials by their results: highest rung first, then the smallest loss."""
+    rows = [row for row in detail["trial_rows"] if row["results"]]
+    rows.sort(key=lambda row: (-row["results"][-1]["rung"], row["results"][-1]["value"], row["number"]))
+    return [row["number"] for row in rows]
+
+
+def test_an_owner_takes_its_quota_from_the_least_promising_trials(
     run: Run, cluster: Cluster, allowed: str, weir: Weir, trainer: TrialRunner
 ) -> None:
+    """The promoted one began last, so it would be the cheapest to stop if its prospect didn't count."""
     cluster.namespace("team-b")
     cluster.api.create(project("team-b", 2))
-    trainer.paused.set()
+    trainer.pauses_at_promotion = True
     begin(run)
-    cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "it to use what is free")
+    cluster.until(trainer.paused.is_set, 240, "a promoted trial to run")
+
+    def all_run() -> bool:
+        ready = [each for each in cluster.api.items(JOBS) if each["status"].get("ready")]
+        return len(ready) == len(cluster.running("team-a")) == 3
+
+    cluster.until(all_run, 120, "it to use all")
+    best = next(
+        each
+        for each in prospects(shown(run))
+        if any(name.startswith(f"digits-{each}-") for name in cluster.running("team-a"))
+    )
     cluster.api.create(job("team-b", "owner", 2))
     cluster.until(lambda: "owner" in "".join(cluster.running("team-b")), 120, "the owner to have its quota")
     cluster.until(lambda: len(cluster.running("team-a")) == 1, 120, "the trials to keep one")
+    (kept,) = cluster.running("team-a")
+    assert kept.startswith(f"digits-{best}-"), shown(run)["trial_rows"]
+    trainer.pauses_at_promotion = False
     trainer.paused.clear()
     cluster.until(is_over(cluster), 240, "its end")
     check_finished(shown(run), trainer)
