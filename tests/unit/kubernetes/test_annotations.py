@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.api.objects import Metadata, OwnerReference
 from weir.kubernetes.translate.annotations import (
     FOREIGN,
     OURS,
@@ -208,6 +208,14 @@ def test_the_owner_says_what_the_work_is_and_the_pod_what_it_takes():
         fraction_milli=500,
         min_pods=3,
     )
+
+
+def test_a_template_of_pods_does_not_say_who_made_the_work():
+    pod = _on(annotations={"weir.dev/user": "mia", "weir.dev/type": "build"})
+    assert read(pod)[0].user == "mia"
+    pod.owner_references.append(OwnerReference("apps/v1", "ReplicaSet", "r", "u-r", controller=True))
+    assert (read(pod)[0].user, read(pod)[0].type) == (None, WorkloadType.BUILD)
+    assert read(pod, [_on(), _on(annotations={"weir.dev/user": "eve"})])[0].user == "eve"
 
 
 def test_a_mistake_inherited_from_the_owner_is_reported_once():

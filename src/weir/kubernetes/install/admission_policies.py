@@ -18,6 +18,7 @@ from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES_PLURAL
 from weir.kubernetes.crd.shared_nodes_spec import parameter_kind
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
+from weir.kubernetes.install.person_policies import person_policies
 from weir.kubernetes.install.policy_expressions import (
     SHARE_KEYS,
     Policy,
@@ -64,7 +65,7 @@ def policies(
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
     made += [_share_variables(), _finalizers_alone(account), _records(account), _shared_node_list(account)]
-    made += [_events(account), _shared_nodes(devices, options)]
+    made += [_events(account), *person_policies(), _shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, binding_object(policy))]
 

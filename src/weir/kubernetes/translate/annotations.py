@@ -7,7 +7,7 @@ admission webhook and the scheduler read with the same functions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -34,8 +34,8 @@ from weir.model.workloads import TopologyRequest, WorkloadType
 from weir.scenario_io.error_messages import nearest
 
 PREFIX = "weir.dev/"
-REPORTER = f"{PREFIX}weir"
-"""Controller that Weir's Events name."""
+REPORTER, USER = f"{PREFIX}weir", f"{PREFIX}user"
+"""Controller that Weir's Events name, and the key that the webhook writes a person under."""
 WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start")
 """Keys under the prefix that Weir writes itself on a pod it binds."""
 SHARE_VARIABLES = "share-variables"
@@ -252,6 +252,8 @@ def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, t
     people write, while a pod is made from a template.
     """
     annotations, mistakes = read_one(pod)
+    if annotations.user and any(each.controller for each in pod.owner_references):
+        annotations = replace(annotations, user=None)  # anyone may write a template of pods
     sentences = dict.fromkeys(mistakes)
     for owner in owners:
         above, wrong = read_one(owner)

@@ -1,0 +1,62 @@
+"""Policies for the person who made an object: no one states another person than themselves, or changes it.
+
+The webhook writes the person on new objects. What is below a controller has the word of its template, so the
+templates of Jobs count too. Controllers write what they were given: they are accounts of the system, and of
+other namespaces.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from weir.kubernetes.install.policy_expressions import Policy, policy_object, quoted
+from weir.kubernetes.translate.annotations import USER
+from weir.kubernetes.translate.kind_table import built_in
+
+_METADATA = "{object}.metadata"
+_TEMPLATE = "{object}.spec.?jobTemplate.?metadata"
+_USER = "request.userInfo.username"
+_OWN_ACCOUNTS = "'system:serviceaccount:' + request.?namespace.orValue('') + ':'"
+_NO_CONTROLLER = f"!{_USER}.startsWith('system:') || {_USER}.startsWith({_OWN_ACCOUNTS})"
+
+
+def person_policies() -> Iterator[Policy]:
+    """Return the policies for objects, and for the templates in schedules and sweeps."""
+    pods = ["pods", "pods/status", "pods/ephemeralcontainers", "pods/resize"]
+    owners = sorted({(kind.group, kind.resource) for kind in built_in()} | {("batch", "cronjobs")})
+    changes = [_rule("", pods), _rule("weir.dev", ["sweeps"])]
+    changes += [
+        _rule(group, [resource, f"{resource}/status"])
+        for group, resource in owners
+        if (group, resource) != ("", "pods")
+    ]
+    bindings = {**_rule("", ["pods/binding", "bindings"]), "operations": ["CREATE"]}
+    yield _policy("user", _METADATA, [*changes, bindings])
+    templates = [_rule("batch", ["cronjobs"]), _rule("weir.dev", ["sweeps"])]
+    yield _policy("template-user", _TEMPLATE, templates)
+
+
+def _policy(name: str, metadata: str, rules: list[dict[str, Any]]) -> Policy:
+    message = f"{USER} names the person who made it, and Weir writes it: leave it out, or as it is."
+    return policy_object(
+        name,
+        rules,
+        conditions=[("no-controller", _NO_CONTROLLER)],
+        refused=" || ".join(_is_forged(metadata, part) for part in ("annotations", "labels")),
+        message=message,
+        message_expression=f"'{USER} names the person who made it, and you are ' + "
+        "request.userInfo.username + (request.operation == 'CREATE' ? ': leave it out' : "
+        "': leave it as it is')",
+    )
+
+
+def _is_forged(metadata: str, part: str) -> str:
+    """Return an expression: the person differs from the one before, and isn't who asks."""
+    key = f"{metadata}.?{part}[?{quoted(USER)}]"
+    now, before = (key.format(object=each) for each in ("object", "oldObject"))
+    was = f"(request.operation == 'UPDATE' ? {before} : optional.none())"
+    return f"({now} != {was} && {now}.orValue('') != {_USER})"
+
+
+def _rule(group: str, resources: list[str]) -> dict[str, Any]:
+    operations = ["CREATE", "UPDATE"]
+    return {"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": resources}
