@@ -91,7 +91,7 @@ async def test_certificates_are_checked_strictly_where_the_server_can_stand_it(t
         (tight, strict.certificate, True),
         (loose, loose_authority, False),
     ):
-        client = credentials._context()
+        client = credentials.strict_context()
         client.load_verify_locations(authority)
         async with listening(Server(OK).serve, serves) as port:
             lines = ConnectionPool(Endpoint(f"https://127.0.0.1:{port}", client))
@@ -99,7 +99,7 @@ async def test_certificates_are_checked_strictly_where_the_server_can_stand_it(t
             await lines.close()
         assert bool(client.verify_flags & ssl.VERIFY_X509_STRICT) is stays_strict
         assert client.verify_mode == ssl.CERT_REQUIRED
-    strange = credentials._context()
+    strange = credentials.strict_context()
     strange.load_verify_locations(strict.certificate)
     async with listening(Server(OK).serve, loose) as port:
         lines = ConnectionPool(Endpoint(f"https://127.0.0.1:{port}", strange))

@@ -86,7 +86,8 @@ async def test_session_ends_with_its_token_and_outlives_the_server(stands: Stand
         assert secret not in text
     state = stands.transport.app.state  # type: ignore[attr-defined]
     later = DashboardSessions(stands.pool.home, state.authenticator, stands.pool.clock)
-    assert later.who(page.cookies["weir_session"], page.headers["X-Weir-Proof"]).user == "mia"
+    own = page.cookies["weir_session"], page.headers["X-Weir-Proof"]
+    assert later.credential_of(*own) == state.sessions.credential_of(*own)
     assert (await stands.admin.delete(f"/api/v1/tokens/{made['id']}")).status_code == 204
     assert (await page.get(SESSION)).status_code == 401
 
