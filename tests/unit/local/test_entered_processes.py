@@ -29,14 +29,15 @@ def test_an_entered_process_counts_for_its_pod_and_for_no_other(grouped: Rig) ->
     sampler = UtilizationSampler(grouped.machine, grouped.backend.pods)
     until(lambda: all(each.processes for each in sampler.sample().pods))
     (run,) = (each for each in grouped.backend.pods() if each.place.pod == first)
+
+    def entered() -> dict[str, tuple[int, ...]]:
+        return {each.pod.place.pod.workload: each.entered for each in sampler.sample().pods}
+
+    until(lambda: entered() == {"first": (), "second": ()})  # what starts a pod is in its group at first
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             for group in run.groups:
                 Path(group[0], "cgroup.procs").write_text(str(process.pid))
-
-            def entered() -> dict[str, tuple[int, ...]]:
-                return {each.pod.place.pod.workload: each.entered for each in sampler.sample().pods}
-
             assert entered() == {"first": (process.pid,), "second": ()}
 
             def cores() -> dict[str, float]:

@@ -53,7 +53,8 @@ async def test_a_person_hears_of_their_own_work_with_a_signature_that_fits(
         assert (await who.post("/api/v1/workloads", json={**job, "name": name})).status_code == 201
         await stands.until(name, "failed")
     await stands.until_true(
-        lambda page: page["items"] and page["items"][0]["state"] == "delivered", "notifications/deliveries"
+        lambda _: any(each["topic"] == "failure" for request in hooks.confirmed for each in request.told),
+        "notifications/deliveries",
     )
     told = [each for request in hooks.confirmed for each in request.told]
     assert {each["workload"] for each in told} == {"mine"}
