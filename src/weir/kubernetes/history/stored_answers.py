@@ -38,6 +38,7 @@ PAUSE_S = 2.0
 hangs, none is asked either.
 """
 AWAY = "The history's database doesn't answer now, so this goes back 6 hours at most: {}"
+IN_LOG = "Weir's log says why."
 FULL = f"{WAITING_MAX} questions wait for it already."
 _LOG = get_logger(__name__)
 T = TypeVar("T")
@@ -138,8 +139,8 @@ class StoredAnswers:
             found = await asyncio.wait_for(asyncio.shield(work), ANSWER_S)
         except TimeoutError:
             self._fail("It took too long.")
-        except StoreFailed as error:
-            self._fail(str(error))
+        except StoreFailed as error:  # a driver's words have the database's address, which is for the log
+            self._fail(str(error), for_people=str(error) if error.__cause__ is None else IN_LOG)
         except Exception as error:  # noqa: BLE001 - the recent past can still be answered
             _LOG.error("history_question_failed", exc_info=error)
             self._fail(f"{type(error).__name__}.")
@@ -157,10 +158,11 @@ class StoredAnswers:
         if not work.cancelled():
             work.exception()  # of a question that nothing waits for any more
 
-    def _fail(self, why: str) -> None:
-        if why != self._trouble:
+    def _fail(self, why: str, *, for_people: str = "") -> None:
+        trouble = for_people or why
+        if trouble != self._trouble:
             _LOG.warning("history_not_read", why=why)
-        self._trouble, self._failed_s = why, time.monotonic()
+        self._trouble, self._failed_s = trouble, time.monotonic()
         self._leave_reader()
 
     def _leave_reader(self) -> None:
