@@ -181,6 +181,15 @@ async def test_whose_pods_become_members(body: bytes, becomes: bool | None, tmp_
     assert ("patch" in response) is becomes
 
 
+async def test_members_are_reviewed_by_a_port_that_opens_before_any_owner_is_known(tmp_path: Path) -> None:
+    known = QuotaTree(projects={"vision": QueueObject("vision", {"namespaces": ["team"]}, 0.0)})
+    ((status, answer),) = await answers(
+        served(known, owners=index(wait_s=QUICK_S)), [("POST", f"/members/{KEY}", review())], tmp_path
+    )
+    assert status == 200
+    assert "patch" not in json.loads(answer)["response"]
+
+
 def job_review(restarts: str = "Never", **spec: Any) -> bytes:
     made = {
         "metadata": {"name": "mpi-launcher", "ownerReferences": [msgspec.to_builtins(MPI)]},

@@ -87,8 +87,8 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
     reviews = {
         "mutate": partial(reviewed, answer=_patched),
         "validate": partial(reviewed, answer=_judged),
-        "members": partial(later, find=candidate, confirm=owners and owners.has_gpus_above),
-        "claims": partial(later, find=claimant, confirm=claims and claims.are_claimed),
+        "members": partial(later, find=candidate, confirm=None if owners is None else owners.has_gpus_above),
+        "claims": partial(later, find=claimant, confirm=None if claims is None else claims.are_claimed),
     }
 
     async def close(_app: web.Application) -> None:
