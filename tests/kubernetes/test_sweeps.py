@@ -265,9 +265,10 @@ def test_a_sweep_is_stopped(
     begin(run)
     cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "it to use what is free")
     cluster.until(lambda: len(cluster.api.items(JOBS)) == 5, 120, "two more to wait")
-    assert shown(run)["running"] == 5
-    rows = listed(run)
-    assert {rows[f"team-a/job-digits-{number}-0"]["project"] for number in range(5)} == {"team-a"}
+    cluster.until(lambda: shown(run)["running"] == 5, 120, "the sweep to count them")
+    names = {f"team-a/job-digits-{number}-0" for number in range(5)}
+    cluster.until(lambda: names <= listed(run).keys(), 120, "their workloads")
+    assert {each["project"] for each in listed(run).values()} == {"team-a"}
     code, _, err = run("stop", "digits-1-0")
     assert code == 0, err
     cluster.until(lambda: shown(run)["trial_rows"][1]["state"] == "stopped", 120, "one trial to be stopped")
