@@ -5,28 +5,14 @@ from collections.abc import Sequence
 from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.state.overcommit import OvercommitChange
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject
-from weir.kubernetes.writes.status_values import Words, moment
+from weir.kubernetes.writes.status_values import Words, trouble_conditions
 
 GPU_OVERCOMMITTED = "GPUOvercommitted"
-_NODES_NAMED_MAX = 4
 
 
 def overcommit_conditions(nodes: Sequence[OvercommittedNode]) -> list[Words]:
     """Return the conditions of a Workload with devices on these nodes."""
-    if not nodes:
-        return []
-    sentences = [each.sentence for each in nodes[:_NODES_NAMED_MAX]]
-    more = len(nodes) - len(sentences)
-    message = "; ".join(sentences) + (f"; and {more} more nodes" if more else "")
-    return [
-        {
-            "type": GPU_OVERCOMMITTED,
-            "status": "True",
-            "reason": "MoreInUseThanThere",
-            "message": f"{message}.",
-            "lastTransitionTime": moment(min(each.since_s for each in nodes)),
-        }
-    ]
+    return trouble_conditions(GPU_OVERCOMMITTED, "MoreInUseThanThere", nodes, "nodes")
 
 
 def overcommit_event(change: OvercommitChange) -> EmitEvent:

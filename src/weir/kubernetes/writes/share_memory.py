@@ -8,10 +8,9 @@ from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.share_memory import ShareExcess
 from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES
 from weir.kubernetes.translate.gpu_sharing import is_share, limits_memory
-from weir.kubernetes.writes.status_values import Words, moment
+from weir.kubernetes.writes.status_values import Words, trouble_conditions
 
 MEMORY_EXCEEDED = "GPUMemoryExceeded"
-_PODS_NAMED_MAX = 4
 
 
 def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: ClusterState) -> Words:
@@ -49,17 +48,4 @@ def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
 
 def memory_conditions(excesses: Sequence[ShareExcess]) -> list[Words]:
     """Return the condition of a Workload with pods that use more than their shares."""
-    if not excesses:
-        return []
-    sentences = [each.sentence for each in excesses[:_PODS_NAMED_MAX]]
-    more = len(excesses) - len(sentences)
-    message = "; ".join(sentences) + (f"; and {more} more pods" if more else "")
-    return [
-        {
-            "type": MEMORY_EXCEEDED,
-            "status": "True",
-            "reason": "MoreThanItsShare",
-            "message": f"{message}.",
-            "lastTransitionTime": moment(min(each.since_s for each in excesses)),
-        }
-    ]
+    return trouble_conditions(MEMORY_EXCEEDED, "MoreThanItsShare", excesses, "pods")

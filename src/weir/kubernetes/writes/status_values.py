@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ Words = dict[str, Any]
 SENTENCE_MOST = 2000
 NAMED_MOST = 16
 """Workloads and nodes that a list of an object names: a reclaim may stop thousands."""
+TROUBLES_NAMED_MAX = 4
 LATEST_S = 253402300799.0
 """The last second that a time of the API can say, in the year 9999."""
 
@@ -31,6 +32,38 @@ def moment(at_s: float) -> str:
 def _second(at_s: int) -> str:
     """Return a whole second as the API writes it; most times of a burst are of few seconds."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Trouble(Protocol):
+    """Part of what is wrong with a workload, and since when."""
+
+    @property
+    def sentence(self) -> str:
+        """Return what is wrong, for people, without a full stop."""
+        ...
+
+    @property
+    def since_s(self) -> float:
+        """Return when it began."""
+        ...
+
+
+def trouble_conditions(kind: str, reason: str, troubles: Sequence[Trouble], noun: str) -> list[Words]:
+    """Return the condition that names the first troubles and counts the rest; `noun` is plural."""
+    if not troubles:
+        return []
+    sentences = [each.sentence for each in troubles[:TROUBLES_NAMED_MAX]]
+    more = len(troubles) - len(sentences)
+    message = "; ".join(sentences) + (f"; and {more} more {noun}" if more else "")
+    return [
+        {
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": f"{message}.",
+            "lastTransitionTime": moment(min(each.since_s for each in troubles)),
+        }
+    ]
 
 
 def life_of(status: WorkloadProgress) -> Words:
