@@ -11,11 +11,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from tests.kubernetes.policy_site import Site, install_policies
 from tools.controlplane.api import Api
 from tools.controlplane.binaries import Binaries, NoBinaries, at_hand, find, must_run
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy
+from tools.controlplane.weir import install_kinds
 from tools.node.machine import is_skipped, obstacle
 from tools.node.machine import must_run as node_must_run
 from tools.node.programs import Programs
@@ -87,6 +89,23 @@ def act_as(plane: ControlPlane) -> Iterator[Callable[..., Api]]:
     yield client
     for each in clients:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def policy_home(plane: ControlPlane) -> Iterator[str]:
+    """The namespace of an installation of the policies, without any Weir, for all tests of a file."""
+    here = Cluster(plane)
+    install_kinds(here.api)
+    yield install_policies(here)
+    here.empty()
+
+
+@pytest.fixture
+def site(plane: ControlPlane, policy_home: str, act_as: Callable[..., Api]) -> Iterator[Site]:
+    """The installation of the policies, and a tenant."""
+    here = Cluster(plane)
+    yield Site(here, act_as, policy_home)
+    here.empty(policies=False)
 
 
 @pytest.fixture(scope="session")

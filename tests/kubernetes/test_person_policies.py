@@ -1,34 +1,13 @@
 """Policies for the person who made an object: they hold without the webhook, and while Weir is down."""
 
-from collections.abc import Callable, Iterator
-
-import pytest
-from tests.kubernetes.policy_site import Site, annotations, answer, binding, install_policies
-from tools.controlplane.api import Api, Object
-from tools.controlplane.cluster import Cluster
-from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import install_kinds
+from tests.kubernetes.policy_site import Site, annotations, answer, binding
+from tools.controlplane.api import Object
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.translate.annotations import USER
 
 FREE = {"schedulerName": "none"}
 OTHER = {USER: "mia"}
-
-
-@pytest.fixture(scope="module")
-def home(plane: ControlPlane) -> Iterator[str]:
-    cluster = Cluster(plane)
-    install_kinds(cluster.api)
-    yield install_policies(cluster)
-    cluster.empty()
-
-
-@pytest.fixture
-def site(plane: ControlPlane, home: str, act_as: Callable[..., Api]) -> Iterator[Site]:
-    cluster = Cluster(plane)
-    yield Site(cluster, act_as, home)
-    cluster.empty(policies=False)
 
 
 def _refusal(site: Site, end: str) -> str:

@@ -1,7 +1,5 @@
 """The admission policies of the manifests, enforced by the real API server without any Weir running."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from tests.kubernetes.policy_site import (
     FREE,
@@ -11,35 +9,16 @@ from tests.kubernetes.policy_site import (
     annotations,
     answer,
     binding,
-    install_policies,
 )
 from tests.properties.budget import EFFORT
-from tools.controlplane.api import STRATEGIC, Api, Object, collection
-from tools.controlplane.cluster import Cluster
-from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import install_kinds, project
+from tools.controlplane.api import STRATEGIC, Object, collection
+from tools.controlplane.weir import project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.translate.annotations import REPORTER
 
 IMMUTABLE = f'Event "a" is invalid: reportingController: Invalid value: "{REPORTER}": field is immutable'
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
-
-
-@pytest.fixture(scope="module")
-def home(plane: ControlPlane) -> Iterator[str]:
-    """The namespace of an installation for all tests of this file."""
-    cluster = Cluster(plane)
-    install_kinds(cluster.api)
-    yield install_policies(cluster)
-    cluster.empty()
-
-
-@pytest.fixture
-def site(plane: ControlPlane, home: str, act_as: Callable[..., Api]) -> Iterator[Site]:
-    cluster = Cluster(plane)
-    yield Site(cluster, act_as, home)
-    cluster.empty(policies=False)
 
 
 def test_no_tenant_creates_a_pod_with_the_keys_that_weir_writes(site: Site) -> None:
