@@ -41,7 +41,7 @@ class PersonToken:
         self._tried_s = -RETRY_S
         self._renewing: asyncio.Task[None] | None = None
         self.ended: str | None = None
-        """Why the person has to sign in again; None while they needn't."""
+        """Reason for which the person has to sign in again; None while they needn't."""
 
     def __repr__(self) -> str:
         return f"PersonToken({self.server!r})"
