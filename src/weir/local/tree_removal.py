@@ -8,7 +8,7 @@ delete trees.
 import os
 from contextlib import suppress
 
-_DEPTH_MOST = 64
+_DEPTH_MOST = 16
 """Levels that are open at a time; a directory below them is moved up to the top of the tree."""
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
