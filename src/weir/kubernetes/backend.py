@@ -18,7 +18,12 @@ from weir.control.port import Effect, Fact
 from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.api.changes import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
-from weir.kubernetes.effect_writes import EffectWrites, workload_of_effect, workload_of_fact
+from weir.kubernetes.effect_writes import (
+    EffectWrites,
+    nominations_first,
+    workload_of_effect,
+    workload_of_fact,
+)
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
@@ -156,27 +161,18 @@ class KubernetesBackend:
             self.wake()
 
     def check(self, write: Bind | Evict) -> str:
-        """Return why a binding must not be sent after all, by the newest state; empty if it may."""
-        if isinstance(write, Evict):
-            return self._no_longer_needed(write)
-        about: tuple[TrackedPod, int, PodUsage] = write.about  # type: ignore[assignment]
-        tracked, start, ours = about
-        self._take_in()
-        with self._lock:
-            if not tracked.assumed or tracked.written_start != start or tracked.deleting:
-                return "It was to be bound to another place since."
-            return self.cluster_state.node_states.refusal(tracked.key, ours)
-
-    def _no_longer_needed(self, write: Evict) -> str:
-        """Return why an eviction is no longer needed; empty if it is."""
-        if not write.needed_by:
+        """Return why a binding or eviction must not be sent, by the newest state; empty if it may."""
+        if isinstance(write, Evict) and not write.needed_by:
             return ""
         self._take_in()
         with self._lock:
-            gang = self.cluster_state.registry.named.get(write.needed_by)
-            if gang is None or gang.is_over() is not None or gang.nomination is None:
-                return f"{write.needed_by} doesn't need the capacity any more."
-        return ""
+            if isinstance(write, Evict):
+                return self._effects.no_longer_needed(write)
+            about: tuple[TrackedPod, int, PodUsage] = write.about  # type: ignore[assignment]
+            tracked, start, ours = about
+            if not tracked.assumed or tracked.written_start != start or tracked.deleting:
+                return "It was to be bound to another place since."
+            return self.cluster_state.node_states.refusal(tracked.key, ours)
 
     # The port
 
@@ -244,7 +240,7 @@ class KubernetesBackend:
 
     def apply(self, effects: Sequence[Effect]) -> None:
         """As the port says: what is ordered here is carried out on the other thread, which begins at once."""
-        now_s = self._clock()
+        now_s, effects = self._clock(), nominations_first(effects)
         for begin in range(0, len(effects), AT_ONCE):
             writes: list[Write | EmitEvent] = []
             with self._lock:

@@ -1,6 +1,6 @@
 """Effects of control as writes, and their outcomes as facts. The backend holds its lock around both."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from structlog import get_logger
 
@@ -168,6 +168,13 @@ class EffectWrites:
             needed_by=(effect.cause.by or "") if isinstance(effect.cause, EvictionCause) else "",
         )
 
+    def no_longer_needed(self, write: Evict) -> str:
+        """Return why an eviction for another workload is no longer needed; empty if it is."""
+        gang = self._state.registry.named.get(write.needed_by)
+        if gang is None or gang.is_over() is not None or gang.nomination is None:
+            return f"{write.needed_by} doesn't need the capacity any more."
+        return ""
+
     def take_outcome(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Bring the state up to the outcome of a write."""
         if isinstance(write, Bind):
@@ -219,6 +226,11 @@ def _too_few(tracked: TrackedPod, place: Placement) -> str:
         return ""
     _LOG.error("devices_missing", pod=tracked.key, node=place.node, wanted=wanted, given=place.devices)
     return f"It asks for {wanted} devices and was given {len(place.devices)}."
+
+
+def nominations_first(effects: Sequence[Effect]) -> list[Effect]:
+    """Return effects with those of nominations first: an eviction is sent only while its nomination holds."""
+    return sorted(effects, key=lambda effect: not isinstance(effect, ReserveNomination | ReleaseNomination))
 
 
 def workload_of_effect(effect: Effect) -> str:

@@ -1,0 +1,51 @@
+"""Nominations are known before the evictions that are for them are sent."""
+
+from typing import Any
+
+import pytest
+
+from weir.kubernetes import backend
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.writes.operations import Bind, Evict, WriteDone
+
+from .small_world import job, node, pod, project
+from .test_backend import Scene
+
+
+def running(bind: Bind) -> KubePod:
+    at = bind.name.split("-")[1]
+    return pod(
+        bind.name,
+        owner=(f"one-{at}", f"o{at}"),
+        namespace="lender",
+        on=bind.node,
+        start=int(bind.annotations["weir.dev/start"]),
+        devices=bind.annotations["weir.dev/gpus"],
+        phase="Running",
+    )
+
+
+def test_each_eviction_of_a_burst_is_needed_when_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "AT_ONCE", 2)
+    here = Scene()
+    here.hear("nodes", *(node(f"n{at}", gpus=2) for at in range(4)))
+    here.hear("projects", project("team", gpus=8), project("lender", gpus=0))
+    here.hear("owners", *(job(f"one-{at}", f"o{at}", 1, namespace="lender") for at in range(8)))
+    here.hear(
+        "pods", *(pod(f"one-{at}-0", owner=(f"one-{at}", f"o{at}"), namespace="lender") for at in range(8))
+    )
+    for bind in here.step():
+        here.backend.take_outcome(bind, WriteDone())
+        here.hear("pods", running(bind))
+    refusals: list[str] = []
+    submit = here.backend._submit
+
+    def send(writes: Any) -> None:
+        refusals.extend(here.backend.check(write) for write in writes if isinstance(write, Evict))
+        submit(writes)
+
+    monkeypatch.setattr(here.backend, "_submit", send)
+    here.hear("owners", job("all", "j1", 8))
+    here.hear("pods", *(pod(f"all-{at}", owner=("all", "j1")) for at in range(8)))
+    here.step(after_s=600.0)
+    assert refusals == [""] * 8
