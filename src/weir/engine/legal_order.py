@@ -14,6 +14,9 @@ from weir.engine.victim_sets import Victim
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Pod
 
+_TRIED_MOST = 5_000
+"""Victims taken that one search orders once more: a gang's search takes thousands, for each node it tries."""
+
 
 class LegalOrder:
     """Finds legal orders for one requester. Quotas protect what has more protection than `most`."""
@@ -27,6 +30,8 @@ class LegalOrder:
         self._rules = rules
         self._most = most
         self._overrides = kind is PreemptionKind.OVERRIDE
+        self._tried = 0  # victims that were ordered once more
+        self.gave_up = False
 
     def may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:
         """Return True if disruption budgets let all these pods be stopped at once."""
@@ -45,7 +50,7 @@ class LegalOrder:
         return self._rules.rule_for(victim.job)
 
     def find(
-        self, victims: Sequence[Victim], taken: Sequence[Victim] = ()
+        self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]] = ()
     ) -> list[tuple[Victim, EvictionRule]] | None:
         """Return an order in which all of them may be evicted one after another; None without one.
 
@@ -53,14 +58,34 @@ class LegalOrder:
         The largest of a queue goes last, since a queue gives only while it is over its quota. A thorough
         attempt may evict the victims it has taken between them.
         """
-        if len(victims) == 1 and not taken:
+        if len(victims) == 1:
             rule = self.rule(victims[0])
-            return None if rule is None else [(victims[0], rule)]
+            if rule is not None:
+                return [(victims[0], rule)]
+        elif (going := self._after(victims)) is not None:
+            return going
+        return self._between(victims, taken) if taken else None
+
+    def _after(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+        """Return an order of victims that go after those taken."""
         with self._transaction.trial():
-            for victim in taken:
+            return self._ordered(victims)
+
+    def _between(
+        self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]]
+    ) -> list[tuple[Victim, EvictionRule]] | None:
+        """Return an order of victims of which some go before those taken; None after too many tries."""
+        self._tried += len(taken)
+        if self._tried > _TRIED_MOST:
+            self.gave_up = True
+            return None
+        with self._transaction.trial():
+            before = [victim for victim, _ in taken]
+            for victim in before:
                 self._accounting.resume(victim.pods)
-            going = self._ordered([*taken, *victims])
-        return None if going is None else [each for each in going if each[0] not in taken]
+            going = self._ordered([*before, *victims])
+        stopped = set(map(id, before))
+        return None if going is None else [each for each in going if id(each[0]) not in stopped]
 
     def _ordered(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         going: list[tuple[Victim, EvictionRule]] = []

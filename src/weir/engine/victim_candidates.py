@@ -84,18 +84,25 @@ class VictimCandidates:
 
     def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         """Return a legal order of victims, with those that a thorough attempt has taken; None if none."""
-        return self.order.find(victims, [victim for victim, _ in self.victims or ()])
+        return self.order.find(victims, self.victims or ())
 
     def limits(self, victims: Sequence[Victim]) -> Permits | None:
         """Return which sets of these units may go; None if the usual search does.
 
-        That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too.
+        That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too; of one
+        project, fewer victims may go if all may.
         """
         if self.victims is not None:
+            if len({victim.job.project for victim in victims}) == 1 and self.legal_order(victims) is not None:
+                return None
             return lambda some: self.legal_order(some) is not None
         if not self._disruptions.any or self._may_all_go(victims):
             return None
         return self._may_all_go
+
+    def have_budgets(self) -> bool:
+        """Return True if a disruption budget covers one of their pods."""
+        return self._disruptions.any and any(pod.budgets for job in self.jobs for pod in self.running(job))
 
     def allowances(self, victims: Sequence[Victim]) -> int:
         """Return the disruption allowances that these victims use up; 0 unless the attempt spares them."""

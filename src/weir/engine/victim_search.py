@@ -69,11 +69,7 @@ class VictimSearch:
                 taken = self._from(first)
                 if taken is not None:
                     break
-        if (
-            taken is None
-            and self._accounting.disruptions.any
-            and self._kind is not PreemptionKind.CONSOLIDATE
-        ):
+        if taken is None and self._kind is not PreemptionKind.CONSOLIDATE and self._candidates.have_budgets():
             taken = self._thoroughly()
         return taken
 
@@ -183,7 +179,7 @@ class VictimSearch:
                 self._context.policy.search_steps,
             )
             if found is None:
-                gave_up = self._has_pod_rules or self.nodes.gave_up
+                gave_up = self._has_pod_rules or self.nodes.gave_up or self._candidates.order.gave_up
                 self.is_final = sum(self._candidate.lacks) == 1 and not gave_up
                 return None
             node, going = found

@@ -1,0 +1,63 @@
+"""The thorough search for victims under disruption budgets: its effort is bounded at any size."""
+
+import pytest
+from tests.properties.random_cluster import World, node, single
+from tests.properties.running import Running
+
+from weir.engine.legal_order import LegalOrder
+from weir.engine.victim_sets import Victim
+from weir.model.budgets import DisruptionBudget
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.reasons import EvictionCause, EvictionRule
+from weir.model.workloads import PodGroup, Request, Workload
+from weir.state.events import (
+    BudgetSet,
+    Placement,
+    PodAssigned,
+    PodKey,
+    PodProtected,
+    PodStopping,
+    StopRefused,
+    WorkloadSubmitted,
+)
+
+NODES, GPUS, PARTLY_FREE = 60, 8, 4
+HALF = NODES * GPUS // 2 * 1000
+
+
+def scene() -> Running:
+    """A gang asks for half of a cluster, and exactly as much may be reclaimed with the free GPUs of four nodes.
+
+    The gang would need all of these four, and a pod on one of them was just refused.
+    """
+    queues = (Queue("owner", quota={"gpu": HALF}), Queue("borrower", quota={"gpu": HALF}))
+    running = Running(World(tuple(node(f"n{at}", GPUS) for at in range(NODES)), queues, (), Policy()))
+    for at in range(NODES):
+        for device in range(GPUS - (at < PARTLY_FREE)):
+            pod = PodKey(f"one-{at}-{device}", 0, 0)
+            running.tell(WorkloadSubmitted(single(pod.workload, "borrower"), 0.0))
+            running.tell(PodAssigned(Placement(pod, f"n{at}", (device,)), 0.0))
+    gang = PodGroup("0", Request(devices=GPUS), NODES // 2)
+    running.tell(WorkloadSubmitted(Workload("all", "owner", (gang,), NODES // 2, submitted_s=0.0), 0.0))
+    running.now_s = 600.0
+    running.tell(BudgetSet(DisruptionBudget("borrower/few", 1)))
+    running.tell(PodProtected(PodKey("one-9-0", 0, 0), ("borrower/few",)))
+    refused = PodKey("one-0-0", 0, 0)
+    running.tell(PodStopping(refused, 600.0, EvictionCause(EvictionRule.RECLAIM_QUOTA, "all", "")))
+    running.tell(StopRefused(refused, 600.0, "denied", "all"))
+    return running
+
+
+def test_a_gang_that_finds_no_victims_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    rule = LegalOrder.rule
+
+    def counted(order: LegalOrder, victim: Victim) -> EvictionRule | None:
+        nonlocal asked
+        asked += 1
+        return rule(order, victim)
+
+    monkeypatch.setattr(LegalOrder, "rule", counted)
+    assert not scene().cycle().evictions
+    assert 0 < asked < 100_000
