@@ -1,6 +1,7 @@
 """Tokens of agents: what the API server's answer has to say, and how often it is asked."""
 
 import asyncio
+import base64
 from typing import Any
 
 import msgspec
@@ -9,12 +10,27 @@ import pytest
 from weir.kubernetes.admission.node_tokens import (
     AUDIENCE,
     KEPT_S,
+    NEW_AT_ONCE,
+    NEW_PER_S,
     UNDER_WAY_MAX,
     WAITING_MAX,
     NodeTokens,
-    TooManyTokens,
 )
-from weir.kubernetes.admission.token_review import TokenReview
+from weir.kubernetes.admission.token_review import TOKENS_MOST, TokenReview, TooManyTokens
+
+ACCOUNT = "system:serviceaccount:weir-system:weir-node"
+
+
+def token(name: object = "secret", **claims: Any) -> str:
+    """Return a token that says it is an agent's."""
+    said = {"sub": ACCOUNT, "aud": [AUDIENCE], "jti": str(name), **claims}
+    part = base64.urlsafe_b64encode(msgspec.json.encode(said)).rstrip(b"=").decode()
+    return f"head.{part}.signature"
+
+
+def bearer(name: object = "secret", **claims: Any) -> str:
+    return f"Bearer {token(name, **claims)}"
+
 
 GOOD = {
     "authenticated": True,
@@ -38,8 +54,8 @@ class FakeApi:
         return msgspec.convert({"status": self.status}, kind)
 
 
-async def node_of(status: dict[str, Any], header: str = "Bearer secret") -> str:
-    return await NodeTokens(FakeApi(status), "weir-system").node_of(header)  # type: ignore[arg-type]
+async def node_of(status: dict[str, Any], header: str | None = None) -> str:
+    return await NodeTokens(FakeApi(status), "weir-system").node_of(header or bearer())  # type: ignore[arg-type]
 
 
 async def test_an_agent_speaks_for_the_node_of_its_pod() -> None:
@@ -61,8 +77,21 @@ async def test_every_other_bearer_speaks_for_none(change: dict[str, Any]) -> Non
     assert await node_of({**GOOD, **change}) == ""
 
 
-@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic secret", f"Bearer {'x' * 20_000}"])
-async def test_a_header_without_a_token_costs_the_api_server_nothing(header: str) -> None:
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("", "Bearer", "Bearer ", "Bearer secret", "Bearer a.b.c", "Bearer a..c", "Bearer \xff.\xff.\xff"),
+        f"Basic {token()}",
+        f"Bearer {'x' * 20_000}",
+        bearer(padding="x" * 20_000),
+        bearer(sub="system:serviceaccount:other:weir-node"),
+        bearer(sub=7),
+        bearer(aud="https://kubernetes.default.svc"),
+        bearer(aud=[]),
+        f"Bearer a.{base64.urlsafe_b64encode(b'[' * 9000).decode()}.c",
+    ],
+)
+async def test_a_header_without_a_token_of_an_agent_costs_the_api_server_nothing(header: str) -> None:
     api = FakeApi(GOOD)
     assert await NodeTokens(api, "weir-system").node_of(header) == ""  # type: ignore[arg-type]
     assert not api.asked
@@ -72,9 +101,9 @@ async def test_an_answer_counts_for_a_while_and_names_the_audience() -> None:
     api, now_s = FakeApi(GOOD), [0.0]
     tokens = NodeTokens(api, "weir-system", lambda: now_s[0])  # type: ignore[arg-type]
     for now_s[0] in (0.0, KEPT_S - 1, KEPT_S, KEPT_S + 1):
-        assert await tokens.node_of("Bearer secret") == "gpu-7"
-    assert api.asked == [{"token": "secret", "audiences": [AUDIENCE]}] * 2
-    assert await tokens.node_of("bearer other") == "gpu-7"
+        assert await tokens.node_of(bearer()) == "gpu-7"
+    assert api.asked == [{"token": token(), "audiences": [AUDIENCE]}] * 2
+    assert await tokens.node_of(f"bearer {token('other')}") == "gpu-7"
     assert len(api.asked) == 3
 
 
@@ -100,12 +129,12 @@ async def test_the_agents_of_a_large_cluster_wait_for_their_turn_after_a_start()
     api = SlowApi()
     tokens = NodeTokens(api, "weir-system")  # type: ignore[arg-type]
     count = UNDER_WAY_MAX + WAITING_MAX
-    asked = [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(UNDER_WAY_MAX)]
+    asked = [asyncio.create_task(tokens.node_of(bearer(at))) for at in range(UNDER_WAY_MAX)]
     await api.is_full.wait()
-    asked += [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(UNDER_WAY_MAX, count)]
+    asked += [asyncio.create_task(tokens.node_of(bearer(at))) for at in range(UNDER_WAY_MAX, count)]
     await asyncio.sleep(0)
     with pytest.raises(TooManyTokens):
-        await tokens.node_of("Bearer more")
+        await tokens.node_of(bearer("more"))
     api.go.set()
     assert await asyncio.gather(*asked) == ["gpu-7"] * count
     assert api.most == UNDER_WAY_MAX
@@ -115,10 +144,59 @@ async def test_a_token_doesnt_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("weir.kubernetes.admission.node_tokens.WAIT_S", 0.01)
     api = SlowApi()
     tokens = NodeTokens(api, "weir-system")  # type: ignore[arg-type]
-    asked = [asyncio.create_task(tokens.node_of(f"Bearer {at}")) for at in range(UNDER_WAY_MAX)]
+    asked = [asyncio.create_task(tokens.node_of(bearer(at))) for at in range(UNDER_WAY_MAX)]
     await api.is_full.wait()
     with pytest.raises(TooManyTokens):
-        await tokens.node_of("Bearer more")
+        await tokens.node_of(bearer("more"))
     api.go.set()
     assert await asyncio.gather(*asked) == ["gpu-7"] * UNDER_WAY_MAX
-    assert await tokens.node_of("Bearer more") == "gpu-7"
+    assert await tokens.node_of(bearer("more")) == "gpu-7"
+
+
+class KnowingApi(FakeApi):
+    """Vouches for one token alone."""
+
+    def __init__(self, good: str) -> None:
+        super().__init__(GOOD)
+        self.good = good
+
+    async def post(self, path: str, body: dict[str, Any], kind: type[TokenReview]) -> TokenReview:
+        self.status = GOOD if body["spec"]["token"] == self.good else {"authenticated": False}
+        return await super().post(path, body, kind)
+
+
+async def test_forged_tokens_are_reviewed_at_a_rate_and_push_no_agent_out() -> None:
+    now_s = [0.0]
+    api = KnowingApi(token("agent"))
+    tokens = NodeTokens(api, "weir-system", lambda: now_s[0])  # type: ignore[arg-type]
+    assert await tokens.node_of(bearer("agent")) == "gpu-7"
+    refused = 0
+    for at in range(30 * TOKENS_MOST):
+        now_s[0] = KEPT_S / 2 * at / (30 * TOKENS_MOST)
+        try:
+            assert await tokens.node_of(bearer(at)) == ""
+        except TooManyTokens:
+            refused += 1
+        else:
+            before = len(api.asked)
+            assert await tokens.node_of(bearer(at)) == ""
+            assert len(api.asked) == before
+    assert refused > 10 * TOKENS_MOST
+    assert len(api.asked) <= 1 + NEW_AT_ONCE + NEW_PER_S * KEPT_S / 2
+    before = len(api.asked)
+    assert await tokens.node_of(bearer("agent")) == "gpu-7"
+    assert len(api.asked) == before
+    now_s[0] = KEPT_S + 1  # it is due to be asked about again, which waits for no other
+    asked = [tokens.node_of(bearer(f"later-{at}")) for at in range(2 * NEW_AT_ONCE)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert any(isinstance(each, TooManyTokens) for each in answers)
+    assert await tokens.node_of(bearer("agent")) == "gpu-7"
+
+
+async def test_an_agent_whose_token_is_refused_once_is_a_stranger() -> None:
+    now_s, api = [0.0], FakeApi(GOOD)
+    tokens = NodeTokens(api, "weir-system", lambda: now_s[0])  # type: ignore[arg-type]
+    assert await tokens.node_of(bearer()) == "gpu-7"
+    api.status, now_s[0] = {"authenticated": False}, KEPT_S
+    assert [await tokens.node_of(bearer()) for _ in range(3)] == ["", "", ""]
+    assert len(api.asked) == 2

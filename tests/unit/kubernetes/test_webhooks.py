@@ -12,13 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from tools.controlplane.certificates import Authority
 
 from weir.kubernetes.admission.certificates import first
 from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
-from weir.kubernetes.admission.token_review import UNDER_WAY_MAX, TokenReview, TokenReviewer
+from weir.kubernetes.admission.token_review import (
+    KEPT_S,
+    NEW_AT_ONCE,
+    UNDER_WAY_MAX,
+    TokenReview,
+    TokenReviewer,
+    TooManyTokens,
+)
 from weir.kubernetes.admission.webhook_server import (
     BYTES_MOST,
     WebhookServices,
@@ -259,12 +267,35 @@ async def test_strange_tokens_ask_the_api_server_a_few_at_a_time() -> None:
             await go_on.wait()
             return of()
 
-    token_reviewer = TokenReviewer(Slow())  # type: ignore[arg-type]
-    waiting = [asyncio.create_task(token_reviewer.may_get(f"Bearer t{at}", "/metrics")) for at in range(100)]
+    now_s = [0.0]
+    token_reviewer = TokenReviewer(Slow(), lambda: now_s[0])  # type: ignore[arg-type]
+    waiting = [
+        asyncio.create_task(token_reviewer.may_get(f"Bearer t{at}", "/metrics")) for at in range(NEW_AT_ONCE)
+    ]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert asked == UNDER_WAY_MAX
     go_on.set()
-    found = await asyncio.gather(*waiting)
-    assert (found.count(None), found.count(False)) == (UNDER_WAY_MAX, 100 - UNDER_WAY_MAX)
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    busy = sum(isinstance(each, TooManyTokens) for each in found)
+    assert (found.count(None), busy) == (UNDER_WAY_MAX, NEW_AT_ONCE - UNDER_WAY_MAX)
+    with pytest.raises(TooManyTokens):
+        await token_reviewer.may_get("Bearer t", "/metrics")
+    now_s[0] = 1.0
     assert await token_reviewer.may_get("Bearer t", "/metrics") is None
+
+
+async def test_a_bearer_who_is_known_reads_metrics_while_strangers_come() -> None:
+    class Vouching:
+        async def post(self, path: str, body: dict[str, Any], of: type[Any]) -> Any:
+            good = path.endswith("subjectaccessreviews") or body["spec"]["token"] == "good"
+            return msgspec.convert({"status": {"authenticated": good, "allowed": good}}, of)
+
+    now_s = [0.0]
+    token_reviewer = TokenReviewer(Vouching(), lambda: now_s[0])  # type: ignore[arg-type]
+    assert await token_reviewer.may_get("Bearer good", "/metrics")
+    now_s[0] = KEPT_S
+    strangers = [token_reviewer.may_get(f"Bearer t{at}", "/metrics") for at in range(2 * NEW_AT_ONCE)]
+    found = await asyncio.gather(*strangers, return_exceptions=True)
+    assert any(isinstance(each, TooManyTokens) for each in found)
+    assert await token_reviewer.may_get("Bearer good", "/metrics")

@@ -1,15 +1,28 @@
 """Identity of the agents of nodes: the API server says on which node the bearer of a token runs.
 
 The token is for Weir alone (its audience), and for one account. So an agent speaks for its own node only.
+
+Every pod of the cluster may reach the port, with tokens of its own making. Those that don't even claim to be
+an agent's are refused at no cost. The others cost the API server a review each, so they have a rate; tokens
+of agents that are known have none, and no other token can push them out of memory.
 """
 
 import asyncio
+import base64
 import hashlib
 import time
 from collections.abc import Callable
 from typing import Any
 
-from weir.kubernetes.admission.token_review import TOKEN_LENGTH_MOST, TOKENS_MOST, TokenReview
+import msgspec
+
+from weir.dashboard.token_bucket import TokenBucket
+from weir.kubernetes.admission.token_review import (
+    TOKEN_LENGTH_MOST,
+    TOKENS_MOST,
+    TokenReview,
+    TooManyTokens,
+)
 from weir.kubernetes.api.client import ApiClient
 
 AUDIENCE = "node.weir.dev"
@@ -17,6 +30,12 @@ ACCOUNT = "weir-node"
 """Service account of the agents, in Weir's namespace."""
 KEPT_S = 300.0
 """Time for which an answer of the API server counts. A token of a deleted pod is refused after it."""
+FORGOTTEN_S = 2 * KEPT_S
+"""Time after which the token of an agent that doesn't come any more is forgotten."""
+AGENTS_MOST = 40_000
+"""Tokens of agents that are known: two of each node, because an agent's token changes."""
+NEW_AT_ONCE, NEW_PER_S = 1_000, 100.0
+"""Tokens that aren't known to be an agent's, of which the API server is asked: a burst, then a rate."""
 UNDER_WAY_MAX, WAITING_MAX = 16, 256
 """Tokens that the API server is asked about at a time, and those that may wait for it."""
 WAIT_S = 5.0
@@ -24,8 +43,11 @@ WAIT_S = 5.0
 _NODE = "authentication.kubernetes.io/node-name"
 
 
-class TooManyTokens(Exception):
-    """The API server is being asked about other tokens; the caller has to try again."""
+class _Claims(msgspec.Struct):
+    """Claims of a token that nothing has verified."""
+
+    sub: str = ""
+    aud: str | list[str] = ""
 
 
 class NodeTokens:
@@ -35,7 +57,9 @@ class NodeTokens:
         self._api = api
         self._account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
         self._now_s = now_s
-        self._known: dict[bytes, tuple[float, str]] = {}
+        self._agents: dict[bytes, tuple[float, str]] = {}  # in the order of their last answers
+        self._refused: dict[bytes, float] = {}
+        self._new = TokenBucket(NEW_AT_ONCE, now_s())
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
         self._waiting = 0
 
@@ -48,20 +72,49 @@ class NodeTokens:
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not 0 < len(token) <= TOKEN_LENGTH_MOST:
+        if scheme.lower() != "bearer" or not self._claims_to_be_an_agent(token):
             return ""
-        key = hashlib.sha256(token.encode(errors="replace")).digest()
-        known = self._known.get(key)
-        if known is not None and self._now_s() - known[0] < KEPT_S:
-            return known[1]
-        node = await self._in_turn(token)
-        if len(self._known) >= 16 * TOKENS_MOST:
-            self._known.clear()
-        self._known[key] = self._now_s(), node
+        key, now_s = hashlib.sha256(token.encode()).digest(), self._now_s()
+        agent = self._agents.get(key)
+        if agent is not None and now_s - agent[0] < KEPT_S:
+            return agent[1]
+        if now_s - self._refused.get(key, -KEPT_S) < KEPT_S:
+            return ""
+        if agent is None and self._new.take(1.0, NEW_PER_S, NEW_AT_ONCE, now_s):
+            raise TooManyTokens
+        node = await self._in_turn(token, is_known=agent is not None)
+        self._note(key, node)
         return node
 
-    async def _in_turn(self, token: str) -> str:
+    def _claims_to_be_an_agent(self, token: str) -> bool:
+        """Return True if a token says that it is an agent's, which proves nothing."""
+        if len(token) > TOKEN_LENGTH_MOST or token.count(".") != 2 or not token.isascii():
+            return False
+        part = token.split(".")[1]
+        try:
+            said = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=_Claims)
+        except (ValueError, RecursionError):
+            return False
+        audiences = [said.aud] if isinstance(said.aud, str) else said.aud
+        return said.sub == self._account and AUDIENCE in audiences
+
+    def _note(self, key: bytes, node: str) -> None:
+        """Keep an answer. The oldest are forgotten, of agents and of others apart."""
+        now_s = self._now_s()
+        self._agents.pop(key, None)
+        if not node:
+            if len(self._refused) >= TOKENS_MOST:
+                self._refused.clear()
+            self._refused[key] = now_s
+            return
+        self._agents[key] = now_s, node
+        while len(self._agents) > AGENTS_MOST or now_s - next(iter(self._agents.values()))[0] > FORGOTTEN_S:
+            del self._agents[next(iter(self._agents))]
+
+    async def _in_turn(self, token: str, *, is_known: bool) -> str:
         """Ask when few others are asked: after a start, each agent comes with a token that is new here."""
+        if is_known:  # these can't become more than there are agents
+            return await self._ask(token)
         if self._waiting >= WAITING_MAX:
             raise TooManyTokens
         self._waiting += 1

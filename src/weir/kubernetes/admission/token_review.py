@@ -9,13 +9,19 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
+from weir.dashboard.token_bucket import TokenBucket
 from weir.kubernetes.api.client import ApiClient
-from weir.kubernetes.api.errors import ApiError
 
 KEPT_S = 60.0
 UNDER_WAY_MAX = 8
 """Tokens that the API server is asked about at a time; callers beyond are refused for now."""
+NEW_AT_ONCE, NEW_PER_S = 100, 5.0
+"""Tokens that the API server didn't vouch for before and is asked about: a burst, then a rate."""
 TOKENS_MOST, TOKEN_LENGTH_MOST = 1024, 16_384
+
+
+class TooManyTokens(Exception):
+    """The API server is being asked about other tokens; the caller has to try again."""
 
 
 class User(Struct):
@@ -60,29 +66,36 @@ class TokenReviewer:
         self._api = api
         self._now_s = now_s
         self._known: dict[tuple[bytes, str], tuple[float, bool]] = {}
+        self._new = TokenBucket(NEW_AT_ONCE, now_s())
         self._under_way = 0
 
     async def may_get(self, authorization: str, path: str) -> bool | None:
-        """Return True if the bearer of this header may get this path; None if the token is unknown."""
+        """Return True if the bearer of this header may get this path; None if the token is unknown.
+
+        Raises:
+            TooManyTokens: the answer isn't known yet.
+            ApiError: the API server doesn't answer.
+        """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not 0 < len(token) <= TOKEN_LENGTH_MOST:
             return None
         key = hashlib.sha256(token.encode()).digest(), path
-        known = self._known.get(key)
-        if known is not None and self._now_s() - known[0] < KEPT_S:
+        known, now_s = self._known.get(key), self._now_s()
+        if known is not None and now_s - known[0] < KEPT_S:
             return known[1]
-        if self._under_way >= UNDER_WAY_MAX:
-            return False
+        if known is None and self._new.take(1.0, NEW_PER_S, NEW_AT_ONCE, now_s):
+            raise TooManyTokens
+        if known is None and self._under_way >= UNDER_WAY_MAX:
+            raise TooManyTokens
         self._under_way += 1
         try:
             user = await self._user(token)
             allowed = user is not None and await self._allowed(user, path)
-        except ApiError:
-            return False  # not now; nothing is kept
         finally:
             self._under_way -= 1
         if user is None:
+            self._known.pop(key, None)
             return None
         if len(self._known) >= TOKENS_MOST:
             self._known.clear()

@@ -38,7 +38,8 @@ from weir.kubernetes.admission.reviews import (
     review_errors,
 )
 from weir.kubernetes.admission.second_look import SecondLook
-from weir.kubernetes.admission.token_review import TokenReviewer
+from weir.kubernetes.admission.token_review import TokenReviewer, TooManyTokens
+from weir.kubernetes.api.errors import ApiError
 
 CONNECTIONS = web.AppKey("connections", ConnectionLimit)
 BACKLOG = 128
@@ -104,7 +105,10 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
         return _health_response(well=served.is_ready() and served.known() is not None)
 
     async def metrics(request: web.Request) -> web.Response:
-        may = await served.token_reviewer.may_get(request.headers.get("Authorization", ""), "/metrics")
+        try:
+            may = await served.token_reviewer.may_get(request.headers.get("Authorization", ""), "/metrics")
+        except (TooManyTokens, ApiError):
+            return _refused(503, "The token can't be checked now: try again.")
         if may is None:
             return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
         if not may:

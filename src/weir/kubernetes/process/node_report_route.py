@@ -5,7 +5,8 @@ from msgspec import DecodeError
 from msgspec.json import Decoder
 from structlog import get_logger
 
-from weir.kubernetes.admission.node_tokens import NodeTokens, TooManyTokens
+from weir.kubernetes.admission.node_tokens import NodeTokens
+from weir.kubernetes.admission.token_review import TooManyTokens
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.usage.node_reports import BYTES_MAX, NodeReport, NodeReports
 
