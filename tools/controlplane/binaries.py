@@ -2,6 +2,9 @@
 
     python -m tools.controlplane.binaries     build them if need be, and say where they are
 
+WEIR_KUBERNETES_VERSION=1.35 or 1.37 has the API server, its controllers and its scheduler of that release
+in place of the usual ones; the other programs stay.
+
 They are looked for in $KUBEBUILDER_ASSETS if it is set; otherwise they lie in a cache outside the work
 tree, in a directory named after the pins of the modules and the version of Go, so that a changed pin
 builds anew. Several processes may ask at once: one builds, the others wait for it.
@@ -18,14 +21,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parent.parent
 VERSION = "v1.36.3"
 """Of Kubernetes: what go.mod pins; the programs have to be told."""
+RELEASE = "1.36"
+"""Release of that version."""
+OTHER_VERSIONS = {"1.35": "v1.35.4", "1.37": "v1.37.2"}
+"""Other releases that the tests can run on, each pinned by a module of its own."""
 _STRIPPED = "-s -w"
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
@@ -51,6 +58,10 @@ PROGRAMS = (
 )
 
 
+_OTHERS_ALSO = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+"""Programs that another release has of its own."""
+
+
 class NoBinaries(Exception):
     """The programs aren't there and can't be built; the sentence says what to do about it."""
 
@@ -60,6 +71,7 @@ class Binaries:
     """Where the programs are."""
 
     directory: Path
+    release: str = RELEASE
 
     def __getitem__(self, name: str) -> str:
         return str(self.directory / name)
@@ -88,12 +100,52 @@ def find(say: Callable[[str], None] = _told) -> Binaries:
             "No control plane to test against: install Go (go.dev/dl) and it is built once, or set "
             f"KUBEBUILDER_ASSETS to a directory with {', '.join(one.name for one in PROGRAMS)}."
         )
-    there = Binaries(cache() / key(go_version(go)))
+    there = _cached(go, RELEASE)
     if there.lacks():
         with one_at_a_time(there.directory):
             if there.lacks():
-                build(go, there.directory, say)
+                build(go, there.directory, PROGRAMS, say)
+    release = _release()
+    return there if release == RELEASE else _other(go, there, release, say)
+
+
+def _other(go: str, usual: Binaries, release: str, say: Callable[[str], None]) -> Binaries:
+    """Return the programs of another release, and links to those that every release shares."""
+    there = _cached(go, release)
+    if there.lacks():
+        with one_at_a_time(there.directory):
+            if there.lacks():
+                build(go, there.directory, _programs(release), say, OTHER_VERSIONS[release])
+                for name in there.lacks():
+                    (there.directory / name).unlink(missing_ok=True)
+                    (there.directory / name).symlink_to(usual[name])
     return there
+
+
+def _release() -> str:
+    """Return the release to test against.
+
+    Raises:
+        NoBinaries: it is none that can be built.
+    """
+    release = os.environ.get("WEIR_KUBERNETES_VERSION") or RELEASE
+    if release != RELEASE and release not in OTHER_VERSIONS:
+        allowed = ", ".join(sorted({RELEASE, *OTHER_VERSIONS}))
+        raise NoBinaries(f"WEIR_KUBERNETES_VERSION is {release}: write one of {allowed}.")
+    return release
+
+
+def _programs(release: str) -> tuple[Program, ...]:
+    """Return the programs that are built for a release."""
+    if release == RELEASE:
+        return PROGRAMS
+    own = [one for one in PROGRAMS if one.name in _OTHERS_ALSO]
+    return tuple(replace(one, module=f"{one.module}-{release}") for one in own)
+
+
+def _cached(go: str, release: str) -> Binaries:
+    version = VERSION if release == RELEASE else OTHER_VERSIONS[release]
+    return Binaries(cache() / key(go_version(go), version, _programs(release)), release)
 
 
 def at_hand() -> bool:
@@ -102,7 +154,7 @@ def at_hand() -> bool:
         if os.environ.get("KUBEBUILDER_ASSETS"):
             return bool(find())
         go = shutil.which("go")
-        return go is not None and not Binaries(cache() / key(go_version(go))).lacks()
+        return go is not None and not any(_cached(go, each).lacks() for each in {RELEASE, _release()})
     except NoBinaries:
         return False
 
@@ -113,17 +165,17 @@ def cache() -> Path:
     return Path(above) / "weir" / "kubernetes"
 
 
-def key(go_version: str) -> str:
+def key(go_version: str, version: str = VERSION, programs: Sequence[Program] = PROGRAMS) -> str:
     """What the programs are made of, in twelve letters."""
-    hashed = hashlib.sha256(f"{go_version} {VERSION}".encode())
-    for module in sorted({one.module for one in PROGRAMS}):
+    hashed = hashlib.sha256(f"{go_version} {version}".encode())
+    for module in sorted({one.module for one in programs}):
         for name in ("go.mod", "go.sum"):
             hashed.update((TOOLS / module / name).read_bytes())
     return hashed.hexdigest()[:12]
 
 
 def _named(directory: Path) -> Binaries:
-    found = Binaries(directory)
+    found = Binaries(directory, _release())
     lacks = found.lacks()
     if lacks:
         raise NoBinaries(
@@ -161,23 +213,25 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
         yield
 
 
-def build(go: str, directory: Path, say: Callable[[str], None] = _told) -> None:
-    """Make all programs and put them there in one move.
+def build(
+    go: str, directory: Path, programs: Sequence[Program], say: Callable[[str], None], version: str = VERSION
+) -> None:
+    """Make these programs and put them there in one move.
 
     Raises:
         NoBinaries: Go failed; what it said is in the sentence.
     """
-    minutes = sum(one.minutes for one in PROGRAMS)
+    minutes = sum(one.minutes for one in programs)
     say(
-        f"Building Kubernetes {VERSION} to test against, once: {', '.join(one.name for one in PROGRAMS)}. "
+        f"Building Kubernetes {version} to test against, once: {', '.join(one.name for one in programs)}. "
         f"About {minutes:.0f} minutes on two cores, and it fetches their sources; kept in {directory}."
     )
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="building-", dir=directory.parent))
     try:
-        for program in PROGRAMS:
+        for program in programs:
             began = time.monotonic()
-            build_one(go, program, made)
+            build_one(go, program, made, version)
             say(f"  {program.name} in {time.monotonic() - began:.0f} s")
         shutil.rmtree(directory, ignore_errors=True)
         made.chmod(0o755)
@@ -186,16 +240,16 @@ def build(go: str, directory: Path, say: Callable[[str], None] = _told) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def build_one(go: str, program: Program, into: Path) -> None:
+def build_one(go: str, program: Program, into: Path, version: str = VERSION) -> None:
     """Build one program into a directory.
 
     Raises:
         NoBinaries: Go failed; its last words are in the sentence.
     """
     flags = _STRIPPED
-    if program.module in ("kubernetes", "kubelet"):
-        major, minor, _ = VERSION.removeprefix("v").split(".")
-        reported = {"gitVersion": VERSION, "gitMajor": major, "gitMinor": minor}
+    if program.module == "kubelet" or program.module.startswith("kubernetes"):
+        major, minor, _ = version.removeprefix("v").split(".")
+        reported = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
         flags = " ".join(
             [
                 flags,
