@@ -19,9 +19,9 @@ from authlib.oauth2.rfc6749.parameters import prepare_token_request
 from joserfc.jwk import KeySet
 from structlog import get_logger
 
+from weir.control.token_bucket import TokenBucket
 from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable
 from weir.dashboard.oidc.settings import OidcSettings, is_loopback
-from weir.dashboard.token_bucket import TokenBucket
 
 ANSWER_BYTES_MAX = 256 << 10
 ANSWER_S_MAX = 10.0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 from time import monotonic
 
-from weir.dashboard.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBucket
 
 SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 60, 0.5
 """Sign-ins from one address: a burst, then a rate."""

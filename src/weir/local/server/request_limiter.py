@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from urllib.parse import parse_qsl
 
-from weir.dashboard.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBucket
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits

@@ -16,7 +16,7 @@ from time import monotonic
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.dashboard.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBucket
 from weir.local.server.notifications.channels import Attempt, Channels, DeliveryProblem
 from weir.local.server.notifications.notification_settings import NotificationSettings
 from weir.local.server.notifications.quiet_hours import quiet_for_s
