@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from weir.dashboard.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBucket
 from weir.kubernetes.admission.token_review import (
     TOKEN_LENGTH_MOST,
     TOKENS_MOST,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from weir.dashboard.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBucket
 from weir.kubernetes.api.client import ApiClient
 
 KEPT_S = 60.0

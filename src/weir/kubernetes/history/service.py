@@ -1,8 +1,8 @@
 """History of one replica: what it remembers for the database, its writer while it leads, and its reader."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from typing import Any
 
@@ -97,13 +97,10 @@ class HistoryService:
 
     def _recent(self, since_s: float) -> list[UsageHistoryEntry]:
         """Return the recent past, for the thread of the writer."""
-        found: Future[list[UsageHistoryEntry]] = Future()
-
-        def copy() -> None:
-            found.set_result(self._usage.since(since_s))
-
-        self._loop.call_soon_threadsafe(copy)
+        copied = self._usage.copied(since_s, time.time())
+        found = asyncio.run_coroutine_threadsafe(copied, self._loop)
         try:
             return found.result(LOOP_S)
         except TookTooLong:
+            found.cancel()
             raise ValueError("The event loop has no time for the history.") from None

@@ -4,7 +4,7 @@ Each workload has a few spans of time, in which it waited or held GPUs. The obje
 times, so that a replica that has just begun knows the past of every workload whose object is still there.
 """
 
-import math
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -18,6 +18,8 @@ from weir.kubernetes.usage.cluster_use import ClusterUse
 
 KEPT_S = 6 * 3600.0
 WORKLOADS_MAX = 50_000
+COPIED_AT_ONCE = 500
+"""Workloads whose past is copied before the event loop goes on."""
 SPANS_MAX = 64
 """Spans of a workload; earlier ones are merged."""
 _WAITS, _HOLDS = frozenset(("pending",)), frozenset(("starting", "running", "stopping"))
@@ -30,6 +32,8 @@ class RecentUsage:
         self.began_s = began_s
         self.unstored_s: float | None = None
         """Time from which the past isn't in a database yet; None if that doesn't matter."""
+        self.complete_s = 0.0
+        """Time before which workloads ended that had to be forgotten early."""
         self._past: dict[str, UsageHistoryEntry] = {}
         self._uids: dict[str, str] = {}  # of the present objects, by key
 
@@ -51,7 +55,7 @@ class RecentUsage:
         known = self._past.get(workload.uid)
         if known is None:
             if len(self._past) >= WORKLOADS_MAX:
-                self._forget(now_s)
+                self._make_way(now_s)
             if len(self._past) >= WORKLOADS_MAX:
                 return
             self._past[workload.uid] = _first(workload, now_s)
@@ -76,6 +80,16 @@ class RecentUsage:
             for old_s in [old_s for old_s in past.uses if old_s < oldest_s]:
                 del past.uses[old_s]
 
+    def _make_way(self, now_s: float) -> None:
+        """Forget what is old, or else some of the workloads that ended first."""
+        self._forget(now_s)
+        if len(self._past) < WORKLOADS_MAX:
+            return
+        over = sorted((past.ended_s, uid) for uid, past in self._past.items() if past.ended_s is not None)
+        for ended_s, uid in over[: max(1, WORKLOADS_MAX // 10)]:
+            del self._past[uid]
+            self.complete_s = max(self.complete_s, ended_s)
+
     def _forget(self, now_s: float, unstored_s: float | None = None) -> None:
         """Forget workloads that have been over for long enough."""
         oldest_s = min(now_s - KEPT_S, now_s if unstored_s is None else unstored_s)
@@ -83,29 +97,22 @@ class RecentUsage:
             if past.ended_s is not None and past.ended_s < oldest_s:
                 del self._past[uid]
 
-    def all(self, now_s: float) -> list[UsageHistoryEntry]:
-        """Return the past of all workloads at this moment."""
-        self._forget(now_s, self.unstored_s)
-        return self.since(-math.inf)
+    async def copied(self, since_s: float, now_s: float) -> list[UsageHistoryEntry]:
+        """Return the past of the workloads that were not over at a time.
 
-    def since(self, since_s: float) -> list[UsageHistoryEntry]:
-        """Return the past of the workloads that were not over at a time."""
-        return [
-            UsageHistoryEntry(
-                past.namespace,
-                past.project,
-                past.type,
-                past.submitted_s,
-                past.first_started_s,
-                past.ended_s,
-                list(past.spans),
-                list(past.evictions),
-                dict(past.uses),
-                past.user,
-            )
-            for past in self._past.values()
-            if past.ended_s is None or past.ended_s > since_s
-        ]
+        The event loop goes on meanwhile: a copy of the past of all workloads takes a second.
+        """
+        self._forget(now_s, self.unstored_s)
+        kept, found = list(self._past.values()), list[UsageHistoryEntry]()
+        for at in range(0, len(kept), COPIED_AT_ONCE):
+            few = kept[at : at + COPIED_AT_ONCE]
+            found += [_copy(past) for past in few if past.ended_s is None or past.ended_s > since_s]
+            await asyncio.sleep(0)
+        return found
+
+
+def _copy(past: UsageHistoryEntry) -> UsageHistoryEntry:
+    return replace(past, spans=[*past.spans], evictions=[*past.evictions], uses={**past.uses})
 
 
 def over_quota_s(

@@ -45,7 +45,7 @@ REQUESTS_MAX = 64
 WAIT_S, WAIT_MAX_S = 0.1, 10.0
 """Time that an answer waits for suggestions: by default, and at most."""
 LARGE_MAX = 4
-"""Answers about the whole cluster under way, each of which may have tens of megabytes."""
+"""Reports, and answers about the whole cluster, under way: each may have tens of megabytes."""
 FEW = 2_000
 """Workloads that are filtered on the event loop; more are in a thread, because the loop renews the lease."""
 _EVENTS_SHOWN = 20
@@ -96,7 +96,9 @@ class QueryRoutes:
         ]
         for start in (ROOT, within):
             routes += [(f"{start}/workloads", self._list), (f"{start}/events", self._list_events)]
-            routes += [(f"{start}/reports/{kind}", partial(self._report, kind)) for kind in _REPORTS]
+            for kind in _REPORTS:
+                report = partial(self._one_of_few, partial(self._report, kind))
+                routes.append((f"{start}/reports/{kind}", report))
         for path, handler in routes:
             app.router.add_get(path, partial(self._answer, handler), allow_head=False)
         app.router.add_route("*", f"/apis/{GROUP}/{{rest:.*}}", partial(self._answer, _unknown))
@@ -237,10 +239,11 @@ class QueryRoutes:
 
     async def _report(self, kind: str, request: web.Request, _person: Identity) -> Answer:
         now_s, (namespace, began_s) = time.time(), await self._within(request)
-        past, queues, history = self._usage.all(now_s), self._answers.queues(), self._history
+        queues, history = self._answers.queues(), self._history
         kept_s = KEPT_S if history is None else math.inf
         asked = report_request(request.query, partial(number, request.query), now_s, namespace, kept_s)
         asked = replace(asked, since_s=min(asked.until_s, max(asked.since_s, began_s)))
+        past = await self._usage.copied(asked.since_s, now_s)
         note: str | None = None
         if history is not None and not asked.is_recent_alone:
             stored = await history.report(kind, asked, past, queues, now_s)

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from statistics import quantiles
 from typing import Any, Literal, get_args
 
@@ -12,7 +13,13 @@ from weir.api.history import By, EvictionRuleRow, HistoryPoint, HistoryReport, H
 from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.node_usage import on_nodes
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
-from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage, evictions_between, over_quota_s
+from weir.kubernetes.query.recent_usage import (
+    KEPT_S,
+    WORKLOADS_MAX,
+    RecentUsage,
+    evictions_between,
+    over_quota_s,
+)
 
 POINT_S = 300.0
 ClusterBy = Literal["project", "department", "user", "type", "node"]
@@ -75,6 +82,12 @@ def note_of(usage: RecentUsage, request: ReportRequest) -> str:
     known = "A cluster without a database has a history of the last 6 hours."
     if request.by in RECENT_KEYS:
         known = f"The history by {request.by} goes back 6 hours."
+    if request.since_s < usage.complete_s:
+        full = datetime.fromtimestamp(usage.complete_s, UTC)
+        return (
+            f"{known} It has {WORKLOADS_MAX:,} workloads at most: some that ended before "
+            f"{full:%H:%M} UTC are missing."
+        )
     if request.since_s >= usage.began_s:
         return known
     return f"{known} Workloads that were deleted before Weir was started are missing."

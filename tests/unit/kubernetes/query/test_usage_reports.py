@@ -1,5 +1,6 @@
 """History of the last hours: spans of workloads, and reports over them."""
 
+import asyncio
 import math
 from typing import Any
 
@@ -10,7 +11,8 @@ from weir.api.answers import QueueRow
 from weir.control.activity import ActivityReading
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.answers import QueryRefused
-from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
+from weir.kubernetes.query.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.recent_usage import COPIED_AT_ONCE, KEPT_S, RecentUsage
 from weir.kubernetes.query.usage_reports import (
     ReportRequest,
     history_report,
@@ -46,6 +48,10 @@ def see(usage: RecentUsage, at_s: float, *workloads: WorkloadIndexEntry) -> None
         usage.changed(each.key, each, T0 + at_s)
 
 
+def all_of(usage: RecentUsage, now_s: float) -> list[UsageHistoryEntry]:
+    return asyncio.run(usage.copied(-math.inf, now_s))
+
+
 def asked(until_s: float, by: Any = "project", namespace: str = "") -> ReportRequest:
     return ReportRequest(T0, T0 + until_s, by, namespace)
 
@@ -61,7 +67,7 @@ def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
     see(usage, 400, workload("a", "Running", lastEviction=last))
     usage.changed("ns/b", None, T0 + 500)
     see(usage, 600, workload("a", "Succeeded", endedAt="2026-01-31T12:10:00Z", lastEviction=last))
-    past = usage.all(T0 + 1000)
+    past = all_of(usage, T0 + 1000)
     (row,) = usage_report(past, QUEUES, asked(1000), "note").rows
     assert (row.key, row.allocated_gpu_s) == ("vision", 4 * 200 + 2 * 200 + 4 * 200)
     assert row.over_quota_gpu_s == 2 * 200 + 4 * 100 + 2 * 100
@@ -98,7 +104,7 @@ def test_gpu_time_is_counted_by_node_and_by_user() -> None:
     measured = MeasuredUse(0.5, 400.0, 200.0, reading, T0)
     usage.used(ClusterUse(T0 + 200, {}, {"ns/a": measured}))
     see(usage, 600, workload("a", "Succeeded", endedAt="2026-01-31T12:10:00Z"))
-    past = usage.all(T0 + 1000)
+    past = all_of(usage, T0 + 1000)
     report = usage_report(past, QUEUES, asked(1000, "node"), "")
     held = {row.key: row.allocated_gpu_s for row in report.rows}
     assert held == {"-": 1000.0, "n1": 3 * 200 + 2 * 300, "n2": 200.0, "n3": 600.0}
@@ -125,7 +131,7 @@ def test_a_namespace_sees_its_own_part_alone() -> None:
         workload("a", "Running", startedAt=AT),
         workload("b", "Running", namespace="other", startedAt=AT),
     )
-    past = usage.all(T0 + 100)
+    past = all_of(usage, T0 + 100)
     (row,) = usage_report(past, QUEUES, asked(100, namespace="ns"), "").rows
     assert (row.allocated_gpu_s, row.workloads) == (400, 1)
     assert row.over_quota_gpu_s == pytest.approx(300), "half of the six GPUs over quota"
@@ -137,12 +143,44 @@ def test_a_replica_that_begins_knows_what_the_objects_state() -> None:
     usage = RecentUsage(T0 + 1000)
     ended = {"startedAt": "2026-01-31T12:01:40Z", "endedAt": "2026-01-31T12:05:00Z"}
     see(usage, 1000, workload("a", "Failed", **ended), workload("a", "Pending", uid="new"))
-    (row,) = usage_report(usage.all(T0 + 1100), QUEUES, asked(1100), "").rows
+    (row,) = usage_report(all_of(usage, T0 + 1100), QUEUES, asked(1100), "").rows
     assert (row.allocated_gpu_s, row.ended, row.workloads) == (800, 1, 2)
     assert "deleted before Weir was started" in note_of(usage, asked(1100))
     assert "deleted" not in note_of(usage, ReportRequest(T0 + 1000, T0 + 1100, "project"))
-    usage.all(T0 + KEPT_S + 301)
+    all_of(usage, T0 + KEPT_S + 301)
     assert len(usage) == 1, "what is over is forgotten after six hours"
+
+
+def test_a_flood_of_workloads_displaces_those_that_ended_first_and_the_report_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("weir.kubernetes.query.recent_usage.WORKLOADS_MAX", 20)
+    usage = RecentUsage(T0 - 100)
+    see(usage, 0, workload("stays", "Running", startedAt=AT))
+    for at in range(100):
+        name = f"w{at}"
+        see(usage, 10 * at, workload(name, "Running"))
+        usage.changed(f"ns/{name}", None, T0 + 10 * at + 5)
+    found = usage_report(all_of(usage, T0 + 2000), QUEUES, asked(2000), "").rows
+    assert len(usage) <= 20
+    assert sum(row.workloads for row in found) > 10
+    assert found[0].allocated_gpu_s >= 4 * 2000, "what still runs is never displaced"
+    assert "some that ended before 12:13 UTC are missing" in note_of(usage, asked(2000))
+    assert "missing" not in note_of(usage, ReportRequest(usage.complete_s, T0 + 2000, "project"))
+
+
+async def test_a_copy_of_the_past_lets_the_event_loop_go_on() -> None:
+    usage = RecentUsage(T0)
+    for at in range(5 * COPIED_AT_ONCE):
+        see(usage, 0, workload(f"w{at}", "Running", startedAt=AT))
+    copying = asyncio.create_task(usage.copied(T0, T0 + 100))
+    turns = 0
+    while not copying.done():
+        turns += 1
+        see(usage, 50, workload(f"w{turns}", "Failed", endedAt="2026-01-31T12:00:50Z"))
+        await asyncio.sleep(0)
+    assert turns >= 5
+    assert len(await copying) == 5 * COPIED_AT_ONCE
 
 
 def test_requests_are_bounded_and_unknown_keys_refused() -> None:
@@ -167,7 +205,7 @@ def test_spans_of_a_workload_are_bounded() -> None:
     usage = RecentUsage(T0)
     for at in range(1000):
         see(usage, at, workload("a", "Pending" if at % 2 else "Running"))
-    (past,) = usage.all(T0 + 1000)
+    (past,) = all_of(usage, T0 + 1000)
     assert len(past.spans) == 64
 
 
@@ -179,16 +217,18 @@ def measured(at_s: float, seen_s: float, used_s: float, key: str = "ns/a") -> Cl
 def test_measured_use_is_reported_for_the_time_in_which_it_was_measured() -> None:
     usage = RecentUsage(T0)
     see(usage, 0, workload("a", "Running", startedAt=AT), workload("b", "Running", startedAt=AT))
-    (row,) = usage_report(usage.all(T0 + 10), QUEUES, asked(1000), "").rows
+    (row,) = usage_report(all_of(usage, T0 + 10), QUEUES, asked(1000), "").rows
     assert (row.used_gpu_s, row.idle_gpu_s) == (None, None), "nothing was measured"
     for at in range(30, 1230, 30):
         usage.used(measured(at, 120.0, 30.0))
     usage.used(measured(1000, 50.0, 50.0, "ns/gone"))
-    (row,) = usage_report(usage.all(T0 + 1230), QUEUES, asked(1230), "").rows
+    (row,) = usage_report(all_of(usage, T0 + 1230), QUEUES, asked(1230), "").rows
     assert (row.used_gpu_s, row.idle_gpu_s) == (40 * 30.0, 40 * 90.0)
-    (part,) = usage_report(usage.all(T0 + 1230), QUEUES, ReportRequest(T0 + 900, T0 + 1230, "type"), "").rows
+    (part,) = usage_report(
+        all_of(usage, T0 + 1230), QUEUES, ReportRequest(T0 + 900, T0 + 1230, "type"), ""
+    ).rows
     assert part.used_gpu_s is not None
     assert 0 < part.used_gpu_s < row.used_gpu_s
     usage.used(measured(KEPT_S + 4000, 1.0, 1.0))
-    (past, _) = usage.all(T0 + KEPT_S + 4000)
+    (past, _) = all_of(usage, T0 + KEPT_S + 4000)
     assert len(past.uses) == 1, "sums that are too old are forgotten"
