@@ -191,7 +191,8 @@ def _takes(
         origin = AllocationOrigin.WEIR if by_weir else tracked.origin or AllocationOrigin.POD
     start = 0 if found.start in each.starts else found.start
     each.starts.add(start)
-    _settle(tracked, found.devices, start, origin, node_states)
+    is_recorded = found == _from_status(each)
+    _settle(tracked, found.devices, start, origin, node_states, is_recorded=is_recorded)
     return True
 
 
@@ -200,7 +201,7 @@ def _infer(tracked: TrackedPod, node_states: NodeStates) -> None:
     assert tracked.info is not None
     request = tracked.info.request
     devices = node_states.free_devices(tracked.node, request)
-    _settle(tracked, devices, 0, AllocationOrigin.POD, node_states)
+    _settle(tracked, devices, 0, AllocationOrigin.POD, node_states, is_recorded=False)
 
 
 def _settle(
@@ -209,7 +210,10 @@ def _settle(
     start: int,
     origin: AllocationOrigin,
     node_states: NodeStates,
+    *,
+    is_recorded: bool,
 ) -> None:
     assert tracked.info is not None
     tracked.devices, tracked.start, tracked.origin, tracked.settled = devices, start, origin, True
+    tracked.guessed = tracked.info.is_guess and not is_recorded
     node_states.ours(tracked.key, PodUsage(tracked.node, tracked.info.request, devices))

@@ -55,6 +55,7 @@ class TrackedPod:
         "evicted",
         "gang",
         "group",
+        "guessed",
         "index",
         "info",
         "key",
@@ -89,6 +90,7 @@ class TrackedPod:
         self.devices: tuple[int, ...] = ()
         self.claimed: PodAllocation | None = None  # by its annotations, when it was first seen bound
         self.settled = False  # its devices and its start hold
+        self.guessed = False  # its devices were settled while those of its claims were unknown: not recorded
         self.origin: AllocationOrigin | None = None  # of its devices
         self.unreadable = ""  # why it can't be read
         self.start = 0

@@ -91,8 +91,8 @@ class PodResolver:
             self.forget_marks(key)
         else:
             self._see_marks(key, pod)
-        self._pods[key] = self._interned.with_shared_spec(pod)
         self.resource_claims.use(key, pod, over=over)
+        self._pods[key] = self._interned.with_shared_spec(pod)  # without its node from here on
         self._owner_changed(pod.metadata.uid)
         self.groups.note(key, pod.metadata.namespace, pod.spec)
         for name in claims_of(pod):
@@ -366,7 +366,16 @@ class PodResolver:
         priority = priority_of(pod, annotations, self.priorities)
         submitted_s, orphan = seconds_of(created), missing is not None
         return PodInfo(
-            gang, derived, annotations, pod_request, priority, submitted_s, orphan, as_sentence(wait), why
+            gang,
+            derived,
+            annotations,
+            pod_request,
+            priority,
+            submitted_s,
+            orphan,
+            as_sentence(wait),
+            why,
+            constraints[1].is_guess,
         )
 
     def _forget_requests(self) -> None:

@@ -117,6 +117,7 @@ class PodTracker:
             tracked.assumed = False
         if not tracked.assumed:
             tracked.claimed, tracked.origin, tracked.settled = claimed, None, False
+            tracked.guessed = False
             tracked.start, tracked.devices = 0, ()
             tracked.at_s = self.now_s if tracked.gang is not None else scheduled_s(pod)
         elif abs((at_s := placed_s(pod)) - tracked.at_s) < SKEW_S_MOST:
@@ -184,6 +185,7 @@ class PodTracker:
         assert tracked.gang is not None
         tracked.gang.exits(tracked, self.now_s, PodExit.LOST, why)
         tracked.settled, tracked.origin, tracked.start = False, None, 0
+        tracked.guessed = False
         self._registry.dirty[tracked.gang] = None
 
     def look_again(self, at_s: float, key: str) -> None:

@@ -48,7 +48,7 @@ class ResourceClaims:
         self._users: dict[ClaimKey, dict[str, None]] = {}  # pods by the claims they use, the first one counts
         self._uses: dict[str, tuple[ClaimKey, ...]] = {}
         self._uids: dict[str, str] = {}
-        self._bound: set[str] = set()
+        self._bound: dict[str, str] = {}  # the node of each pod that is bound
         self._last: dict[str, ClaimConstraints] = {}
         self._started: dict[str, ClaimConstraints] = {}  # of pods that are being bound or are bound since
         self._chosen: dict[str, tuple[str, Sequence[NewAllocation]]] = {}  # node and devices of a start
@@ -77,14 +77,15 @@ class ResourceClaims:
                 self._leave(key)
             return
         uses = tuple((pod.metadata.namespace, name) for _, name in claims_of(pod) if name)
-        if self._uses.get(key, ()) == uses:
-            return
-        self._leave(key)
-        self._uids[key] = pod.metadata.uid
-        if uses:
-            self._uses[key] = uses
+        if self._uses.get(key, ()) != uses:
+            self._leave(key)
+            self._uids[key] = pod.metadata.uid
+            if uses:
+                self._uses[key] = uses
             for claim in uses:
                 self._users.setdefault(claim, {})[key] = None
+        if pod.spec.node_name:
+            self._bound[key] = pod.spec.node_name
 
     def forget(self, key: str) -> None:
         """Forget a pod that is gone."""
@@ -95,7 +96,7 @@ class ResourceClaims:
         """Forget what a pod uses."""
         self.sets.leave(key)
         past = f"{key} {self._uids.pop(key, '')}"  # another pod of the name has claims of its own
-        self._bound.discard(key)
+        self._bound.pop(key, None)
         if key in self._chosen:
             self._chosen[past] = self._chosen.pop(key)
             self._doubted[past] = self._doubted.pop(key, self._now_s + CLAIM_DOUBT_S)
@@ -119,22 +120,18 @@ class ResourceClaims:
         """
         if over or not pod.spec.resource_claims:
             return NO_CLAIMS
-        if bound:
-            self._bound.add(key)
         found = self._started.get(key)
         if found is None:
             found = self._last[key] = self._constraints(key, pod, bound=bound)
-            if bound and self._is_known(pod):
-                self._started[key] = found
         return found
 
-    def _is_known(self, pod: KubePod) -> bool:
+    def _are_named(self, key: str, pod: KubePod) -> bool:
         """Return True if slices name all devices that a pod runs with: without them, its share is unknown."""
         for _, name in claims_of(pod):
             claim = self.inventory.claims.get((pod.metadata.namespace, name))
             allocation = None if claim is None else claim.status.allocation
             if allocation is None or not self.inventory.names_devices(
-                pod.spec.node_name, allocation.devices.results
+                self._bound.get(key, ""), allocation.devices.results
             ):
                 return False
         return True
@@ -162,7 +159,7 @@ class ResourceClaims:
                 is_unread = True
                 waits = waits or f"its resource claim {name} can't be allocated: {error}"
         if bound and is_unread and not counted:
-            return ClaimConstraints(needs=(UNREAD_NEED,))
+            return ClaimConstraints(needs=(UNREAD_NEED,), is_guess=True)
         if waits and not counted:
             return ClaimConstraints(tuple(rules), waits)
         gpus = self._gpus([each for _, each in counted])
@@ -171,7 +168,10 @@ class ResourceClaims:
         else:
             self._idle_since_s.pop(key, None)
         needs = ((self.sets.join(key, counted), 1),) if counted and not all_allocated else ()
-        return ClaimConstraints(tuple(rules), waits, needs, gpus.devices, gpus.share_milli, gpus.weight_milli)
+        is_guess = bound and (is_unread or not self._are_named(key, pod))
+        return ClaimConstraints(
+            tuple(rules), waits, needs, gpus.devices, gpus.share_milli, gpus.weight_milli, is_guess
+        )
 
     def _waits(self, pod: KubePod) -> str | None:
         """Return why a pod's claims can't be allocated yet."""

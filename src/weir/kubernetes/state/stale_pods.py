@@ -73,6 +73,7 @@ class StalePods:
             if before is not None and _was_inferred(tracked, before.request, info.request):
                 self._pods.infer_again(tracked, "The devices of its claims are known now.")
             moving.append((tracked, gang))
+        tracked.guessed = tracked.guessed and info.is_guess
         gang.head = info  # the one read last: all are read by the same owners
         self._registry.dirty[gang] = None
 
@@ -122,6 +123,7 @@ class StalePods:
 
 def _was_inferred(tracked: TrackedPod, before: Request, now: Request) -> bool:
     """Return True if a running pod's GPUs were inferred while its claims or their devices were unknown."""
-    if tracked.gang is None or tracked.origin is not AllocationOrigin.POD or not claim_needs(now):
+    is_inferred = tracked.guessed or tracked.origin is AllocationOrigin.POD
+    if tracked.gang is None or not is_inferred or not claim_needs(now):
         return False
     return (before.devices, before.share_milli) != (now.devices, now.share_milli)

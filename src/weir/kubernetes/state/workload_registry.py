@@ -214,8 +214,14 @@ class WorkloadRegistry:
             self._fixed.judge_protected(gangs, queues, self._node_states)
 
     def as_bound(self, tracked: TrackedPod, info: PodInfo) -> PodInfo:
-        """Return a pod's reading with the devices it was bound with: annotations may say otherwise since."""
-        if not tracked.bound or tracked.origin is AllocationOrigin.POD:
+        """Return a pod's reading with the devices it was bound with: annotations may say otherwise since.
+
+        An inferred pod has those that are read now. While its claims are unknown, a record is better.
+        """
+        is_inferred = tracked.guessed or tracked.origin is AllocationOrigin.POD
+        if not tracked.bound or (is_inferred and not info.is_guess):
+            return info
+        if tracked.guessed and info.request.devices:
             return info
         before = tracked.info
         if tracked.settled and before is not None:
@@ -226,7 +232,7 @@ class WorkloadRegistry:
         allocation = None if records is None else records.of(info.gang.uid).get(tracked.uid)
         if (
             allocation is None
-            or allocation.self_bound
+            or (allocation.self_bound and not info.is_guess)
             or allocation.node != tracked.node
             or not is_sound(allocation)
         ):

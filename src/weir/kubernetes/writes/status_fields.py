@@ -61,7 +61,7 @@ def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
     found: list[Words] = []
     left = ALLOCATED_BYTES_MOST
     for tracked in sorted(holding, key=lambda each: each.name):
-        if not tracked.settled:
+        if not tracked.settled or tracked.guessed:
             continue
         words: Words = {
             "pod": tracked.name,

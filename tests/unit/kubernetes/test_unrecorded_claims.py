@@ -1,0 +1,104 @@
+"""Pods with resource claims that Weir bound, and of which it was killed before it wrote their record."""
+
+from collections.abc import Sequence
+
+import pytest
+from tests.unit.kubernetes.claims_site import Site, slices_of
+from tests.unit.kubernetes.test_resource_claims import GPU, device_class, why
+
+from weir.kubernetes.api.changes import ObjectRemoved
+
+PARTS = tuple(f"part-{at}" for at in range(4))
+
+
+def full() -> Site:
+    """Return a site where one whole GPU of four is in use, and all of the shared one."""
+    site = Site(slices_of("n1", 4))
+    site.create(("first", 1), *((name, 0) for name in PARTS))
+    site.run()
+    assert set(site.records) == {"first", *PARTS}
+    return site
+
+
+def has_all_it_has(site: Site) -> None:
+    """Assert that all four whole GPUs can be given, two by two, once the first pod has ended."""
+    site.create(("last", 2), ("next", 2))
+    assert set(site.run()) == {"last"}
+    site.end("first")
+    assert set(site.run()) == {"next"}, why(site.weir)
+    site.agrees()
+
+
+@pytest.mark.parametrize(
+    "unwritten", [("part-3",), ("part-0",), PARTS[:2], PARTS, ("first",), ("first", *PARTS)]
+)
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_shares_whose_records_were_not_written_stay_together_once_their_driver_is_back(
+    unwritten: Sequence[str], restarts: int
+) -> None:
+    site = full()
+    for name in unwritten:
+        del site.records[name]
+    for _ in range(restarts):
+        site.start(away=("n1",))
+        site.run()
+        site.agrees()
+        site.record()
+        assert not site.records.keys() & set(unwritten), "what is guessed isn't recorded"
+    site.bring_slices()
+    site.run()
+    site.record()
+    assert site.records.keys() == {"first", *PARTS}
+    assert {tuple(site.records[name].devices) for name in PARTS} == {(1,)}
+    assert {site.records[name].share for name in PARTS} == {250}
+    has_all_it_has(site)
+
+
+def test_a_share_keeps_its_place_by_what_was_recorded_of_it_as_of_a_pod_that_bound_itself() -> None:
+    site = full()
+    del site.records["part-3"]
+    site.start()
+    site.run()
+    site.record()
+    assert site.records["part-3"].self_bound
+    site.start(away=("n1",))
+    site.run()
+    site.record()
+    assert (site.records["part-3"].devices, site.records["part-3"].share) == ([1], 250)
+    site.bring_slices()
+    has_all_it_has(site)
+
+
+def test_a_share_without_a_record_finds_its_place_after_its_class_was_away_too() -> None:
+    site = full()
+    for name in PARTS:
+        del site.records[name]
+    site.start(away=("n1",))
+    site.weir.backend.deliver("deviceclasses")([ObjectRemoved(GPU, "")])
+    site.run()
+    site.record()
+    site.weir.hear("deviceclasses", device_class())
+    site.run()
+    site.record()
+    site.bring_slices()
+    has_all_it_has(site)
+
+
+def test_a_share_finds_its_place_by_slices_of_another_node_before_its_own_are_back() -> None:
+    site = Site(slices_of("n1", 4), slices_of("n2", 4))
+    site.create(("first", 1), *((name, 0) for name in PARTS))
+    site.run()
+    del site.records["part-3"]
+    site.start(away=("n1", "n2"))
+    site.run()
+    site.record()
+    (there,) = {each.node for name, each in site.records.items()}
+    (other,) = {"n1", "n2"} - {there}
+    site.weir.hear("resourceslices", *(each for each in site.slices.values() if each.spec.node_name == other))
+    site.run()
+    site.record()
+    site.agrees()
+    site.bring_slices()
+    site.run()
+    site.record()
+    assert {tuple(site.records[name].devices) for name in PARTS} == {(1,)}
