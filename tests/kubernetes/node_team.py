@@ -57,14 +57,30 @@ class Team:
         self.cluster.until(
             lambda: set(self.run()) == names,
             300,
-            lambda: f"{names} to run, not {self.run()}: {self._reasons()}\n{node.last_words()}",
+            lambda: f"{names} to run, not {self.run()}:\n{self._holdings()}\n{node.last_words()}",
         )
 
-    def _reasons(self) -> dict[str, Any]:
-        """Return why each workload waits."""
-        path = f"/apis/weir.dev/v1alpha1/namespaces/{self.namespace}/workloads"
-        found = self.cluster.api.items(path)
-        return {each["metadata"]["name"]: (each.get("status") or {}).get("reason") for each in found}
+    def _holdings(self) -> str:
+        """Return what each object says of devices: slices, claims, pods, and the workloads as Weir counts them."""
+        api, within = self.cluster.api, f"namespaces/{self.namespace}"
+        lines: list[tuple[Any, ...]] = []
+        for each in api.items("/apis/resource.k8s.io/v1/resourceslices"):
+            spec = each["spec"]
+            lines.append(("slice", spec.get("nodeName"), spec["pool"], len(spec.get("devices", []))))
+        for each in api.items(f"/apis/resource.k8s.io/v1/{within}/resourceclaims"):
+            status, meta = each.get("status") or {}, each["metadata"]
+            lines.append(("claim", meta["name"], meta.get("deletionTimestamp"), status))
+        for name, each in self.pods().items():
+            meta, spec = each["metadata"], each["spec"]
+            written = {key: text for key, text in meta.get("annotations", {}).items() if "weir.dev" in key}
+            ends = each["status"].get("phase"), meta.get("deletionTimestamp")
+            lines.append(("pod", name, spec.get("nodeName"), *ends, written))
+        for each in api.items(f"/apis/weir.dev/v1alpha1/{within}/workloads"):
+            status = each.get("status") or {}
+            lines.append(
+                ("workload", each["metadata"]["name"], status.get("allocations"), status.get("reason"))
+            )
+        return "\n".join(map(str, lines))
 
     def refused(self) -> list[str]:
         """Return why a kubelet refused pods, as it says itself."""

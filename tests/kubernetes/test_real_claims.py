@@ -153,7 +153,7 @@ def test_devices_of_claims_stay_after_restarts_of_plugin_kubelet_and_weir(
         after = until_given(team, node, names)
         assert {name: after[name] for name in before} == before, restarted
         before = after
-    claim(team, "next", "one")  # what the first one leaves
+    claim(team, "next", "two")
     team.cluster.api.delete(f"/api/v1/namespaces/{team.namespace}/pods/first", grace_s=1)
     until_given(team, node, (names - {"first"}) | {"next"})
     assert not team.refused()
