@@ -94,7 +94,7 @@ def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy,
     if following.dearer is None:
         return f"{cost} {choice} comes later by quota, fair share or priority."
     if following.dearer < _SAME_S:
-        return f"{cost} {choice} costs the same."
+        return f"{cost} {choice} costs at least as much."
     return f"{cost} {choice} costs at least {_gpu_hours(following.dearer)} more."
 
 

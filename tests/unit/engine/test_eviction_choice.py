@@ -48,9 +48,9 @@ def test_evictions_for_a_gang_say_what_they_cost_together() -> None:
     }
 
 
-def test_next_node_of_the_same_price_is_said_to_cost_the_same() -> None:
+def test_next_node_of_the_same_price_is_said_to_cost_at_least_as_much() -> None:
     (eviction,) = planned(ONE_POD, short="-5h").evictions
-    assert eviction.cause.choice.endswith("costs the same.")
+    assert eviction.cause.choice.endswith("costs at least as much.")
 
 
 def test_other_workloads_on_the_same_node_are_the_next_choice() -> None:
