@@ -70,6 +70,8 @@ class EngineCache:
         if same_quotas:
             copy._share_tree = self.share_tree.branch(branched.ledger)
             copy.preemption = self.preemption.branch(start)
+            if self._pending_order is not None:
+                copy._pending_order = self._pending_order.branch(branched, copy._feasibility)
         copy._mix = branched.mix.version, branched.static_version
         copy._fragmentation = None if self._fragmentation is None else self._fragmentation.branch()
         return copy

@@ -42,13 +42,11 @@ class FairShareTree:
         return self._ledger is ledger and self._quota is ledger.quota
 
     def branch(self, ledger: QuotaUsage) -> "FairShareTree":
-        """Return a copy for a branch of the ledger with the same queues."""
+        """Return a copy for a branch of the ledger; updates replace the lines that they change."""
         copy = FairShareTree(ledger, filled=False)
         copy._touched, copy._excess = self._touched, self._excess
-        copy.demand, copy.versions = self.demand.copy(), self.versions.copy()
-        copy.share = [line.copy() for line in self.share]  # updates change these lines, and those below
-        copy._sums, copy._have = self._sums.copy(), self._have.copy()
-        copy._short = [line.copy() for line in self._short]
+        copy.demand, copy.versions, copy.share = self.demand.copy(), self.versions.copy(), self.share.copy()
+        copy._sums, copy._have, copy._short = self._sums.copy(), self._have.copy(), self._short.copy()
         return copy
 
     def _update_demand(self, excess: Excess) -> dict[int, list[int]]:
@@ -72,7 +70,7 @@ class FairShareTree:
             siblings = by_parent.get(parent)
             if siblings is None:
                 siblings = by_parent[parent] = []
-                self._sums[parent] = self._sums[parent].copy()  # a branch may have this line, too
+                self._sums[parent] = self._sums[parent].copy()
             siblings.append(queue)
             if line != old:
                 self.demand[queue] = line
@@ -123,10 +121,11 @@ class FairShareTree:
     def _divide(self, parent: int, siblings: Siblings, have: list[float], changed: Iterable[int]) -> None:
         """Divide what a parent has among its children, row by row where it is short."""
         ledger, queues, demand, share = self._ledger, siblings.queues, self.demand, self.share
-        had, short, sums = self._have.get(parent), self._short[parent], self._sums[parent]
+        had, sums = self._have.get(parent), self._sums[parent]
         if not queues or (had == have and not changed):
             return
         self._have[parent] = have.copy()
+        short = self._short[parent] = self._short[parent].copy()
         changed = queues if had is None else changed
         for queue in changed:
             share[queue] = list(map(float, demand[queue]))  # all it wants, where there is enough
@@ -151,6 +150,7 @@ class FairShareTree:
         share, versions = self.share, self.versions
         for queue, each in zip(queues, shares, strict=True):
             if share[queue][row] != each:
+                share[queue] = share[queue].copy()
                 share[queue][row] = each
                 versions[queue] += 1
 

@@ -24,10 +24,10 @@ _CLASSES_KEPT = 64
 class FeasibilityCache:
     """Evaluated constraints of one cluster under one policy; a change of either needs a new cache."""
 
-    def __init__(self, cluster: Cluster, policy: Policy) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, spread: Bools | None = None) -> None:
         self._cluster = cluster
         self._policy = policy
-        self.spread = _spread(cluster, policy)
+        self.spread = _spread(cluster, policy) if spread is None else spread
         total = int(cluster.capacity[GPU_ROW].sum()) if policy.reserve_fraction else 0
         self.headroom_milli = int(policy.reserve_fraction * total / WHOLE_MILLI) * WHOLE_MILLI
         self._allowed: dict[tuple[int, tuple[AffinityPolicy, ...]], tuple[Bools, Ints]] = {}
@@ -45,7 +45,7 @@ class FeasibilityCache:
 
     def branch(self, cluster: Cluster, *, same_quotas: bool) -> "FeasibilityCache":
         """Return a cache for a branch of the cluster, which has the same nodes and topologies."""
-        copy = FeasibilityCache(cluster, self._policy)
+        copy = FeasibilityCache(cluster, self._policy, self.spread)
         copy._allowed, copy._levels = self._allowed.copy(), self._levels.copy()
         copy._could_run = self._could_run.copy()
         copy._gpus, copy._empty = self._gpus, self._empty
@@ -53,6 +53,7 @@ class FeasibilityCache:
             copy._affinity = self._affinity.copy()
             copy.infeasible, copy.one_domain = self.infeasible.copy(), self.one_domain.copy()
             copy._owners = self._owners.copy()
+            copy._never_runs = self._never_runs.branch(cluster)
         return copy
 
     def affinity(self, job: Job) -> tuple[AffinityPolicy, ...]:

@@ -21,6 +21,14 @@ class NeverRuns:
         self._classes: dict[EquivalenceClass, None] = {}
         self._asked = 0  # classes made by the last time
 
+    def branch(self, branched: Cluster) -> "NeverRuns":
+        """Return a copy for a branch of the cluster, which has some of the classes as its own."""
+        copy = NeverRuns()
+        own = [branched.waiting.get(of.key) for of in self._classes]
+        copy._classes = {of: None for of in own if of is not None and of.number < self._asked}
+        copy._asked = self._asked
+        return copy
+
     def excess(self, cluster: Cluster, could_run: Callable[[EquivalenceClass], bool]) -> Excess:
         """Return what they ask for now."""
         for of in reversed(cluster.waiting.values()):

@@ -43,6 +43,12 @@ class Peers:
         """Return one of them, for all that they have in common."""
         return self.entries[0][3]
 
+    def copy(self) -> "Peers":
+        """Return a copy to which entries may be added."""
+        copy = Peers(self.key, self._like, self._ran_s, self.runtime, self.size)
+        copy.entries, copy._samples = self.entries.copy(), self._samples
+        return copy
+
     def predict(self, order: RuntimeOrder) -> bool:
         """Update the run time; return False if they may no longer have one prediction in common."""
         self.runtime = order.runtime_term(self._like, self._ran_s)
@@ -63,8 +69,16 @@ class RequestLine:
         self.classes: dict[int, list[EquivalenceClass]] = {}  # by project
         self.stale: set[int] = set()  # projects to be entered again
         self._peers: dict[PeerKey, Peers] = {}
-        self._entered: dict[int, list[tuple[Peers, Entry]]] = {}  # by project
+        self._entered: dict[int, list[tuple[PeerKey, Entry]]] = {}  # by project
         self._believed = self._learned = _UNKNOWN  # versions of the learned run times
+
+    def copy(self) -> "RequestLine":
+        """Return a copy that may change."""
+        copy = RequestLine()
+        copy.classes, copy.stale, copy._entered = self.classes.copy(), self.stale.copy(), self._entered.copy()
+        copy._peers = {key: peers.copy() for key, peers in self._peers.items()}
+        copy._believed, copy._learned = self._believed, self._learned
+        return copy
 
     @property
     def of(self) -> EquivalenceClass:
@@ -75,10 +89,11 @@ class RequestLine:
         """Return the groups of peers, in order."""
         self._predict(cluster, order)
         for project in sorted(self.stale):
-            for peers, entry in self._entered.pop(project, ()):
+            for key, entry in self._entered.pop(project, ()):
+                peers = self._peers[key]
                 del peers.entries[bisect_left(peers.entries, entry)]
                 if not peers.entries:
-                    del self._peers[peers.key]
+                    del self._peers[key]
             if project in self.classes:
                 self._entered[project] = self._enter(project, order, served_of)
         self.stale.clear()
@@ -94,7 +109,7 @@ class RequestLine:
             self.stale = set(self.classes)
         self._learned, self._believed = learned, believed
 
-    def _enter(self, project: int, order: RuntimeOrder, served_of: ServedOf) -> list[tuple[Peers, Entry]]:
+    def _enter(self, project: int, order: RuntimeOrder, served_of: ServedOf) -> list[tuple[PeerKey, Entry]]:
         entered = []
         for of in self.classes[project]:
             at = served_of(of)
@@ -103,7 +118,7 @@ class RequestLine:
                 entry = order.share_term(project, of.step.request), submitted_s, name, of, at
                 peers = self._peers_of(job, order)
                 insort(peers.entries, entry)
-                entered.append((peers, entry))
+                entered.append((peers.key, entry))
         return entered
 
     def _peers_of(self, job: Job, order: RuntimeOrder) -> Peers:
@@ -130,6 +145,25 @@ class PendingOrder:
         self._touched: list[int] = []  # versions of usage and requests
         self._shared: list[int] = []  # versions of fair shares
         self._order: RuntimeOrder | None = None  # by which shares were last compared
+
+    def branch(self, branched: Cluster, feasibility: FeasibilityCache) -> "PendingOrder":
+        """Return the order of a branch of the cluster; projects with classes of its own are entered again."""
+        copy = PendingOrder(branched, self._policy, feasibility)
+        copy.lines = {
+            size: {key: line.copy() for key, line in of_size.items()} for size, of_size in self.lines.items()
+        }
+        copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
+        copy._lines_of, copy._touched, copy._shared = (
+            self._lines_of.copy(),
+            self._touched.copy(),
+            self._shared,
+        )
+        ours, theirs = self._cluster.waiting_of, branched.waiting_of
+        if copy._touched:
+            for project in ours.keys() | theirs.keys():
+                if ours.get(project) is not theirs.get(project):
+                    copy._touched[project] = _UNKNOWN
+        return copy
 
     def sync(self) -> None:
         """Update the classes of projects that changed."""

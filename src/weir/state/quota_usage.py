@@ -40,6 +40,9 @@ class QuotaUsage:
         self.asked: list[list[int]] = [[] for _ in queues]
         self.sharing = [0] * len(queues)  # pods, running or pending, that ask for parts of devices
         self.touched = [0] * len(queues)  # how often a queue's amounts have changed
+        self._shared: set[int] = (
+            set()
+        )  # queues whose lines of amounts belong to the ledger this one branches from
         self.quota: list[list[int]] = []
         self.limit: list[list[int]] = []
         self.weight: list[list[float]] = []
@@ -47,7 +50,7 @@ class QuotaUsage:
         self.fit(rows)
 
     def branch(self, rows: RowIndex) -> "QuotaUsage":
-        """Return a copy whose amounts may change; the tree is shared."""
+        """Return a copy whose amounts may change: the tree is shared, and each line of amounts until then."""
         copy = QuotaUsage((), rows)
         copy.queues, copy.position, copy.parent = self.queues, self.position, self.parent
         copy.children, copy.top, copy.path, copy.depth = self.children, self.top, self.path, self.depth
@@ -57,9 +60,8 @@ class QuotaUsage:
             self.tiers,
             self.age,
         )
-        copy.allocated = [line.copy() for line in self.allocated]
-        copy.fixed = [line.copy() for line in self.fixed]
-        copy.asked = [line.copy() for line in self.asked]
+        copy.allocated, copy.fixed, copy.asked = self.allocated.copy(), self.fixed.copy(), self.asked.copy()
+        copy._shared = set(range(len(self.queues)))
         copy.sharing, copy.touched = self.sharing.copy(), self.touched.copy()
         copy.quota, copy.limit, copy.weight = self.quota, self.limit, self.weight
         copy.weightless, copy.limited, copy.bounded = self.weightless, self.limited, self.bounded
@@ -88,8 +90,9 @@ class QuotaUsage:
         self.weight = [[float(queue.weight.get(name, 1.0)) for name in rows.names] for queue in self.queues]
         self.weightless = [min(weights) <= 0 for weights in zip(*self.weight, strict=True)]
         for table in (self.allocated, self.fixed, self.asked):
-            for line in table:
-                line.extend([0] * (len(rows) - len(line)))
+            table[:] = [
+                line + [0] * (len(rows) - len(line)) if len(line) < len(rows) else line for line in table
+            ]
         self.limited = [
             [(row, most) for row, most in enumerate(limit) if most < UNLIMITED] for limit in self.limit
         ]
@@ -99,6 +102,7 @@ class QuotaUsage:
 
     def add_allocated(self, path: Iterable[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
         """Count a pod as holding its amounts (sign -1: no more)."""
+        self._own(path)
         for queue in path:
             self.touched[queue] += 1
             line = self.allocated[queue]
@@ -117,8 +121,17 @@ class QuotaUsage:
 
     def add_asked(self, path: Iterable[int], amounts: Amounts, pods: int) -> None:
         """Count `pods` pending pods with these amounts each (negative: no more)."""
+        self._own(path)
         for queue in path:
             self.touched[queue] += 1
             line = self.asked[queue]
             for row, amount in amounts:
                 line[row] += amount * pods
+
+    def _own(self, path: Iterable[int]) -> None:
+        """Copy the lines of these queues that belong to another ledger."""
+        if self._shared:
+            for queue in self._shared.intersection(path):
+                self._shared.remove(queue)
+                for table in (self.allocated, self.fixed, self.asked):
+                    table[queue] = table[queue].copy()
