@@ -9,6 +9,7 @@ from typing import TypeVar
 from weir.api.answers import Suggestion
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
+from weir.service.equal_ends import without_equals
 from weir.service.suggestion_phrases import names_phrase, starts, suggestion
 from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
@@ -82,9 +83,12 @@ def _end_of(cluster: Cluster, job: Job, now_s: float) -> _ExpectedEnd | None:
     if job.started_s is None:
         return None
     spec = job.spec
+    is_learned = spec.type in _ENDING_TYPES and cluster.runtimes.may_range(job.like)
+    if spec.max_runtime_s is None and not is_learned:
+        return None
     ran_s = job.ran_s + now_s - job.started_s
     most_s = None if spec.max_runtime_s is None else now_s + max(0.0, spec.max_runtime_s - ran_s)
-    learned = cluster.runtimes.remaining_range(job.like, ran_s) if spec.type in _ENDING_TYPES else None
+    learned = cluster.runtimes.remaining_range(job.like, ran_s) if is_learned else None
     if learned is None:
         return None if most_s is None else _ExpectedEnd(most_s, spec.name)
     latest_s = now_s + learned.high_s if most_s is None else min(most_s, now_s + learned.high_s)
@@ -104,29 +108,38 @@ def after_one_end(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def _near_in_size(trials: WhatIf, is_other: bool) -> list[tuple[str, str]]:
-    """Return a few workloads, with their projects, of its project or of others: nearest in size, by name."""
-    own, size_milli = trials.job.spec.project, trials.job.devices_milli
+    """Return a few workloads, with their projects, of its project or of others: nearest in size, by name.
+
+    Of those whose ends have the same consequences there is only one.
+    """
+    size_milli = trials.job.devices_milli
     equal = 0
 
     def by_size(_: Cluster, jobs: Iterable[Job]) -> list[tuple[int, str, str]]:
-        return [
-            (abs(job.devices_milli - size_milli), job.name, job.spec.project)
-            for job in jobs
-            if (job.spec.project != own) is is_other
-        ]
+        return [(abs(job.devices_milli - size_milli), job.name, job.spec.project) for job in jobs]
 
     near: list[tuple[int, str, str]] = []
-    for part in _of_running(trials, by_size):
+    for part in _of_running(trials, by_size, lambda project: (project != trials.job.project) is is_other):
         near = nsmallest(ENDS_TRIED_MOST, [*near, *part])
         equal += sum(difference == 0 for difference, _, _ in part)
         if is_other and equal >= ENDS_TRIED_MOST:
             break  # further ones would only come first by name
-    return [(name, project) for _, name, project in near]
+    project_of = {name: project for _, name, project in near}
+    names = trials.read(lambda cluster: without_equals(cluster, project_of))
+    return [(name, project_of[name]) for name in names]
 
 
-def _of_running(trials: WhatIf, read: Callable[[Cluster, Iterable[Job]], list[Read]]) -> Iterator[list[Read]]:
-    """Yield what is read of the other running workloads, some at a time."""
-    running = trials.read(_running)
+def _of_running(
+    trials: WhatIf,
+    read: Callable[[Cluster, Iterable[Job]], list[Read]],
+    counts: Callable[[int], bool] = lambda _: True,
+) -> Iterator[list[Read]]:
+    """Yield what is read of the other running workloads, some at a time; only of projects that count."""
+    running = trials.read(
+        lambda cluster: [
+            job for project, jobs in cluster.running.items() if counts(project) for job in jobs.values()
+        ]
+    )
     for start in range(0, len(running), _READ_AT_ONCE):
         part = running[start : start + _READ_AT_ONCE]
 
@@ -136,7 +149,3 @@ def _of_running(trials: WhatIf, read: Callable[[Cluster, Iterable[Job]], list[Re
             )
 
         yield trials.read(look)
-
-
-def _running(cluster: Cluster) -> list[Job]:
-    return [job for jobs in cluster.running.values() for job in jobs.values()]

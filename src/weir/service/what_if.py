@@ -58,6 +58,7 @@ class PendingRequest:
     """
 
     spec: Workload
+    project: int
     starts: bool
     held: bool
     held_code: ReasonCode
@@ -160,6 +161,7 @@ def _pending_request(state: DecisionState, name: str) -> PendingRequest:
     job = state.cluster.jobs[name]
     return PendingRequest(
         spec=job.spec,
+        project=job.project,
         starts=job.is_running or job.stopping > 0 or name in state.cluster.nominated,
         held=job.held,
         held_code=job.held_code,

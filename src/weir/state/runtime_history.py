@@ -161,6 +161,11 @@ class RuntimeHistory:
             return max(ran_s, 1.0) if self._ended else None
         return max(runtime_key.total_s - ran_s, 1.0)
 
+    def may_range(self, runtime_key: RuntimeKey) -> bool:
+        """Return True if enough workloads have ended for a range: each class is part of the next."""
+        ended = self._ended.get(runtime_key.names[PROJECT_CLASSES - 1])
+        return ended is not None and len(ended.runs) >= MIN_SAMPLES
+
     def remaining_range(self, runtime_key: RuntimeKey, ran_s: float) -> RemainingRange | None:
         """Return the range of the remaining run time given `ran_s` already run.
 
