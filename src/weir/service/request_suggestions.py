@@ -12,7 +12,7 @@ from weir.state.cluster import Cluster
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
 SHARES_MILLI = (500, 250, 100)
-"""Shares of a device that are tried in place of a whole one."""
+"""Shares of a device that are tried in place of a whole one, the largest first."""
 
 
 def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
@@ -63,13 +63,18 @@ def as_share(trials: WhatIf) -> Iterator[Suggestion]:
     spec = trials.job.spec
     if len(spec.groups) != 1 or not spec.groups[0].request.is_whole or spec.groups[0].request.devices != 1:
         return
-    for milli in SHARES_MILLI:
-        outcome = trials.tried(_with_request(spec, share_milli=milli))
-        if outcome is not None:
-            share = milli / WHOLE_MILLI
-            sentence = f"With a share of {share:g} of a device instead of a whole one {starts(outcome)}"
-            yield suggestion(sentence, {"gpus": share}, outcome)
-            return
+    *larger, milli = SHARES_MILLI
+    outcome = trials.tried(_with_request(spec, share_milli=milli))
+    if outcome is None:
+        return  # a larger share starts no sooner
+    for more_milli in larger:
+        found = trials.tried(_with_request(spec, share_milli=more_milli))
+        if found is not None:
+            milli, outcome = more_milli, found
+            break
+    share = milli / WHOLE_MILLI
+    sentence = f"With a share of {share:g} of a device instead of a whole one {starts(outcome)}"
+    yield suggestion(sentence, {"gpus": share}, outcome)
 
 
 def with_less(trials: WhatIf) -> Iterator[Suggestion]:
