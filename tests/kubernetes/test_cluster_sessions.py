@@ -138,6 +138,13 @@ def test_a_command_has_pipes_and_the_devices_of_the_workload(person: ClusterPers
     assert "the container has no program nothing" in person.ended_with(127, "exec", "dev", "--", "nothing")
 
 
+def test_a_session_holds_no_token_of_the_cluster(person: ClusterPerson, cluster: Cluster) -> None:
+    (pod,) = (each for each in cluster.pods("vision") if each["metadata"]["name"].startswith("dev-"))
+    assert not pod["spec"].get("volumes")
+    said = person.ended_with(1, "exec", "dev", "--", "ls", "/var/run/secrets/kubernetes.io/serviceaccount")
+    assert "No such file" in said
+
+
 @NEEDS_SSH
 def test_ssh_and_its_kin_reach_a_container_by_name(person: ClusterPerson, tmp_path: Path) -> None:
     assert person.ended_with(5, "ssh", "dev", "--", "exit 5") == "dev runs until `weir stop dev`\n"

@@ -14,9 +14,9 @@ JUPYTER: Final = "jupyter"
 CODE: Final = "code"
 Kind = Literal["jupyter", "code"]
 SOCKET = "session.sock"
-DIRECTORY_IN_CONTAINER = "/run/weir-session"
-"""Directory of a session on a cluster: a volume of its pod, which nothing outside of it can enter."""
-SOCKET_IN_CONTAINER = f"{DIRECTORY_IN_CONTAINER}/{SOCKET}"
+MEMORY_DIRECTORY = "/dev/shm"  # noqa: S108 - of the container alone
+"""Directory of a session on a cluster. The runtime mounts it for the pod alone. Its users may write there."""
+SOCKET_IN_CONTAINER = f"{MEMORY_DIRECTORY}/{SOCKET}"
 SOCKET_PATH_BYTES_MAX = 107
 """Longest path of a socket."""
 

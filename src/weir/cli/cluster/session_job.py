@@ -1,12 +1,10 @@
-"""The pod of a session in a browser: its program listens on a socket in a volume of the pod."""
+"""The pod of a session in a browser: its program listens on a socket in the container."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from weir.cli.cluster.errors import wrong
-from weir.local.session_programs import DIRECTORY_IN_CONTAINER, VARIABLE, command_of
-
-_VOLUME = "weir-session"
+from weir.local.session_programs import MEMORY_DIRECTORY, VARIABLE, command_of
 
 
 def session_pod(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,7 +20,7 @@ def session_pod(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
     command = command_of(
         kind,
         container["command"],
-        own=DIRECTORY_IN_CONTAINER,
+        own=MEMORY_DIRECTORY,
         name=name,
         directory=container.get("workingDir", "."),
         is_root=True,  # most images run as root, which Jupyter wants to be told
@@ -31,7 +29,5 @@ def session_pod(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
         **container,
         "command": command,
         "env": [*container.get("env", ()), {"name": VARIABLE, "value": kind}],
-        "volumeMounts": [{"name": _VOLUME, "mountPath": DIRECTORY_IN_CONTAINER}],
     }
-    volume = {"name": _VOLUME, "emptyDir": {"sizeLimit": "1Mi"}}
-    return {**pod, "containers": [container], "volumes": [volume]}
+    return {**pod, "containers": [container]}

@@ -14,7 +14,7 @@ from weir.cli.cluster.errors import refused
 from weir.cli.cluster.person import may, user_of
 from weir.cli.cluster.requests import ClusterRequests, parts_of, sentence_of
 from weir.client.errors import Unreachable
-from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
 from weir.kubernetes.api.decoding import read
 from weir.kubernetes.api.errors import ApiError
@@ -46,7 +46,7 @@ class ClusterTransport(httpx.BaseTransport):
 
     def __init__(self, context: str | None, *, namespace: str | None = None) -> None:
         self.access = kubeconfig_of(context)
-        self._api = ApiClient(self.access)
+        self._api = ApiClient(self.access, ClientLimits(gather_s=0.0))  # a person waits for the event
         self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(self._api.__aenter__())
         self._requests = ClusterRequests(self._api, namespace=namespace)

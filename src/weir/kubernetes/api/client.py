@@ -47,6 +47,7 @@ class ClientLimits:
     write_s: float = 5.0
     watch_s: float = 600.0  # after which a watch is begun anew
     silence_s: float = 90.0  # of a watch; most servers send a bookmark every minute
+    gather_s: float = 0.05  # events of a watch before they are read: waking up costs more than an event
     connections: int = 512
     event_bytes: int = 16 << 20
     list_pieces: int = 1000  # objects asked for at a time
@@ -213,7 +214,7 @@ class ApiClient:
         assert self._lines is not None, _OPENED
         try:
             request = await self._request("GET", path, urlencode(query))
-            async with self._lines.stream(request, limits.silence_s) as (answer, pieces):
+            async with self._lines.stream(request, limits.silence_s, limits.gather_s) as (answer, pieces):
                 if answer.status >= 300:
                     text = b"".join([page async for page in pieces])
                     raise refusal(answer.status, text, answer.header("retry-after"))

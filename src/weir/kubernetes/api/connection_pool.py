@@ -99,15 +99,18 @@ class ConnectionPool:
 
     @asynccontextmanager
     async def stream(
-        self, request: bytes, within_s: float
+        self, request: bytes, within_s: float, gather_s: float
     ) -> AsyncIterator[tuple[HttpResponse, AsyncGenerator[bytes, None]]]:
-        """Yield the head of an answer and its body as it comes; TimeoutError after `within_s` of silence."""
+        """Yield the head of an answer and its body as it comes; TimeoutError after `within_s` of silence.
+
+        `gather_s`: time for which events gather before they are read.
+        """
         async with self._room:
             line = await self._new()
             try:
                 async with asyncio.timeout(within_s):
                     head = await line.begin(request)
-                async with aclosing(line.pieces(within_s)) as pieces:
+                async with aclosing(line.pieces(within_s, gather_s)) as pieces:
                     yield head, pieces
             finally:
                 line.end()

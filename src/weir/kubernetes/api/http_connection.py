@@ -12,8 +12,6 @@ from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-GATHER_S = 0.05
-"""Time for which events of a watch gather before they are read: waking up costs more than an event."""
 MUCH_BYTES = 1 << 16
 """After a piece of this size there is more to read: the reader isn't to fall behind."""
 HEAD_BYTES_MOST = 1 << 16
@@ -73,10 +71,10 @@ class HttpConnection(asyncio.Protocol):
         await self._until("head")
         return self._answer
 
-    async def pieces(self, within_s: float) -> AsyncGenerator[bytes, None]:
+    async def pieces(self, within_s: float, gather_s: float) -> AsyncGenerator[bytes, None]:
         """Yield the body of an answer as it comes; TimeoutError after `within_s` of silence.
 
-        Nothing is read while the reader is busy or paused: the server waits.
+        Nothing is read while the reader is busy, or for `gather_s` after a small piece: the server waits.
         """
         assert self._transport is not None, "it is connected"
         while not (self._ended and not self._pieces):
@@ -86,7 +84,7 @@ class HttpConnection(asyncio.Protocol):
             piece = self._taken()
             if piece:
                 yield piece
-            await asyncio.sleep(GATHER_S if len(piece) < MUCH_BYTES else 0)
+            await asyncio.sleep(gather_s if len(piece) < MUCH_BYTES else 0)
             self._transport.resume_reading()
 
     @property

@@ -129,6 +129,7 @@ class ClusterPool:
         Raises:
             EntryRefused: it ended, or its container can't run.
         """
+        Thread(target=import_module, args=(_STREAMS,), daemon=True).start()  # while the container starts
         said, watch_s = "", _WATCH_S_MIN
         with stopped_if_left(self.pool, detail, is_new=is_new):
             while True:
@@ -212,7 +213,6 @@ def _row_status(detail: "WorkloadDetail", pod: str) -> str:
 @contextmanager
 def cluster_pool(namespace: str | None = None) -> Iterator[ClusterPool]:
     """Yield the cluster that the environment names."""
-    Thread(target=import_module, args=(_STREAMS,), daemon=True).start()  # while the cluster answers
     address = find()
     transport = ClusterTransport(address.url.partition(":")[2] or None, namespace=namespace)
     with Pool(address.url, transport=transport) as pool:
