@@ -82,11 +82,11 @@ async def test_session_ends_with_its_token_and_outlives_the_server(stands: Stand
     file = stands.pool.home / "sessions.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     text = file.read_text()
-    for secret in (made["token"], page.cookies["weir_session"], page.headers["X-Weir-Proof"]):
+    for secret in (made["token"], page.cookies["weir_session_9347"], page.headers["X-Weir-Proof"]):
         assert secret not in text
     state = stands.transport.app.state  # type: ignore[attr-defined]
     later = DashboardSessions(stands.pool.home, state.authenticator, stands.pool.clock)
-    own = page.cookies["weir_session"], page.headers["X-Weir-Proof"]
+    own = page.cookies["weir_session_9347"], page.headers["X-Weir-Proof"]
     assert later.credential_of(*own) == state.sessions.credential_of(*own)
     assert (await stands.admin.delete(f"/api/v1/tokens/{made['id']}")).status_code == 204
     assert (await page.get(SESSION)).status_code == 401
@@ -103,7 +103,7 @@ async def test_damaged_sessions_mean_to_sign_in_again(stands: Standing, tmp_path
 
 async def test_cookie_alone_is_worth_nothing(stands: Standing) -> None:
     page = await signed_in(stands, stands.token)
-    for proof in ("", "wrong", page.cookies["weir_session"]):
+    for proof in ("", "wrong", page.cookies["weir_session_9347"]):
         headers = {"X-Weir-Proof": proof}
         assert (await page.get(SESSION, headers=headers)).status_code == 401
         stopped = await page.post("/api/v1/workloads/x/stop", headers=headers)
@@ -123,7 +123,7 @@ async def test_other_sites_and_forged_hosts_are_refused(stands: Standing) -> Non
         {"Origin": "null"},
         {"Sec-Fetch-Site": "same-site"},
         {"Sec-Fetch-Site": "cross-site"},
-        {"Host": "evil.example"},
+        {"Host": "evil.example:9347"},
         {"Host": "127.0.0.1.evil.example:9347"},
     ):
         assert (await page.post(stop, headers=headers)).status_code == 403, headers
@@ -154,11 +154,11 @@ async def test_sign_in_tells_nothing_of_what_is_wrong(stands: Standing) -> None:
 async def test_sign_out_ends_the_session(stands: Standing) -> None:
     page = await signed_in(stands, stands.token)
     headers = dict(page.headers)
-    cookie = page.cookies["weir_session"]
+    cookie = page.cookies["weir_session_9347"]
     ended = await page.delete(SESSION)
     assert (ended.status_code, ended.json()) == (200, {"provider": None})
     again = browser(stands)
-    again.cookies.set("weir_session", cookie)
+    again.cookies.set("weir_session_9347", cookie)
     assert (await again.get(SESSION, headers={"X-Weir-Proof": headers["x-weir-proof"]})).status_code == 401
 
 
@@ -167,7 +167,7 @@ async def test_sign_in_is_in_the_audit_log_without_secrets(stands: Standing) -> 
     await asyncio.sleep(0)
     text = (stands.pool.home / "audit.jsonl").read_text()
     assert "/api/v1/dashboard/sign-in" in text
-    for secret in (stands.token, page.cookies["weir_session"], page.headers["X-Weir-Proof"]):
+    for secret in (stands.token, page.cookies["weir_session_9347"], page.headers["X-Weir-Proof"]):
         assert secret not in text
 
 

@@ -22,8 +22,15 @@ def header(scope: Scope, name: bytes) -> str:
 
 
 def cookie_name(scope: Scope) -> str:
-    """Return the name of the session cookie of a connection."""
-    return SECURE_COOKIE if scope.get("scheme") == "https" else COOKIE
+    """Return the name of the session cookie of a connection.
+
+    Without HTTPS it has the port that the browser sees: cookies are of a host, and another pool may be on
+    another port.
+    """
+    if scope.get("scheme") == "https":
+        return SECURE_COOKIE
+    port = header(scope, b"host").rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdigit() else COOKIE
 
 
 def session_cookie(scope: Scope) -> str:
