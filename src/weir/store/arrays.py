@@ -53,7 +53,7 @@ class ArrayEnd:
     at_s: float
     sentence: str
     counts: ArrayCounts
-    first_started_s: float | None
+    ran_s: float  # from the first start of an index
 
 
 class ArrayTable:
@@ -178,7 +178,12 @@ class ArrayTable:
             if row is None:
                 return False
             counts = end.counts.model_dump_json()
-            values = {"state": end.how.value, "ended_s": end.at_s, "sentence": end.sentence}
+            values = {
+                "state": end.how.value,
+                "ended_s": end.at_s,
+                "sentence": end.sentence,
+                "wall_s": end.ran_s,
+            }
             connection.execute(update(workloads).where(*array).values(values))
             connection.execute(update(arrays).where(arrays.c.uid == uid).values(counts=counts))
             connection.execute(delete(array_skips).where(_skips.uid == uid))

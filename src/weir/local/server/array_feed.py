@@ -170,7 +170,9 @@ class ArrayFeed:
         sentence = end_sentence(view.name, how, counts, at_s - record.submitted_at_s)
         if how is WorkloadOutcome.STOPPED and view.stopped:
             sentence = f"{sentence} {view.stopped}"
-        end = ArrayEnd(how, at_s, sentence, counts, view.first_started_s)
+        first_s = view.first_started_s
+        ran_s = 0.0 if first_s is None else max(0.0, at_s - first_s)
+        end = ArrayEnd(how, at_s, sentence, counts, ran_s)
         pool.store.arrays.end(view.record.uid, end)
         row = view.row().model_copy(
             update={
@@ -178,7 +180,8 @@ class ArrayFeed:
                 "ended_s": at_s,
                 "array": counts,
                 "devices": record.devices,
-                "started_s": None,
+                "ran_s": ran_s,
+                "ran_before_s": ran_s,
                 "reason": Explanation(why=how.value, sentence=sentence),
             }
         )
