@@ -1,5 +1,6 @@
 """Sweeps on a cluster: each is a `Sweep` object, whose trials Weir runs as Jobs."""
 
+import asyncio
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -78,7 +79,10 @@ class ClusterSweeps:
                     if params.get("project") in (None, each.spec.project)
                 ]
                 found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
-                return SweepPage(total=len(found), items=[sweep_row(each) for each in found])
+                live = {each.metadata.namespace for each in found if each.status.ended_at is None}
+                ready = dict(zip(live, await asyncio.gather(*map(self._ready, live)), strict=True))
+                items = [sweep_row(each, ready.get(each.metadata.namespace, set())) for each in found]
+                return SweepPage(total=len(found), items=items)
             case "POST", []:
                 return await self._begin(body)
             case "GET", [name]:
@@ -117,15 +121,19 @@ class ClusterSweeps:
 
     async def _detail(self, sweep: SweepObject) -> SweepDetail:
         """Return a sweep with its trials; those whose pods are ready run."""
-        path = path_of(JOBS, "jobs", sweep.metadata.namespace)
         selector = f"{SWEEP_LABEL}={sweep.metadata.name}"
+        return sweep_detail(sweep, await self._ready(sweep.metadata.namespace, selector))
+
+    async def _ready(self, namespace: str, selector: str = SWEEP_LABEL) -> set[str]:
+        """Return the Jobs of trials whose pods are ready; none without the right to list Jobs."""
+        path = path_of(JOBS, "jobs", namespace)
         try:
             jobs = await self._api.list_all(path, RunningTrial, label_selector=selector)
         except ApiRefused as error:
             if error.status != 403:
                 raise
-            jobs = []
-        return sweep_detail(sweep, {each.metadata.name for each in jobs if each.status.ready})
+            return set()
+        return {each.metadata.name for each in jobs if each.status.ready}
 
     async def _begin(self, body: bytes) -> SweepDetail:
         """Create a Sweep."""

@@ -22,12 +22,15 @@ _TRIALS: dict[str, TrialState] = {
 }
 
 
-def sweep_row(sweep: SweepObject) -> SweepRow:
-    """Return the line of a sweep; one that can't be read says why."""
+def sweep_row(sweep: SweepObject, running: Container[str]) -> SweepRow:
+    """Return the line of a sweep; one that can't be read says why.
+
+    `running` are the Jobs of its namespace whose pods are ready.
+    """
     try:
         plan = read_sweep(sweep)
         progress = SweepProgress(plan, sweep.status.trials)
-        return SweepRow(**_line(sweep, progress))
+        return SweepRow(**_line(sweep, progress, running))
     except (ValueError, TypeError, AssertionError) as error:
         return SweepRow.model_validate(
             {
@@ -57,7 +60,7 @@ def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
         raise wrong(f"Sweep {sweep.key} can't be read: {error}") from None
     best = progress.best()
     return SweepDetail(
-        **_line(sweep, progress),
+        **_line(sweep, progress, running),
         params=dict(plan.params),
         rungs=list(plan.rungs),
         eta=plan.eta,
@@ -83,7 +86,7 @@ def _head(sweep: SweepObject) -> dict[str, Any]:
     }
 
 
-def _line(sweep: SweepObject, progress: SweepProgress) -> dict[str, Any]:
+def _line(sweep: SweepObject, progress: SweepProgress, running: Container[str]) -> dict[str, Any]:
     best, trials = progress.best(), progress.trials
     return {
         **_head(sweep),
@@ -93,12 +96,19 @@ def _line(sweep: SweepObject, progress: SweepProgress) -> dict[str, Any]:
         "mode": progress.plan.mode,
         "trials": len(trials),
         "trials_max": progress.plan.trials_max,
-        "running": sum(each.state == LIVE for each in trials),
+        "running": sum(
+            each.state == LIVE and _job_of(sweep, number, each) in running
+            for number, each in enumerate(trials)
+        ),
         "parked": sum(each.state == PARKED for each in trials),
         "best": None if best is None else trials[best].results[-1].value,
         "best_trial": best,
         "gpu_hours": sum(_gpu_hours(sweep, each) for each in trials),
     }
+
+
+def _job_of(sweep: SweepObject, number: int, trial: SweepTrial) -> str:
+    return job_name(sweep.metadata.name, number, trial.target)
 
 
 def _gpu_hours(sweep: SweepObject, trial: SweepTrial) -> float:
@@ -118,7 +128,7 @@ def _trial(
     is_best: bool,
 ) -> TrialRow:
     params = json.loads(trial.params)
-    name = job_name(sweep.metadata.name, number, trial.target)
+    name = _job_of(sweep, number, trial)
     state = _TRIALS.get(trial.state) or ("running" if name in running else "pending")
     command, checkpoints = None, None
     if is_best:

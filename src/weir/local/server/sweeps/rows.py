@@ -60,7 +60,9 @@ def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
         "mode": spec.mode,
         "trials": len(sweep.trials),
         "trials_max": spec.trials_max,
-        "running": sum(each.status in ("running", "starting", "stopping") for each in sweep.trials),
+        "running": sum(
+            _state(each, state.view.row_of(each.record.uid)) == "running" for each in sweep.trials
+        ),
         "parked": len(sweep.parked),
         "best": None if best is None else best.results[max(best.results)].value,
         "best_trial": None if best is None else best.record.number,
@@ -105,11 +107,12 @@ def _state(trial: LiveTrial, row: WorkloadRow | None) -> TrialState:
         return "parked"
     if trial.is_over and row is None and trial.record.state is None:
         return "deleted"
-    if trial.status in ("running", "starting", "stopping"):
+    status = trial.status if row is None else row.status  # the row is known before the sweep takes it in
+    if status in ("running", "starting", "stopping"):
         return "running"
-    if trial.status == "pending" and row is not None and row.reason is not None:
+    if status == "pending" and row is not None and row.reason is not None:
         return "suspended" if row.reason.why == "suspended" else "pending"
-    return trial.status  # type: ignore[return-value]  # the others are states of trials as well
+    return status  # type: ignore[return-value]  # the others are states of trials as well
 
 
 def _rungs(sweep: LiveSweep) -> list[RungRow]:
