@@ -61,6 +61,7 @@ class CheapestNode:
         self._found: dict[int, Going] = {}
         self._heaps: dict[Family, list[Entry]] = {}
         self._unknown = self.bounds.unknown.copy()  # nodes without a bound
+        self._removable: frozenset[int] = victim_candidates.marks() if shape.pod_rules else frozenset()
         for tier, price, node in self.bounds.entries:
             family, rest = split(tier)
             self._heaps.setdefault(family, []).append(((0, rest, (price,)), node, _UNKNOWN))
@@ -80,11 +81,14 @@ class CheapestNode:
         if not self._shape.pod_rules:
             return self._best(accept, steps_most, None, [])
         shut: list[tuple[Family, Entry]] = []  # nodes whose turn it isn't: it may be, after other pods
-        found = self._best(
-            accept, steps_most, self._rules.clearable(self._capacity.columns, self._shape), shut
-        )
+        columns = self._capacity.columns
+        closed = self._rules.closed(columns, self._shape, self._removable)
+        self._unknown = [node for node in self._unknown if not closed[node]]
+        open_ = self._rules.clearable(columns, self._shape, self._removable)
+        found = self._best(accept, steps_most, open_, shut)
         for family, entry in shut:
-            heappush(self._heaps[family], entry)
+            if not closed[entry[1]]:
+                heappush(self._heaps[family], entry)
         return found
 
     def ordered(self) -> list[list[Entry]]:

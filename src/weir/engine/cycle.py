@@ -66,12 +66,13 @@ class Cycle:
             self._cluster, self._policy, self._now_s, self._cache, self._allocator
         )
         if self._cluster.withdrawn and self._retry_refused():
-            return self._plan
+            return self._continued_at_once()
         unchanged = self._cache.is_unchanged(self._cluster, self._now_s)
         if not unchanged:
             for placements in allocate(self._allocator):  # 2
                 self._bind(placements)
-        self._preempt()  # 3, 4
+        if self._preempt():  # 3, 4
+            return self._continued_at_once()
         self._swap()  # 5
         self._repack()  # 6
         self._gangs.stop(self._plan, self._accounting)  # 7
@@ -107,16 +108,19 @@ class Cycle:
         """Choose other victims after refused evictions; then everything else waits for the next cycle."""
         for candidate, plan in self._preemptor().retry_refused():
             self._add(candidate.job, plan)
-        if not self._plan.nominations:
-            return False
+        return bool(self._plan.nominations)
+
+    def _continued_at_once(self) -> Plan:
+        """Return the plan so far; the next cycle follows at once."""
         self._plan.wake_s = self._now_s
         self._cache.keep(self._cluster, self._plan)
-        return True
+        return self._plan
 
     def _preemptor(self) -> Preemptor:
         return Preemptor(self._allocator, self._context)
 
-    def _preempt(self) -> None:
+    def _preempt(self) -> bool:
+        """Free capacity for workloads; True if this is enough for one cycle, and some weren't looked at."""
         preemptor = self._preemptor()
         for candidate, plan in preemptor.gather():
             if plan.kind is None:
@@ -125,6 +129,7 @@ class Cycle:
                 self._add(candidate.job, plan)
         for candidate, plan in preemptor.preempt():
             self._add(candidate.job, plan)
+        return preemptor.stopped_early
 
     def _swap(self) -> None:
         for candidate, victim, placements in SwapPlanner(self._allocator).run():

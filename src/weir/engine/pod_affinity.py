@@ -6,7 +6,7 @@ capacity, so a trial's changes are visible here. Constraints on nodes alone are 
 cost nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,13 +163,24 @@ class PodAffinityRules:
             found.append(ExcessPods(mark, level.mask(domain), int(counts[domain]) - most))
         return found
 
-    def clearable(self, columns: CapacityColumns, shape: RequestShape) -> Bools:
-        """Return the nodes that are open to a shape, or would be without some running pods."""
+    def closed(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
+        """Return the nodes that stay closed to a shape while none but pods with `removable` marks go.
+
+        Only anti-affinity closes a node like this: a spread allows more pods once there are more elsewhere.
+        """
+        closed = np.zeros(columns.free.shape[1], np.bool_)
+        for rule, mark in shape.pod_rules:
+            if rule.kind == "anti_affinity" and not rule.weight and mark not in removable:
+                closed |= ~self._open_by(columns, shape, rule, mark, _NOBODY)
+        return closed
+
+    def clearable(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
+        """Return the nodes that are open to a shape, or would be without pods with `removable` marks."""
         open_ = np.ones(columns.free.shape[1], np.bool_)
         for rule, mark in shape.pod_rules:
             if not rule.weight:
                 by_rule = self._open_by(columns, shape, rule, mark, _NOBODY)
-                if rule.kind != "affinity":
+                if rule.kind != "affinity" and mark in removable:
                     by_rule |= columns.marks[mark] > 0
                 open_ &= by_rule
         return open_

@@ -20,6 +20,10 @@ from weir.model.workloads import WorkloadType
 
 REPLICAS_AT_ONCE_MOST = 64
 """Replicas of one service for which capacity is freed in one cycle."""
+PODS_AT_ONCE_MOST = 24_000
+"""Pods looked at for the plans of one cycle; the cycle that follows goes on with the others."""
+STOPPED_POD_COUNTS = 64
+"""Pods of the cluster whose look costs as much as a pod that is stopped or placed."""
 _NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
 """Kinds whose failures say nothing of a reclaim."""
 
@@ -40,6 +44,8 @@ class Preemptor:
         self._ways = PreemptionWays(allocator, self._bounds, self._eligibility)
         self._failed = FailedPreemptions(allocator, self._bounds)
         self._domains = DomainClearing(allocator)
+        self._looked_at = 0  # pods, for the plans so far
+        self.stopped_early = False  # other workloads have to wait for the next cycle
 
     def gather(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
@@ -80,6 +86,17 @@ class Preemptor:
                     self._allocator.note_nominated(candidate)
                 yield candidate, plan
                 order.settle(self._followers(candidate))
+                self._looked_at += self._pods_looked_at(plan)
+                if self._looked_at > PODS_AT_ONCE_MOST:
+                    self.stopped_early = True
+                    return
+
+    def _pods_looked_at(self, plan: PreemptionPlan) -> int:
+        """Return how many pods the search for a plan looks at: a bound of its time, without caches."""
+        if plan.kind is None:
+            return 0
+        going = len(plan.stopped) + len(plan.placements) + sum(len(places) for _, places, _ in plan.moved)
+        return sum(map(len, self._cluster.pods_on)) + STOPPED_POD_COUNTS * going
 
     def _followers(self, served: Candidate) -> list[Candidate]:
         """Return the candidates after a workload for which capacity was freed.

@@ -119,6 +119,11 @@ class VictimCandidates:
         """Return the pods of a job that the plan leaves running so far."""
         return self._context.running(job)
 
+    def marks(self) -> frozenset[int]:
+        """Return the marks of the pods that may be stopped or moved."""
+        pods = (pod for job in self.jobs for pod in self._context.running(job))
+        return frozenset(mark for pod in pods for mark in pod.shape.marks)
+
     def takeable(self) -> VictimEntries:
         """Return every possible victim by node; kept for searches that start alike."""
         if len(self._leaving) != self._kept.leaving:

@@ -1,0 +1,83 @@
+"""What one cycle looks at is bounded: a burst of preemptions goes on in the cycle that follows at once."""
+
+from dataclasses import replace
+
+import pytest
+from tests.properties.random_cluster import World, node, single
+from tests.properties.running import Running
+
+from weir.engine import preemption
+from weir.engine.cheapest_node import CheapestNode
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import PodAffinityRule, PodGroup, Request, Workload
+from weir.state.events import Placement, PodAssigned, PodKey, WorkloadSubmitted
+from weir.state.jobs import Phase
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def borrowed(nodes: int, gpus: int) -> Running:
+    """A borrower holds every device of the owner."""
+    queues = (Queue("owner", quota={"gpu": nodes * gpus * 1000}), Queue("borrower", quota={"gpu": 0}))
+    running = Running(World(tuple(node(f"n{at}", gpus) for at in range(nodes)), queues, (), Policy()))
+    for at in range(nodes):
+        for device in range(gpus):
+            pod = PodKey(f"one-{at}-{device}", 0, 0)
+            running.tell(WorkloadSubmitted(single(pod.workload, "borrower"), 0.0))
+            running.tell(PodAssigned(Placement(pod, f"n{at}", (device,)), 0.0))
+    running.now_s = 600.0
+    return running
+
+
+def test_a_burst_of_reclaims_is_spread_over_cycles_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preemption, "PODS_AT_ONCE_MOST", 1000)
+    running = borrowed(10, 4)
+    for at in range(40):
+        running.tell(WorkloadSubmitted(single(f"late-{at}", "owner"), 600.0))
+
+    first = running.cycle()
+
+    assert 0 < len(first.nominations) < 20
+    assert first.wake_s == 600.0
+    for _ in range(20):
+        running.cycle()
+    late = [running.cluster.jobs[f"late-{at}"] for at in range(40)]
+    assert all(job.pods[0][0].phase is Phase.RUNNING for job in late)
+
+
+def test_one_preemption_alone_is_never_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preemption, "PODS_AT_ONCE_MOST", 1)
+    running = borrowed(10, 4)
+    gang = PodGroup("0", Request(devices=4), 10, 10)
+    running.tell(WorkloadSubmitted(Workload("all", "owner", (gang,), 10, 600.0), 600.0))
+
+    plan = running.cycle()
+
+    assert len(plan.evictions) == 40
+    assert [len(each.places) for each in plan.nominations] == [10]
+
+
+@pytest.mark.parametrize("pods", [40, 41])
+def test_a_gang_of_one_pod_a_node_looks_at_each_node_a_few_times(
+    pods: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    look_into = CheapestNode._look_into
+
+    def counted(search: CheapestNode, *given: object) -> bool:
+        nonlocal looks
+        looks += 1
+        return look_into(search, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(CheapestNode, "_look_into", counted)
+    running = borrowed(40, 2)
+    apart = PodAffinityRule("anti_affinity", "apart", HOSTNAME)
+    request = replace(Request(devices=1), marks=("apart",), pod_rules=(apart,))
+    gang = PodGroup("0", request, pods, pods)
+    running.tell(WorkloadSubmitted(Workload("gang", "owner", (gang,), pods, 600.0), 600.0))
+
+    plan = running.cycle()
+
+    assert len(plan.evictions) == (pods if pods == 40 else 0)
+    assert looks < 200
