@@ -86,8 +86,8 @@ class Made:
             plan = decide(self.cluster, self.policy, self.now_s, self.cache)
             return plan, thread_time() - began
 
-    def carry_out(self, plan: Plan) -> None:
-        """Make a plan come true; what is stopped is gone at once."""
+    def carry_out(self, plan: Plan, *, at_once: bool = True) -> None:
+        """Make a plan come true; what is stopped is gone, if `at_once`."""
         cluster, now_s = self.cluster, self.now_s
         for name in plan.drops:
             reduce(cluster, NominationReleased(name))
@@ -97,7 +97,7 @@ class Made:
             reduce(cluster, Nominated(nominated.workload, nominated.places, now_s, nominated.freed_by))
         for place in plan.binds:
             reduce(cluster, PodAssigned(place, now_s))
-        for eviction in plan.evictions:
+        for eviction in plan.evictions if at_once else ():
             reduce(cluster, PodStopped(eviction.pod, now_s))
 
     def settle(self) -> None:
