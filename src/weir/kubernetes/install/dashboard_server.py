@@ -146,6 +146,7 @@ def _container(namespace: str, image: str, options: DashboardOptions) -> Thing:
         "env": [
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory
             {"name": "WEIR_NAMESPACE", "value": namespace},
+            {"name": "WEIR_MEMORY_BYTES", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}},
             *options.environment(),
         ],
         "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],

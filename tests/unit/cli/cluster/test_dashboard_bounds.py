@@ -15,9 +15,17 @@ from weir.cli.cluster.dashboard.cluster_watch import WatchBroken
 from weir.cli.cluster.dashboard.page_server import SIGN_IN, PageServer
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
 from weir.cli.cluster.dashboard.signed_in_people import SESSIONS_PER_PERSON_MAX, SignedInPeople
+from weir.cli.cluster.dashboard.watch_capacity import (
+    PROCESS_BYTES,
+    STARTING_MAX,
+    WORKLOAD_BYTES,
+    WatchCapacity,
+    workloads_max,
+)
 from weir.dashboard.oidc.code_flow import Granted
 from weir.dashboard.oidc.id_tokens import OidcIdentity
 from weir.dashboard.oidc.settings import OidcSettings
+from weir.dashboard.person import ClusterScope
 from weir.dashboard.session_table import SignInRefused
 from weir.kubernetes.api.errors import ApiUnreachable
 
@@ -27,13 +35,21 @@ class Watches:
 
     open: ClassVar[list["Watches"]] = []
     may_start = asyncio.Event()
+    starting: ClassVar[list["Watches"]] = []
+    most_starting: ClassVar[list[int]] = [0]
+    size: ClassVar[int] = 0
 
     def __init__(self, _api: object, _queries: object, namespace: str | None) -> None:
-        self.namespace, self.broken = namespace, None
+        self.namespace, self.broken, self.workloads = namespace, None, 0
+        self.feed = SimpleNamespace(readers=set())
 
     async def start(self) -> None:
         self.open.append(self)
+        self.most_starting[0] = max(self.most_starting[0], len(self.starting) + 1)
+        self.starting.append(self)
         await self.may_start.wait()
+        self.starting.remove(self)
+        self.workloads = self.size if self.namespace is None else min(self.size, 50)
 
     async def stop(self, _why: WatchBroken) -> None:
         if self in self.open:  # it had started
@@ -49,6 +65,9 @@ def people(monkeypatch: pytest.MonkeyPatch) -> SignedInPeople:
     monkeypatch.setattr(signed_in_people, "reviewed_user", reviewed)
     monkeypatch.setattr(cluster_watch, "ClusterWatch", Watches)
     Watches.open.clear()
+    Watches.starting.clear()
+    Watches.most_starting[0] = 0
+    monkeypatch.setattr(Watches, "size", 0)
     Watches.may_start = asyncio.Event()
     Watches.may_start.set()
     address: Any = SimpleNamespace(url="https://127.0.0.1:9", context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
@@ -154,3 +173,68 @@ async def test_nothing_that_a_person_asks_for_looks_like_a_line_of_the_log(
     written = capsys.readouterr().err
     assert "\nsigned_in" not in written
     assert "\x1b" not in written
+
+
+# Memory
+
+MEMORY = PROCESS_BYTES + 30_000 * WORKLOAD_BYTES
+
+
+async def full_house(people: SignedInPeople, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have three sessions with 10,000 workloads each, as many as there is memory for."""
+    monkeypatch.setattr(Watches, "size", 10_000)
+    people._capacity = WatchCapacity(workloads_max(MEMORY), people._watches)
+    found = [await people.begin(granted(f"person-{at}")) for at in range(3)]
+    for each in found:
+        (await people.view(each).live.watch()).feed.readers.add(None)  # type: ignore[arg-type]
+    return found
+
+
+async def test_pages_begin_a_few_at_a_time_after_an_interruption(people: SignedInPeople) -> None:
+    Watches.may_start.clear()
+    credentials = [await people.begin(granted(f"person-{at}")) for at in range(20)]
+    begun = [asyncio.create_task(people.view(each).live.watch()) for each in credentials]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(Watches.starting) == STARTING_MAX
+    Watches.may_start.set()
+    await asyncio.gather(*begun)
+    assert Watches.most_starting[0] == STARTING_MAX
+    assert len(Watches.open) == 20
+    await people.close()
+
+
+async def test_a_page_that_doesnt_fit_is_refused_and_the_open_ones_go_on(
+    people: SignedInPeople, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def known(*_: object) -> object:
+        return SimpleNamespace(
+            cluster=ClusterScope(name="c", namespace="a", controls=[]), model_copy=lambda **_: None
+        )
+
+    monkeypatch.setattr(cluster_view, "person_of", known)
+    found = await full_house(people, monkeypatch)
+    ada = await people.begin(granted("ada"))
+    for _ in range(3):  # the page tries again
+        with pytest.raises(WatchBroken, match="30,000 workloads of 30,000, and yours has 10,000") as refused:
+            await people.view(ada).live.watch()
+        assert refused.value.status == 503
+    assert len(Watches.open) == 3
+    await people.choose(ada, "a")  # few workloads always fit
+    assert len(Watches.open) == 4
+    assert all([(await people.view(each).live.watch()).broken is None for each in found])
+    await people.close()
+
+
+async def test_a_watch_without_a_page_gives_way_to_one_with(
+    people: SignedInPeople, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await full_house(people, monkeypatch)
+    monkeypatch.setattr(cluster_watch, "IDLE_S", -1.0)
+    leaves = people.view(found[1]).live
+    (await leaves.watch()).feed.readers.clear()
+    ada = await people.begin(granted("ada"))
+    await people.view(ada).live.watch()
+    assert leaves.workloads == 0
+    assert people.view(ada).live.workloads == 10_000
+    await people.close()

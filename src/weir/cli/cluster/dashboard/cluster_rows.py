@@ -41,6 +41,9 @@ class ClusterRows:
         self._unreadable: dict[str, str] = {}
         self._has_begun = False
 
+    def __len__(self) -> int:
+        return len(self._workloads) + len(self._first)
+
     def begin(self) -> None:
         """Put the first list into the table: it ends with the workloads that ended last."""
         self._has_begun = True

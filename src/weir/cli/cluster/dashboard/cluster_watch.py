@@ -14,6 +14,7 @@ import msgspec
 from pydantic_core import to_json
 
 from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
+from weir.cli.cluster.dashboard.watch_capacity import NoCapacity, WatchCapacity
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queries import ClusterQueries
 from weir.cli.cluster.requests import sentence_of
@@ -34,6 +35,8 @@ REVIEW_S = 15.0
 ANSWER_S_MAX = 10.0
 """Time for the answers of one poll; a connection that takes longer is lost."""
 LIST_S_MAX = 120.0
+IDLE_S = 30.0
+"""Time after the beginning of a watch in which a page that asked for it may still come."""
 EVENTS = 200
 STOPPED = "The dashboard is being stopped."
 _SYNCED_S = 0.05
@@ -104,6 +107,11 @@ class ClusterWatch:
         await self._poll_once()
         self.feed.begin(self.rows.table, self._status())
         self._tasks += [asyncio.create_task(self._tick()), asyncio.create_task(self._poll())]
+
+    @property
+    def workloads(self) -> int:
+        """Return the number of workloads that it holds."""
+        return len(self.rows)
 
     async def stop(self, why: WatchBroken) -> None:
         """End the watch and the streams of its readers."""
@@ -226,11 +234,19 @@ class ClusterWatch:
 class ClusterLive:
     """The present watch of a cluster, begun with the first page and after each loss."""
 
-    def __init__(self, api: ApiClient, queries: ClusterQueries, namespace: str | None) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        queries: ClusterQueries,
+        namespace: str | None,
+        capacity: WatchCapacity | None = None,
+    ) -> None:
         self._api = api
         self._queries = queries
         self._namespace = namespace
+        self._capacity = capacity
         self._watch: ClusterWatch | None = None
+        self._begun_s = 0.0
         self._lock = asyncio.Lock()
         self._is_closed = False
 
@@ -246,16 +262,27 @@ class ClusterLive:
             await self.stop()
             begun = ClusterWatch(self._api, self._queries, self._namespace)
             try:
-                await self._started(begun)
+                await self._admitted(begun)
             except (ApiError, TimeoutError) as error:
                 why = broken_by(error, self._api.server)
+                await begun.stop(why)
+                raise why from None
+            except NoCapacity as error:
+                why = WatchBroken(503, str(error))
                 await begun.stop(why)
                 raise why from None
             except BaseException:  # its tasks would go on
                 await begun.stop(WatchBroken(503, STOPPED))
                 raise
-            self._watch = begun
+            self._watch, self._begun_s = begun, time.monotonic()
             return begun
+
+    async def _admitted(self, begun: ClusterWatch) -> None:
+        if self._capacity is None:
+            await self._started(begun)
+            return
+        async with self._capacity.starting(begun, is_whole=self._namespace is None):
+            await self._started(begun)
 
     async def _started(self, begun: ClusterWatch) -> None:
         if not self._is_closed:
@@ -267,6 +294,16 @@ class ClusterLive:
     def has_readers(self) -> bool:
         """Return True while a page is open."""
         return self._watch is not None and bool(self._watch.feed.readers)
+
+    @property
+    def is_idle(self) -> bool:
+        """Return True if it has no page, and isn't about to get one."""
+        return not self.has_readers and time.monotonic() - self._begun_s > IDLE_S
+
+    @property
+    def workloads(self) -> int:
+        """Return the number of workloads of the present watch."""
+        return 0 if self._watch is None else self._watch.workloads
 
     async def stop(self) -> None:
         """End the present watch."""

@@ -31,6 +31,7 @@ class ServerOptions:
     oidc: OidcSettings
     api_server: str | None
     api_authority: Path
+    memory_bytes: int
 
 
 def serve(options: ServerOptions) -> None:
@@ -59,7 +60,9 @@ async def _serve(options: ServerOptions, address: ApiAddress, listener: TlsListe
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
-    people = SignedInPeople(options.oidc, address, options.listen.public_url)
+    people = SignedInPeople(
+        options.oidc, address, options.listen.public_url, memory_bytes=options.memory_bytes
+    )
     limit, server = ConnectionLimit(), PageServer(people, address.url)
     app = server.application()
     app.middlewares.insert(0, limit.middleware)

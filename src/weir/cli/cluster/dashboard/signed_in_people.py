@@ -7,7 +7,7 @@ API server, by their token. So each has an API client, and watches of their own.
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -16,9 +16,10 @@ from structlog import get_logger
 from weir.api.access import SignInWays
 from weir.cli.cluster.dashboard.api_address import ApiAddress
 from weir.cli.cluster.dashboard.cluster_view import ClusterView
-from weir.cli.cluster.dashboard.cluster_watch import WatchBroken
+from weir.cli.cluster.dashboard.cluster_watch import ClusterLive, WatchBroken
 from weir.cli.cluster.dashboard.person_token import PersonToken
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
+from weir.cli.cluster.dashboard.watch_capacity import MEMORY_BYTES, WatchCapacity, workloads_max
 from weir.cli.cluster.person import reviewed_user
 from weir.dashboard.browser_checks import SECURE_COOKIE, public_refusal
 from weir.dashboard.oidc.code_flow import CodeFlow, Granted
@@ -77,6 +78,7 @@ class SignedInPeople:
         address: ApiAddress,
         public_url: str,
         *,
+        memory_bytes: int = MEMORY_BYTES,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -89,6 +91,7 @@ class SignedInPeople:
         self._clock = clock
         self._steady = steady
         self._people: dict[str, _Session] = {}
+        self._capacity = WatchCapacity(workloads_max(memory_bytes), self._watches)
         self.sessions = SessionTable(
             clock, is_known=self._people.__contains__, signed_out=SIGNED_OUT, again="sign in again"
         )
@@ -117,12 +120,15 @@ class SignedInPeople:
         now_s, subject = self._steady(), granted.identity.subject
         over = self._make_way(subject)
         credential = PREFIX + sha256(secrets.token_bytes(32)).hexdigest()
-        view = ClusterView(api, self.public_host, namespace=None)
+        view = ClusterView(api, self.public_host, namespace=None, capacity=self._capacity)
         self._people[credential] = _Session(subject, user, token, api, view, now_s + SESSION_S, now_s)
         _LOG.info("signed_in", user=user, sessions=len(self._people))
         for session in over:  # after the new one is counted: others may sign in meanwhile
             await session.end()
         return credential
+
+    def _watches(self) -> Iterator[ClusterLive]:
+        return (each.view.live for each in [*self._people.values()])
 
     def _not_taken(self, error: ApiError) -> RequestProblem:
         """Return why a sign-in is of no use."""

@@ -1,0 +1,108 @@
+"""Capacity of a dashboard for many people: their watches begin a few at a time, and share one memory.
+
+Each person has a watch of their own, because the API server decides what each of them sees. While one begins,
+it takes ten times the memory that it keeps. After an interruption all pages come back at once.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+STARTING_MAX = 2
+"""Watches that begin at a time."""
+WORKLOAD_BYTES = 1_000
+"""Memory of a workload in a watch, measured with some to spare."""
+PROCESS_BYTES = 160 << 20
+"""Memory of the process without any watch, with one of 10,000 workloads that begins."""
+WORKLOADS_MIN = 10_000
+FEW = 200
+"""Workloads of a watch that always fits: there are 200 sessions at most."""
+REFUSED_S = 15.0
+"""Time after a refusal in which no other watch of all namespaces begins: pages try again all the time."""
+MEMORY_BYTES = 512 << 20
+"""Memory of the process, if it isn't named."""
+
+
+class NoCapacity(Exception):
+    """The memory is used up by other pages; the sentence says what to do."""
+
+
+class Sized(Protocol):
+    """A watch that begins."""
+
+    @property
+    def workloads(self) -> int:
+        """Return the number of workloads that it holds."""
+        ...
+
+
+class SharedWatch(Sized, Protocol):
+    """The watch of a session, or none while no page was open for long."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Return True if it has no page, and isn't about to get one."""
+        ...
+
+    async def stop(self) -> None:
+        """End it until the next page."""
+        ...
+
+
+def workloads_max(memory_bytes: int) -> int:
+    """Return the number of workloads that all watches may hold with this memory."""
+    return max(WORKLOADS_MIN, (memory_bytes - PROCESS_BYTES) // WORKLOAD_BYTES)
+
+
+class WatchCapacity:
+    """Admits watches. Belongs to an event loop."""
+
+    def __init__(
+        self,
+        most: int,
+        watches: Callable[[], Iterable[SharedWatch]],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`most`: workloads of all watches together; `watches`: all there are, the oldest first."""
+        self._most = most
+        self._watches = watches
+        self._now_s = now_s
+        self._starting = asyncio.Semaphore(STARTING_MAX)
+        self._full: tuple[float, NoCapacity] | None = None  # the last refusal
+
+    @asynccontextmanager
+    async def starting(self, new: Sized, *, is_whole: bool) -> AsyncIterator[None]:
+        """Let a watch begin, and keep it if there is memory for it; `is_whole`: of all namespaces.
+
+        Raises:
+            NoCapacity: there is none.
+        """
+        async with self._starting:
+            if is_whole and self._full is not None and self._now_s() < self._full[0] + REFUSED_S:
+                raise NoCapacity(str(self._full[1]))
+            yield
+            try:
+                await self._make_way(new)
+            except NoCapacity as error:
+                self._full = self._now_s(), error
+                raise
+            self._full = None
+
+    async def _make_way(self, new: Sized) -> None:
+        """End watches without a page while there are too many workloads."""
+        watches = [each for each in self._watches() if each.workloads]
+        for each in watches:
+            if self._held(watches) + new.workloads > self._most and each.is_idle:
+                await each.stop()
+        held = self._held(watches)
+        if new.workloads > FEW and held and held + new.workloads > self._most:
+            raise NoCapacity(
+                f"The dashboard's memory is used up: its open pages hold {held:,} workloads of "
+                f"{self._most:,}, and yours has {new.workloads:,}. Try again later, or choose a namespace with fewer. An "
+                "administrator can give it more memory (dashboard.memory)."
+            )
+
+    def _held(self, watches: Iterable[SharedWatch]) -> int:
+        return sum(each.workloads for each in watches)
