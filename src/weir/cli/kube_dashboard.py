@@ -45,6 +45,21 @@ class ProviderOptions:
         )
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PodOptions:
+    """The pod, and the API server that it reaches."""
+
+    api_server: str | None = None
+    """URL of the API server; that of the pod by default."""
+    api_authority: Path = Path("/etc/weir/cluster/ca.crt")
+    """PEM file with the authority of the API server's certificate."""
+    memory_bytes: Annotated[
+        int, Parameter(env_var="WEIR_MEMORY_BYTES", validator=Number(gte=64 << 20, lte=1 << 40))
+    ] = 512 << 20
+    """Memory of the process. The lists of all open pages together stay within it."""
+
+
 def dashboard_server(
     *,
     public_url: str,
@@ -53,11 +68,7 @@ def dashboard_server(
     provider: ProviderOptions,
     host: str = "::",
     port: Annotated[int, Parameter(validator=Number(gte=1, lte=65_535))] = 8443,
-    api_server: str | None = None,
-    api_authority: Path = Path("/etc/weir/cluster/ca.crt"),
-    memory_bytes: Annotated[
-        int, Parameter(env_var="WEIR_MEMORY_BYTES", validator=Number(gte=64 << 20, lte=1 << 40))
-    ] = 512 << 20,
+    inside: PodOptions = PodOptions(),
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> int:
     """Serve the dashboard in a cluster to people who sign in. The Deployment weir-dashboard runs it.
@@ -76,12 +87,6 @@ def dashboard_server(
         Address to listen on; all of them by default.
     port
         Port to listen on.
-    api_server
-        URL of the API server; that of the pod by default.
-    api_authority
-        PEM file with the authority of the API server's certificate.
-    memory_bytes
-        Memory of the process. The lists of all open pages together stay within it.
     log_level
         Least level of the lines in the log.
     """
@@ -99,7 +104,11 @@ def dashboard_server(
     try:
         url = checked_public_url(public_url)
         listen = ListenSettings(host, port, tls_certificate, tls_key, url, is_mounted=True)
-        serve(ServerOptions(listen, provider.settings, api_server, api_authority, memory_bytes))
+        serve(
+            ServerOptions(
+                listen, provider.settings, inside.api_server, inside.api_authority, inside.memory_bytes
+            )
+        )
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2

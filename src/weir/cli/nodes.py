@@ -1,5 +1,6 @@
 """`weir nodes`, `weir top` and `weir status`: the nodes and their usage."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -11,6 +12,8 @@ from weir.cli.connect import connect
 from weir.cli.drain import drain, undrain
 from weir.cli.formatting import NOTHING, counted, number, percent, since, size
 from weir.cli.outputs import DocumentedOutput, WatchOption, print_plain, show
+from weir.cli.period_usage import notes, period_lines, period_usage
+from weir.cli.report import at
 from weir.cli.terminal import Screen, Tone, screen
 from weir.cli.watch import append, changed, is_terminal, repaint
 
@@ -174,16 +177,20 @@ DEVICES: tuple[Column[_NodeDevice], ...] = (
 )
 
 
-def top(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
-    """Show the usage of every project and every GPU.
+def top(*, since: str | None = None, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
+    """Show the usage of every project and every GPU, now or over a time.
 
     Parameters
     ----------
+    since
+        Show who held GPUs since then: an age such as 2h or 7d, or a date such as 2026-11-01.
     watch
         Repaint the screen every second.
     output
         table, or the devices as wide, json or yaml.
     """
+    if since is not None:
+        return _top_since(since, watch=watch, output=output)
     with connect() as pool:
         if output in ("json", "yaml"):
             if watch:
@@ -200,6 +207,28 @@ def top(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> in
             rows = changed(pool.nodes, lambda row: row.name)
             return append(rows, NODES, output)
         print("\n".join(frame(screen())))
+    return 0
+
+
+def _top_since(since: str, *, watch: bool, output: str) -> int:
+    try:
+        at("--since", since)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    if watch and (output in ("json", "yaml") or not is_terminal()):
+        print("weir: --since --watch repaints a screen: leave one of them out.", file=sys.stderr)
+        return 2
+    with connect() as pool:
+        if watch:
+            return repaint(lambda here: period_lines(period_usage(pool, at("--since", since)), here))
+        reports = period_usage(pool, at("--since", since))
+    if output in ("json", "yaml"):
+        print_plain([report.model_dump(mode="json") for report in reports], output)
+    else:
+        print("\n".join(period_lines(reports, screen())))
+    for note in notes(reports):
+        print(note, file=sys.stderr)
     return 0
 
 

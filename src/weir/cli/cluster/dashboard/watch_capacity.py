@@ -100,8 +100,8 @@ class WatchCapacity:
         if new.workloads > FEW and held and held + new.workloads > self._most:
             raise NoCapacity(
                 f"The dashboard's memory is used up: its open pages hold {held:,} workloads of "
-                f"{self._most:,}, and yours has {new.workloads:,}. Try again later, or choose a namespace with fewer. An "
-                "administrator can give it more memory (dashboard.memory)."
+                f"{self._most:,}, and yours has {new.workloads:,}. Try again later, or choose a namespace "
+                "with fewer. An administrator can give it more memory (dashboard.memory)."
             )
 
     def _held(self, watches: Iterable[SharedWatch]) -> int:

@@ -1,0 +1,51 @@
+"""`weir top --since`: who held GPUs over a time, and what they used of them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from weir.cli.columns import table
+from weir.cli.formatting import lasting, percent
+from weir.cli.report import columns
+from weir.cli.terminal import Screen
+
+if TYPE_CHECKING:
+    from weir.api.answers import UsageReport
+    from weir.client.api import Pool
+
+KEYS: tuple[Literal["project", "user", "node"], ...] = ("project", "user", "node")
+ROWS_MAX = 10
+"""Rows of each table: the keys that held the most GPU time."""
+_HEADS = 7
+"""Columns that every row has; the states of idle work are those of `weir report usage`."""
+
+
+def period_usage(pool: "Pool", since_s: float) -> "list[UsageReport]":
+    """Return the reports of a time up to now, one for each kind of key."""
+    return [pool.usage(since_s=since_s, by=by) for by in KEYS]
+
+
+def period_lines(reports: "Sequence[UsageReport]", here: Screen) -> list[str]:
+    """Return the lines of the reports."""
+    first = reports[0]
+    held_s, long_s = sum(row.allocated_gpu_s for row in first.rows), first.until_s - first.since_s
+    used = [row for row in first.rows if row.used_gpu_s is not None]
+    known_s = sum(row.used_gpu_s or 0.0 for row in used)
+    of_held_s = sum(row.allocated_gpu_s for row in used)
+    part = f", {percent(known_s / of_held_s)} used" if of_held_s else ""
+    mean = held_s / long_s if long_s > 0 else 0.0
+    lines = [
+        f"{here.paint(f'{mean:.1f} GPUs held', 'strong')} on average over the last {lasting(long_s)}{part}"
+    ]
+    for report in reports:
+        rows = [row for row in report.rows if row.allocated_gpu_s or row.waiting_s]
+        if not rows:
+            continue
+        lines += ["", *table(rows[:ROWS_MAX], columns(report.by)[:_HEADS], here)]
+        if len(rows) > ROWS_MAX:
+            lines.append(f"and {len(rows) - ROWS_MAX:,} more: weir report usage --by {report.by}")
+    return lines
+
+
+def notes(reports: "Sequence[UsageReport]") -> list[str]:
+    """Return what the reports leave out, each sentence once."""
+    return list(dict.fromkeys(report.note for report in reports if report.note))
