@@ -47,7 +47,7 @@ class ProviderOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class PodOptions:
+class ServerPodOptions:
     """The pod, and the API server that it reaches."""
 
     api_server: str | None = None
@@ -68,7 +68,7 @@ def dashboard_server(
     provider: ProviderOptions,
     host: str = "::",
     port: Annotated[int, Parameter(validator=Number(gte=1, lte=65_535))] = 8443,
-    inside: PodOptions = PodOptions(),
+    inside: ServerPodOptions = ServerPodOptions(),
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> int:
     """Serve the dashboard in a cluster to people who sign in. The Deployment weir-dashboard runs it.

@@ -139,6 +139,7 @@ def _container(namespace: str, image: str, options: DashboardOptions) -> Thing:
     words += ["--oidc-issuer", options.issuer, "--oidc-client-id", options.client_id]
     words += [SECRET_OPTION, SECRET_FILE] if options.client_secret else []
     words += [SCOPES_OPTION, ",".join(options.extra_scopes)] if options.extra_scopes else []
+    limit = {"resource": "limits.memory", "divisor": "0"}  # as the API server would write it
     return {
         "name": DASHBOARD,
         "image": image,
@@ -146,7 +147,7 @@ def _container(namespace: str, image: str, options: DashboardOptions) -> Thing:
         "env": [
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory
             {"name": "WEIR_NAMESPACE", "value": namespace},
-            {"name": "WEIR_MEMORY_BYTES", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}},
+            {"name": "WEIR_MEMORY_BYTES", "valueFrom": {"resourceFieldRef": limit}},
             *options.environment(),
         ],
         "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],
