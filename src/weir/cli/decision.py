@@ -61,7 +61,7 @@ _VICTIMS: "Sequence[Column[VictimRow]]" = (
     Column("WORKLOAD", lambda row: row.workload, least=10),
     Column("PROJECT", lambda row: row.project, least=8, drop=1),
     Column("GPUS", lambda row: number(row.gpus), right=True),
-    Column("LOST GPU-HOURS", lambda row: _gpu_hours(row.lost), right=True),
+    Column("COST GPU-HOURS", lambda row: _gpu_hours(row.lost), right=True),
     Column("PRICE", lambda row: _gpu_hours(row.price), right=True, drop=2),
     Column("RULE", _verdict, least=20, sentence=True),
 )

@@ -14,12 +14,13 @@ def devices_of(pods: Sequence[Pod]) -> float:
 
 
 def lost_work(job: Job, devices: float, policy: PricePolicy, now_s: float) -> float:
-    """Return the work on these devices since a job's last checkpoint, and its restart, in device seconds.
+    """Return the work on these devices since a job's last checkpoint, and its restart, in device seconds."""
+    return devices * max(0.0, now_s - job.since_s) + restart_cost(job, policy)
 
-    The restart costs what the workload states, or else what the policy assumes.
-    """
-    restart = policy.restart if job.restart_s is None else job.restart_s
-    return devices * max(0.0, now_s - job.since_s) + restart
+
+def restart_cost(job: Job, policy: PricePolicy) -> float:
+    """Return the device seconds of a restart: what the workload states, or else what the policy assumes."""
+    return policy.restart if job.restart_s is None else job.restart_s
 
 
 def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, needed: float) -> float:

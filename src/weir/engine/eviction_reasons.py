@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from weir.engine.eviction_price import devices_of, lost_work
+from weir.engine.eviction_price import devices_of, lost_work, restart_cost
 from weir.engine.holder_phrases import names_phrase
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import divergence_level
@@ -85,7 +85,8 @@ def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy,
         return ""
     lost = sum(lost_work(job, devices_of(pods), prices, now_s) for job, pods in stopped.items())
     what = "The eviction costs" if len(stopped) == 1 else f"The {len(stopped)} evictions cost"
-    cost = f"{what} {_gpu_hours(lost)} of work and restarts."
+    restarts = sum(restart_cost(job, prices) for job in stopped)
+    cost = f"{what} {cost_phrase(lost, restarts, len(stopped))}."
     following = plan.runner_up
     if following is None:
         return cost
@@ -98,6 +99,15 @@ def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy,
     return f"{cost} {choice} costs at least {_gpu_hours(following.dearer)} more."
 
 
+def cost_phrase(lost: float, restarts: float, workloads: int) -> str:
+    """Return what stopping workloads costs: `lost` device seconds, with the restarts among them."""
+    checkpoint, restart = ("checkpoint", "restart") if workloads == 1 else ("checkpoints", "restarts")
+    work = f"of work since the last {checkpoint}"
+    if restarts == 0:
+        return f"{_gpu_hours(lost)} {work}"
+    return f"{_gpu_hours(lost)}: {_hours(lost - restarts)} {work}, and {_hours(restarts)} for the {restart}"
+
+
 def _by_job(pods: Iterable[Pod]) -> dict[Job, list[Pod]]:
     found: dict[Job, list[Pod]] = {}
     for pod in pods:
@@ -106,5 +116,9 @@ def _by_job(pods: Iterable[Pod]) -> dict[Job, list[Pod]]:
 
 
 def _gpu_hours(seconds: float) -> str:
+    return f"{_hours(seconds)} GPU-hours"
+
+
+def _hours(seconds: float) -> str:
     hours = seconds / _HOUR_S
-    return f"{hours:,.0f} GPU-hours" if hours >= _ROUND_FROM else f"{hours:.2f} GPU-hours"
+    return f"{hours:,.0f}" if hours >= _ROUND_FROM else f"{hours:.2f}"

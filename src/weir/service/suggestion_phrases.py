@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from weir.api.answers import Suggestion
+from weir.engine.eviction_reasons import cost_phrase
 from weir.service.what_if import WhatIfOutcome
 
 _NAMED_MOST = 3
-_HOUR_S = 3600.0
 
 
 def when(outcome: WhatIfOutcome) -> str:
@@ -36,7 +36,7 @@ def _cost(outcome: WhatIfOutcome) -> str:
     """Return what the stopped work loses, as a sentence; empty if nothing stops."""
     if not outcome.stops:
         return ""
-    return f" That costs {outcome.lost / _HOUR_S:.2f} GPU-hours of work and restarts."
+    return f" That costs {cost_phrase(outcome.lost, outcome.restarts, len(outcome.stops))}."
 
 
 def names_phrase(names: list[str]) -> str:

@@ -12,7 +12,7 @@ from time import monotonic, thread_time
 from typing import TypeVar
 
 from weir.engine.cycle import decide
-from weir.engine.eviction_price import devices_of, lost_work
+from weir.engine.eviction_price import devices_of, lost_work, restart_cost
 from weir.engine.plan import Eviction
 from weir.model.queues import Queue
 from weir.model.reasons import ReasonCode
@@ -38,12 +38,13 @@ class WhatIfOutcome:
     """Outcome of a trial that starts the workload: the workloads that must stop first.
 
     `owners` names them for the person who has to stop them. `lost` is what they lose: work since the last
-    checkpoint and a restart, in device seconds.
+    checkpoint and a restart, in device seconds. `restarts` is the part of the restarts.
     """
 
     stops: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
     lost: float = 0.0
+    restarts: float = 0.0
 
 
 class WhatIfExhausted(Exception):
@@ -186,21 +187,22 @@ def _decided(state: DecisionState, cluster: Cluster, variant: Workload) -> WhatI
         if nominated.workload == variant.name:
             stops = nominated.freed_by
             owners = tuple([_owner_phrase(cluster, name) for name in stops])
-            return WhatIfOutcome(stops, owners, _lost(state, cluster, plan.evictions, stops))
+            return WhatIfOutcome(stops, owners, *_lost(state, cluster, plan.evictions, stops))
     return None
 
 
 def _lost(
     state: DecisionState, cluster: Cluster, evictions: Sequence[Eviction], stopped: Sequence[str]
-) -> float:
-    """Return what the evicted pods of these workloads lose."""
+) -> tuple[float, float]:
+    """Return what the evicted pods of these workloads lose, and the part of it that is for their restarts."""
     pods: dict[str, list[Pod]] = {}
     for eviction in evictions:
         key = eviction.pod
         if key.workload in stopped:
             pods.setdefault(key.workload, []).append(cluster.jobs[key.workload].pods[key.group][key.index])
     price, now_s = state.policy.price, state.now_s
-    return sum([lost_work(cluster.jobs[name], devices_of(of), price, now_s) for name, of in pods.items()])
+    lost = sum([lost_work(cluster.jobs[name], devices_of(of), price, now_s) for name, of in pods.items()])
+    return lost, sum([restart_cost(cluster.jobs[name], price) for name in pods])
 
 
 def _owner_phrase(cluster: Cluster, name: str) -> str:

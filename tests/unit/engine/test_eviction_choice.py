@@ -28,7 +28,7 @@ def test_next_node_is_named_with_the_difference_in_price() -> None:
     (eviction,) = planned(ONE_POD).evictions
     assert eviction.pod.workload == "short"
     assert eviction.cause.choice == (
-        "The eviction costs 8.00 GPU-hours of work and restarts. "
+        "The eviction costs 8.00 GPU-hours of work since the last checkpoint. "
         "The next choice, on n0, costs at least 12 GPU-hours more."
     )
 
@@ -44,7 +44,7 @@ def test_evictions_for_a_gang_say_what_they_cost_together() -> None:
     evictions = planned(TWO_PODS).evictions
     assert {each.pod.workload for each in evictions} == {"long", "short"}
     assert {each.cause.choice for each in evictions} == {
-        "The 2 evictions cost 28 GPU-hours of work and restarts."
+        "The 2 evictions cost 28 GPU-hours of work since the last checkpoints."
     }
 
 
@@ -67,6 +67,6 @@ workloads:
     (eviction,) = decide(build_cluster(scenario), scenario.policy, 0.0, EngineCache()).evictions
     assert eviction.pod.workload == "short"
     assert eviction.cause.choice == (
-        "The eviction costs 4.00 GPU-hours of work and restarts. "
+        "The eviction costs 4.00 GPU-hours of work since the last checkpoint. "
         "The next choice, to stop long instead, costs at least 6.00 GPU-hours more."
     )
