@@ -134,7 +134,7 @@ class EngineCache:
             self._feasibility = FeasibilityCache(cluster, policy)
             self.refusals = KeptRefusals()
             self._pending_order = None
-            self.preemption.eligibility.clear()
+            self.preemption.eligibility = None
             self._static_version = cluster.static_version
             self._policy = policy
         return self._capacity

@@ -7,8 +7,9 @@ of a device it is assumed that the whole device is free once that pod is gone: s
 from collections.abc import Sequence
 
 from weir.engine.allocate import Allocator
+from weir.engine.kept_eligibility import ConsolidationKey
 from weir.engine.move_bounds import MoveBounds
-from weir.engine.preemption_cache import ConsolidationKey, FailedConsolidation
+from weir.engine.preemption_cache import FailedConsolidation
 from weir.engine.quota_overlay import INFINITE
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import Job

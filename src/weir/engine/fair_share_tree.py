@@ -11,8 +11,10 @@ from operator import add
 from weir.engine.fair_share import Siblings
 from weir.engine.never_runs import NO_EXCESS, Excess
 from weir.state.quota_usage import QuotaUsage
+from weir.state.versions import changed_since, versions_of
 
 _TOP = -1
+_UNKNOWN = -1
 FairShares = list[list[float]]
 """Queue by row, in the units of the rows."""
 
@@ -28,11 +30,11 @@ class FairShareTree:
         rows, queues = len(ledger.weightless), range(len(ledger.queues) if filled else 0)
         self._ledger = ledger
         self._quota = ledger.quota  # the list itself: new rows make a new one
-        self._touched = [-1] * len(queues)
+        self._touched = versions_of(len(queues), _UNKNOWN)
         self._excess: Excess = NO_EXCESS
         self.demand = [[0] * rows for _ in queues]
         self.share: FairShares = [[0.0] * rows for _ in queues]
-        self.versions = [0] * len(queues)  # how often the share of each queue has changed
+        self.versions = versions_of(len(queues))  # how often the share of each queue has changed
         self._sums = [[0] * rows for _ in (*queues, _TOP)]  # of children's demands; the top's last
         self._have: dict[int, list[float]] = {}  # what each parent had when it was divided
         self._short = [[False] * rows for _ in (*queues, _TOP)]  # rows divided, by parent
@@ -45,19 +47,15 @@ class FairShareTree:
         """Return a copy for a branch of the ledger; updates replace the lines that they change."""
         copy = FairShareTree(ledger, filled=False)
         copy._touched, copy._excess = self._touched, self._excess
-        copy.demand, copy.versions, copy.share = self.demand.copy(), self.versions.copy(), self.share.copy()
+        copy.demand, copy.versions, copy.share = self.demand.copy(), self.versions[:], self.share.copy()
         copy._sums, copy._have, copy._short = self._sums.copy(), self._have.copy(), self._short.copy()
         return copy
 
     def _update_demand(self, excess: Excess) -> dict[int, list[int]]:
         """Compute the demand of changed queues and return them by parent."""
         ledger = self._ledger
-        changed = {
-            queue
-            for queue, (new, old) in enumerate(zip(ledger.touched, self._touched, strict=True))
-            if new != old
-        }
-        self._touched = ledger.touched.copy()
+        changed = set(changed_since(ledger.touched, self._touched))
+        self._touched = ledger.touched[:]
         if excess or self._excess:
             for project in {*excess, *self._excess}:
                 if excess.get(project) != self._excess.get(project):
@@ -112,10 +110,9 @@ class FairShareTree:
             self._have.clear()  # the surplus is divided by past usage, which changes with time
         top = Siblings(ledger, ledger.top, ledger.top_tiers, usage, usage_k)
         self._divide(_TOP, top, list(map(float, total)), by_parent.get(_TOP, ()))
-        for queue, children in enumerate(ledger.children):
-            if children:
-                siblings = Siblings(ledger, children, ledger.tiers[queue], usage, usage_k)
-                self._divide(queue, siblings, self.share[queue], by_parent.get(queue, ()))
+        for queue in ledger.parents:
+            siblings = Siblings(ledger, ledger.children[queue], ledger.tiers[queue], usage, usage_k)
+            self._divide(queue, siblings, self.share[queue], by_parent.get(queue, ()))
         return self.share
 
     def _divide(self, parent: int, siblings: Siblings, have: list[float], changed: Iterable[int]) -> None:

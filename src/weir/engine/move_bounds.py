@@ -6,8 +6,8 @@ import numpy as np
 
 from weir.engine.allocate import Allocator
 from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.kept_eligibility import ConsolidationKey
 from weir.engine.knapsack import least_prices
-from weir.engine.preemption_cache import ConsolidationKey
 from weir.engine.topology_levels import TopologyLevel
 from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI

@@ -16,6 +16,7 @@ from weir.model.policy import AffinityPolicy, Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job, Size, Wants
 from weir.state.runtime_history import RuntimeKey
+from weir.state.versions import Versions, changed_since, versions_of
 
 Entry = tuple[float, float, str, EquivalenceClass, int]
 """A pending workload: weighted share of its project with its request, age, name, class and position in it."""
@@ -142,8 +143,8 @@ class PendingOrder:
         self.claiming: set[int] = set()  # projects whose quota covers some of their pending workloads
         self.ranked: set[int] = set()  # projects whose pending workloads have different priorities
         self._lines_of: dict[int, set[LineKey]] = {}  # by project
-        self._touched: list[int] = []  # versions of usage and requests
-        self._shared: list[int] = []  # versions of fair shares
+        self._touched = versions_of(0)  # versions of usage and requests
+        self._shared = versions_of(0)  # versions of fair shares
         self._order: RuntimeOrder | None = None  # by which shares were last compared
 
     def branch(self, branched: Cluster, feasibility: FeasibilityCache) -> "PendingOrder":
@@ -155,7 +156,7 @@ class PendingOrder:
         copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
         copy._lines_of, copy._touched, copy._shared = (
             self._lines_of.copy(),
-            self._touched.copy(),
+            self._touched[:],
             self._shared,
         )
         ours, theirs = self._cluster.waiting_of, branched.waiting_of
@@ -170,7 +171,7 @@ class PendingOrder:
         touched = self._cluster.ledger.touched
         for project in _changed(touched, self._touched):
             self._update(project)
-        self._touched = touched.copy()
+        self._touched = touched[:]
 
     def all_lines(self) -> Iterator[RequestLine]:
         """Yield every line."""
@@ -182,7 +183,7 @@ class PendingOrder:
         if order is not self._order:
             shared = order.share_versions()
             self._note_stale(_changed(shared, self._shared))
-            self._order, self._shared = order, shared.copy()
+            self._order, self._shared = order, shared[:]
         return line.peers(self._cluster, order, served_of)
 
     def note_charged(self, projects: Iterable[int]) -> None:
@@ -234,13 +235,9 @@ class PendingOrder:
         return found
 
 
-def _changed(now: list[int], before: list[int]) -> list[int]:
+def _changed(now: Versions, before: Versions) -> list[int]:
     """Return the positions of the versions that differ; all without versions of before."""
-    if not before:
-        return list(range(len(now)))
-    if now == before:
-        return []
-    return [at for at, (new, old) in enumerate(zip(now, before, strict=True)) if new != old]
+    return changed_since(now, before) if before else list(range(len(now)))
 
 
 def _wants_of(key: LineKey) -> Wants:

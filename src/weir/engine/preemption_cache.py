@@ -4,27 +4,11 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from weir.engine.feasibility import Bools
-from weir.model.workloads import TopologyRequest
+from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey, KeptEligibility, Member
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Job, Wants
+from weir.state.jobs import EquivalenceClass, Job
 
 _CLASSES_KEPT = 64
-Member = tuple[EquivalenceClass, int]
-"""A pending workload: its class and its position among the members."""
-
-
-class ConsolidationKey(NamedTuple):
-    """Key of the consolidation bound: equal for workloads that the same moves could help."""
-
-    wants: Wants
-    topology: TopologyRequest | None
-    may_scatter: bool
-    is_running: bool
-    protect_in_quota: bool
-
-
-CandidateSets = dict[ConsolidationKey | None, list[Member]]
-"""Pending workloads by what could make capacity for them: evictions (None), or moves of the same kind."""
 
 
 class FailedConsolidation(NamedTuple):
@@ -41,26 +25,6 @@ class FailedConsolidation(NamedTuple):
     log_position: int
     free_blocks: tuple[int, int]
     over_quota: frozenset[int]
-
-
-class Eligibility(NamedTuple):
-    """Options of a project's pending workloads, valid while the project's usage doesn't change.
-
-    Attributes:
-        touched: version of the project's usage.
-        since_s: oldest wait among workloads that have no claim yet; patience gives them one.
-        gang_since_s: oldest wait among gangs that wait for one domain.
-        preemptors: workloads that may evict others.
-        movers: workloads that only moves could help, with the free thousandths of devices that takes.
-        least_milli: the least of these.
-    """
-
-    touched: int
-    since_s: float
-    gang_since_s: float
-    preemptors: list[Member]
-    movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]]
-    least_milli: int
 
 
 class FailedReclaim(NamedTuple):
@@ -99,7 +63,7 @@ class PreemptionCache:
 
     def __init__(self) -> None:
         self.failed_consolidations: dict[ConsolidationKey, FailedConsolidation] = {}
-        self.eligibility: dict[int, Eligibility] = {}  # by project
+        self.eligibility: KeptEligibility | None = None
         # Valid while nothing but checkpoints happens
         self.candidate_sets: CandidateSets | None = None
         self.sleeping: dict[Member, Sleeping] = {}
@@ -114,7 +78,7 @@ class PreemptionCache:
             for key, failed in self.failed_consolidations.items()
             if failed.log_position >= start
         }
-        copy.eligibility = self.eligibility.copy()
+        copy.eligibility = None if self.eligibility is None else self.eligibility.branch()
         return copy
 
     def failed_reclaims(self, cluster: Cluster) -> dict[tuple[EquivalenceClass, int, bool], FailedReclaim]:

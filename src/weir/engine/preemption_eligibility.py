@@ -3,7 +3,13 @@
 from collections.abc import Collection
 
 from weir.engine.allocate import Allocator
-from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, Member
+from weir.engine.kept_eligibility import (
+    CandidateSets,
+    ConsolidationKey,
+    Eligibility,
+    KeptEligibility,
+    Member,
+)
 from weir.engine.preemption_rules import lowest_priority
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
@@ -47,32 +53,22 @@ class PreemptionEligibility:
         waiting_of = self._cluster.waiting_of
         if self._cluster.releasing_on:
             return {None: [one for classes in waiting_of.values() for one in self._unserved(classes)]}
-        sets: CandidateSets = {}
-        anyone: list[Member] = []
-        served, free_milli = self._allocator.projects_served(), self._free_milli
-        kept = {} if self._cluster.unprotected else self._cache.eligibility  # any requester may evict those
-        for project, classes in waiting_of.items():
-            eligible = kept.get(project)
-            if eligible is None or project in served or not self._still_holds(project, eligible):
-                eligible = self._new_eligibility(project, classes)
-                if self._policy.oldest_first_in_quota and project not in served:
-                    kept[project] = eligible
-            anyone += eligible.preemptors
-            if eligible.least_milli <= free_milli:
-                for of, at, key, milli in eligible.movers:
-                    if milli <= free_milli:
-                        sets.setdefault(key, []).append((of, at))
-        if anyone:
-            sets[None] = anyone
-        return sets
+        return self._kept().sets(waiting_of, self._free_milli)
 
-    def _still_holds(self, project: int, kept: Eligibility) -> bool:
-        """Return True if neither the usage of a project nor time has changed the options of its workloads."""
-        return (
-            kept.touched == self._cluster.ledger.touched[project]
-            and self._now_s - kept.since_s < self._policy.reclaim_share_after
-            and self._now_s - kept.gang_since_s < self._policy.topology.patience
-        )
+    def _kept(self) -> KeptEligibility:
+        """Return the options of pending workloads; check again those that changed."""
+        waiting_of, touched = self._cluster.waiting_of, self._cluster.ledger.touched
+        kept, served = self._cache.eligibility, self._allocator.projects_served()
+        # Any requester may evict unprotected work
+        if kept is None or self._cluster.unprotected or not self._policy.oldest_first_in_quota:
+            kept = KeptEligibility(len(touched))
+            self._cache.eligibility = None if self._cluster.unprotected else kept
+        for project in {*kept.outdated(touched, self._policy, self._now_s), *served}:
+            classes = waiting_of.get(project)
+            eligible = None if classes is None else self._new_eligibility(project, classes)
+            kept.keep(project, touched[project], eligible)
+        kept.forget(served)  # the plan may not be carried out
+        return kept
 
     def _unserved(self, classes: Collection[EquivalenceClass]) -> list[Member]:
         """Return the first unserved member of each class that could run on an empty cluster."""
@@ -99,9 +95,8 @@ class PreemptionEligibility:
                 movers.append((of, at, self._consolidation_key(of, at, owner), free_milli))
                 if job.topology is not None and not self._allocator.placement.may_scatter(job, of.step.lacks):
                     gang_since_s = min(gang_since_s, job.waits_since_s)
-        touched = self._cluster.ledger.touched[project]
         least_milli = min([milli for _, _, _, milli in movers], default=0)
-        return Eligibility(touched, since_s, gang_since_s, preemptors, movers, least_milli)
+        return Eligibility(since_s, gang_since_s, preemptors, movers, least_milli)
 
     def may_take_idle(self, of: EquivalenceClass) -> bool:
         """Return True if unprotected idle work and free capacity hold as many devices as it requests."""

@@ -9,6 +9,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.quota_usage import Amounts
 from weir.state.runtime_history import RuntimeKey
+from weir.state.versions import Versions
 
 _DOMINANT_MOST = 1e9
 
@@ -51,7 +52,7 @@ class RuntimeOrder:
         """Return ln of the devices of a workload."""
         return log(max(job.devices_milli, 1) / WHOLE_MILLI)
 
-    def share_versions(self) -> list[int]:
+    def share_versions(self) -> Versions:
         """Return how often the fair share of each queue has changed."""
         return self._overlay.share_versions()
 

@@ -9,6 +9,7 @@ from weir.model.resources import UNLIMITED
 from weir.state.cluster import Cluster
 from weir.state.quota_usage import Amounts
 from weir.state.shapes import GPU_ROW
+from weir.state.versions import Versions
 
 
 class UsageOverlay:
@@ -55,7 +56,7 @@ class UsageOverlay:
             self._share = self._tree.update(self._total, self._usage, usage_k, self._excess())
         return self._share
 
-    def share_versions(self) -> list[int]:
+    def share_versions(self) -> Versions:
         """Return how often the fair share of each queue has changed."""
         assert self.share is not None, "computed now, if it wasn't yet"
         return self._tree.versions

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from weir.model.queues import Queue
 from weir.model.resources import UNLIMITED
 from weir.state.shapes import RowIndex
+from weir.state.versions import versions_of
 
 Amounts = tuple[tuple[int, int], ...]
 """(row, amount) pairs: what one pod counts with in the ledger."""
@@ -30,6 +31,7 @@ class QuotaUsage:
         for at, parent in enumerate(self.parent):
             (self.children[parent] if parent >= 0 else self.top).append(at)
             self.path.append((*self.path[parent], at) if parent >= 0 else (at,))
+        self.parents = [at for at, children in enumerate(self.children) if children]
         self.depth = max([len(path) for path in self.path], default=0)
         self.priority = [queue.priority for queue in queues]
         self.top_tiers = self._tiers(self.top)  # positions among siblings by priority, highest first
@@ -39,7 +41,7 @@ class QuotaUsage:
         self.fixed: list[list[int]] = [[] for _ in queues]
         self.asked: list[list[int]] = [[] for _ in queues]
         self.sharing = [0] * len(queues)  # pods, running or pending, that ask for parts of devices
-        self.touched = [0] * len(queues)  # how often a queue's amounts have changed
+        self.touched = versions_of(len(queues))  # how often a queue's amounts have changed
         self._shared: set[int] = (
             set()
         )  # queues whose lines of amounts belong to the ledger this one branches from
@@ -53,7 +55,8 @@ class QuotaUsage:
         """Return a copy whose amounts may change: the tree is shared, and each line of amounts until then."""
         copy = QuotaUsage((), rows)
         copy.queues, copy.position, copy.parent = self.queues, self.position, self.parent
-        copy.children, copy.top, copy.path, copy.depth = self.children, self.top, self.path, self.depth
+        copy.children, copy.parents, copy.top = self.children, self.parents, self.top
+        copy.path, copy.depth = self.path, self.depth
         copy.priority, copy.top_tiers, copy.tiers, copy.age = (
             self.priority,
             self.top_tiers,
@@ -62,7 +65,7 @@ class QuotaUsage:
         )
         copy.allocated, copy.fixed, copy.asked = self.allocated.copy(), self.fixed.copy(), self.asked.copy()
         copy._shared = set(range(len(self.queues)))
-        copy.sharing, copy.touched = self.sharing.copy(), self.touched.copy()
+        copy.sharing, copy.touched = self.sharing.copy(), self.touched[:]
         copy.quota, copy.limit, copy.weight = self.quota, self.limit, self.weight
         copy.weightless, copy.limited, copy.bounded = self.weightless, self.limited, self.bounded
         return copy

@@ -1,0 +1,24 @@
+"""Versions of queues: how often something has changed of each, by the position of the queue.
+
+They stand side by side in memory, so that finding the few that changed takes no look at each object.
+"""
+
+from array import array
+from typing import TypeAlias
+
+import numpy as np
+
+Versions: TypeAlias = "array[int]"
+"""Versions by position; `versions[:]` is a copy."""
+
+
+def versions_of(queues: int, first: int = 0) -> Versions:
+    """Return the first versions of this many queues."""
+    return array("q", [first]) * queues
+
+
+def changed_since(now: Versions, before: Versions) -> list[int]:
+    """Return the positions of the versions that differ, in order; there are as many of before."""
+    assert len(now) == len(before), "versions of the same queues"
+    changed: list[int] = np.flatnonzero(np.asarray(now) != np.asarray(before)).tolist()
+    return changed
