@@ -39,4 +39,4 @@ class DecisionAnswer(Answer):
     eligible: int
     protected: int
     victims: list[VictimRow]
-    again: bool = False  # it isn't pending: this is the decision if it were placed again now
+    again: bool = False  # no decision is due on it: this is the decision if it were placed now

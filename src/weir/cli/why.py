@@ -27,6 +27,7 @@ _NEVER_TRIED = frozenset(
 )
 """Reasons for which nothing is tried: the sentence names what is missing, or it is under way."""
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
+"""Verbs of the statuses of ended work, on which there is no decision."""
 
 
 def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "table") -> int:
@@ -46,12 +47,13 @@ def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "tabl
         if output in ("json", "yaml"):
             shown = _finished(pool, answer).model_dump(mode="json", exclude={"unfinished"})
             if explain:
-                shown["decision"] = pool.decision(name).model_dump(mode="json")
+                decision = None if answer.status in _IS else pool.decision(name)
+                shown["decision"] = None if decision is None else decision.model_dump(mode="json")
             print_plain(shown, output)
             return 0
         print("\n".join(reason_lines(answer, screen())), flush=True)
         lines = suggestion_lines(_finished(pool, answer), screen())
-        if explain:
+        if explain and answer.status not in _IS:
             lines += decision_lines(pool.decision(name), screen())
     if lines:
         print("\n".join(lines))

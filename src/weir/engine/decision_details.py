@@ -17,7 +17,7 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
-from weir.state.shapes import GPU_ROW, RequestShape
+from weir.state.shapes import RequestShape
 
 RANKED_MOST = 5
 """Nodes of a ranking: the chosen one, the runner-up, and a few more."""
@@ -99,5 +99,5 @@ def _best_first(rank: Ints, chosen: int) -> list[int]:
 
 def _ranked(allocator: Allocator, shape: RequestShape, scores: NodeScores, node: int) -> RankedNode:
     preference, loss = scores.parts(node)
-    free = max(0, allocator.capacity.columns.free.item(GPU_ROW, node)) / WHOLE_MILLI
+    free = int(allocator.capacity.columns.share[node].clip(min=0).sum()) / WHOLE_MILLI
     return RankedNode(allocator.cluster.node_names[node], free, preference, loss if shape.devices else None)

@@ -70,7 +70,7 @@ class RefusalSentences:
         have, want, most = [written(resource, amount) for amount in amounts.values()]
         sentence = (
             f"{'project' if queue.is_project else 'department'} {queue.name} would pass its {what}: "
-            f"it holds {have} of {most} {resource} and this asks for {want} more"
+            f"it holds {have} of {most} {_noun(resource)} and this asks for {want} more"
         )
         numbers: Numbers = {"queue": queue.name, "resource": resource}
         numbers |= {name: plain_amount(resource, amount) for name, amount in amounts.items()}
@@ -99,7 +99,7 @@ class RefusalSentences:
             patience = f" (its fair share covers it: it may reclaim that in {left})"
         return (
             f"{name} would hold {written(resource, shortfall.have)} of a quota of "
-            f"{written(resource, shortfall.quota)} {'GPUs' if resource == GPU else resource}, "
+            f"{written(resource, shortfall.quota)} {_noun(resource)}, "
             f"so it may only use what is free{patience}"
         )
 
@@ -274,3 +274,7 @@ def _out_of_service(outage: Outage, node: str) -> str:
         return f"node {node} goes out of service"
     indices, several = ", ".join([str(device) for device in outage.devices]), len(outage.devices) != 1
     return f"GPU{'s' if several else ''} {indices} of {node} go{'' if several else 'es'} out of service"
+
+
+def _noun(resource: str) -> str:
+    return "GPUs" if resource == GPU else resource

@@ -11,7 +11,7 @@ from weir.state.reduce import reduce
 def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
     """Return the details of the next decision on a workload; None if it can't be placed.
 
-    A workload that isn't pending is submitted again on a branch of the state, without its present pods.
+    A workload on which no decision is due is submitted again on a branch of the state, without its pods.
     """
     job = state.cluster.jobs.get(name)
     if job is None:

@@ -10,6 +10,8 @@ from weir.scenario_io.reading import parse_scenario
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import DecisionState
 from weir.simulation.initial_events import build_cluster
+from weir.state.events import Nominated, PodStopping
+from weir.state.reduce import reduce
 
 FULL = """
 cluster: {nodes: [{name: "n[0-1]", gpus: 4, cpu: 64, memory: 64Gi}]}
@@ -73,6 +75,32 @@ def test_running_workload_is_explained_as_if_it_were_placed_again() -> None:
     found = explained(FREE, "runs")
     assert found.again
     assert found.rankings[0].fitting == 2
+    assert "this is the decision if it had to be placed now" in "\n".join(
+        decision_lines(found, Screen(None, None, colour=False))
+    )
+
+
+def test_node_has_the_free_gpus_beside_capacity_that_is_being_freed() -> None:
+    """A nomination on devices that others still hold takes none of the free ones."""
+    text = """
+cluster: {nodes: [{name: n0, gpus: 4, cpu: 64, memory: 64Gi}]}
+projects: [{name: owner, quota: {gpu: 2}}, {name: lender, quota: {gpu: 2}}]
+workloads:
+- {name: lent, project: lender, pods: [{gpus: 3, placed: [{node: n0}]}]}
+- {name: runs, project: owner, pods: [{gpus: 1, placed: [{node: n0}]}]}
+- {name: asks, project: owner, pods: [{gpus: 1}]}
+"""
+    scenario = parse_scenario(text, "world")
+    cluster, cache = build_cluster(scenario), EngineCache()
+    plan = decide(cluster, scenario.policy, 0.0, cache)
+    for eviction in plan.evictions:
+        reduce(cluster, PodStopping(eviction.pod, 0.0, eviction.cause))
+    for nominated in plan.nominations:
+        reduce(cluster, Nominated(nominated.workload, nominated.places, 0.0, nominated.freed_by))
+    found = explain_decision(DecisionState(cluster, cache, scenario.policy, 0.0), "runs")
+    assert found is not None
+    (ranking,) = found.rankings
+    assert [(row.node, row.free_gpus) for row in ranking.nodes] == [("n0", 1)]
 
 
 def test_terminal_marks_the_chosen_node_and_the_protected_victim() -> None:

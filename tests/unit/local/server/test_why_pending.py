@@ -56,6 +56,26 @@ async def test_a_share_starts_where_others_share(stands: Standing) -> None:
     await stands.until("half", "running")
 
 
+async def test_running_workload_says_why_further_pods_wait(stands: Standing) -> None:
+    await fill(stands, 2)
+    pods = [{"count": 4, "min": 1, "gpus": 1, **SMALL}]
+    await stands.submit("sleep", "3600", name="grows", pods=pods)
+    await stands.until("grows", "running")
+    answer = await stands.get("workloads/grows/why")
+    assert (answer["status"], answer["suggestions"]) == ("running", [])
+    assert answer["reason"]["why"] in {"insufficient_capacity", "no_eligible_victims"}
+    assert (await stands.get("workloads/holds/why"))["reason"] is None
+
+
+async def test_ended_workload_has_no_decision(stands: Standing) -> None:
+    await stands.submit("true", name="short", gpus=1)
+    await stands.until("short", "succeeded")
+    answer = await stands.admin.get("/api/v1/workloads/short/decision")
+    assert answer.status_code == 409
+    assert "short has ended: there is no decision on it." in answer.text
+    assert (await stands.admin.get("/api/v1/workloads/nosuch/decision")).status_code == 404
+
+
 async def test_fewer_pods_of_a_gang(stands: Standing) -> None:
     await fill(stands, 2)
     await stands.submit("sleep", "3600", name="gang", pods=[{"count": 4, "gpus": 1, **SMALL}])

@@ -12,7 +12,7 @@ from weir.local.server.authorization import Action, may
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
-from weir.local.server.workload_lookup import live_name, unknown_workload
+from weir.local.server.workload_lookup import live_name
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader
 from weir.service.pending_reasons import explanation
@@ -34,7 +34,7 @@ async def why(
         bool, Query(alias="suggestions", description="Also try changes that would let it start.")
     ] = True,
 ) -> Response:
-    """Return why a workload is pending, its queues' numbers, and changes that would let it start.
+    """Return why a workload or some of its pods are pending, its queues' numbers, and changes that help.
 
     The reason is known from the last decision. Suggestions are tried for up to some seconds; without them
     the answer comes at once.
@@ -53,7 +53,8 @@ async def why(
         status = row.status
         if job is None:
             return WhyAnswer(name=asked, status=status, reason=row.reason, queues=queues, array=row.array)
-        found = _reason(pool, cluster, job, now_s) if status == "pending" else row.reason
+        is_waiting = status == "pending" or (status == "running" and job.waiting is not None)
+        found = _reason(pool, cluster, job, now_s) if is_waiting else row.reason
         place, waiting = place_in_project(cluster, name)
         return WhyAnswer(
             name=asked,
@@ -107,7 +108,8 @@ async def decision(name: str, pool: ThePool, who: Who) -> Response:
     name = live_name(pool.view, name)
     row = pool.view.row(name)
     if row is None:
-        raise unknown_workload(name[:80])
+        _, row = await find_stored(pool, name)
+        raise RequestRefused(409, f"{row.name} has ended: there is no decision on it.")
     if not may(who, Action.VIEW, row.project):
         raise RequestRefused(403, f"{name} belongs to project {row.project}, and only its members see this.")
 
