@@ -14,6 +14,7 @@ import numpy as np
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
 from weir.engine.pod_placer import NodePlacement
+from weir.engine.quota_overlay import INFINITE
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.queues import QueueTimeLimits
@@ -47,6 +48,10 @@ class OutageRules:
             for outage in (node.outages if node is not None else ())
             if not outage.is_over(now_s)
         ]
+        self._nodes = np.array([each.node for each in self._outages], np.int64)
+        self._from_s = np.array([each.outage.from_s for each in self._outages], np.float64)
+        self._keeps_running = np.array([each.outage.keeps_running for each in self._outages], np.bool_)
+        self._is_whole = np.array([each.outage.devices is None for each in self._outages], np.bool_)
 
     def __bool__(self) -> bool:
         """Return True if there are present or future outages."""
@@ -57,15 +62,15 @@ class OutageRules:
 
         Pods that a running workload adds end with it; a workload that is `moved` starts its run again.
         """
-        return [each for each in self._outages if not self._may_start(job, each.outage, moved)]
+        return [self._outages[at] for at in np.flatnonzero(self._bars(job, moved)).tolist()]
 
     def conflicts(self, job: Job, placements: Iterable[NodePlacement], *, moved: bool = False) -> bool:
         """Return True if any of these placements of a workload would run into an outage."""
-        barring = self.barring(job, moved=moved) if self._outages else []
-        return bool(barring) and any(
-            each.node == node and each.outage.covers(devices)
-            for _, node, devices in placements
-            for each in barring
+        on: dict[int, list[Outage]] = {}
+        for each in self.barring(job, moved=moved) if self._outages else ():
+            on.setdefault(each.node, []).append(each.outage)
+        return bool(on) and any(
+            outage.covers(devices) for _, node, devices in placements for outage in on.get(node, ())
         )
 
     def open_nodes(self, job: Job, *, wholly: bool = False) -> Bools | None:
@@ -73,8 +78,9 @@ class OutageRules:
 
         With `wholly`, nodes with such an outage of single devices are left out, too.
         """
-        shut = [each.node for each in self.barring(job) if wholly or each.outage.devices is None]
-        if not shut:
+        bars = self._bars(job, False)
+        shut = self._nodes[bars if wholly else bars & self._is_whole]
+        if not len(shut):
             return None
         mask = np.ones(self._cluster.free_capacity.free.shape[1], np.bool_)
         mask[shut] = False
@@ -98,27 +104,33 @@ class OutageRules:
 
     def _barred_devices(self, job: Job, moved: bool) -> dict[int, Sequence[int]]:
         found: dict[int, set[int]] = {}
-        for each in self.barring(job, moved=moved):
-            node = self._cluster.nodes[each.node]
-            if each.outage.devices is not None and node is not None:
-                known = [device for device in each.outage.devices if device < node.gpus]
-                found.setdefault(each.node, set()).update(known)
+        for at in np.flatnonzero(self._bars(job, moved) & ~self._is_whole).tolist():
+            of = self._outages[at]
+            node = self._cluster.nodes[of.node]
+            if of.outage.devices is not None and node is not None:
+                known = [device for device in of.outage.devices if device < node.gpus]
+                found.setdefault(of.node, set()).update(known)
         return {node: sorted(devices) for node, devices in found.items()}
 
-    def _may_start(self, job: Job, outage: Outage, moved: bool) -> bool:
-        if outage.from_s <= self._now_s:
-            return False
-        longest_s = self.longest_run_s(job)
+    def _bars(self, job: Job, moved: bool) -> Bools:
+        """Return which outages a workload would run into if it started now."""
+        from_s = self._earliest_s(job, moved, keeps_running=False)
+        kept_s = self._earliest_s(job, moved, keeps_running=True)
+        allowed_s = np.where(self._keeps_running, kept_s, from_s)
+        return (self._from_s <= self._now_s) | (self._from_s < allowed_s)
+
+    def _earliest_s(self, job: Job, moved: bool, *, keeps_running: bool) -> float:
+        """Return the earliest beginning of an outage that lets a workload start now on the node."""
+        longest_s, ends_s = self.longest_run_s(job), INFINITE
         if longest_s is not None:
             started_s = self._now_s if moved or job.started_s is None else job.started_s
-            if started_s + longest_s <= outage.from_s:
-                return True
+            ends_s = started_s + longest_s
             if not job.ran_s:
-                return False
-        if not job.preemptible or outage.keeps_running:
-            return False
+                return ends_s
+        if not job.preemptible or keeps_running:
+            return ends_s
         grace_s = stop_grace_s(job.spec, self._project_times(job), self._rules)
-        return self._now_s + LEAST_RUN_S + grace_s <= outage.from_s
+        return min(ends_s, self._now_s + LEAST_RUN_S + grace_s)
 
     def _project_times(self, job: Job) -> QueueTimeLimits:
         return self._cluster.ledger.queues[job.project].times

@@ -1,17 +1,20 @@
 """What one cycle looks at is bounded: a burst of preemptions goes on in the cycle that follows at once."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.properties.random_cluster import World, node, single
 from tests.properties.running import Running
 
-from weir.engine import preemption
+from weir.engine import outages, preemption
 from weir.engine.cheapest_node import CheapestNode
+from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.queues import Queue
+from weir.model.run_limits import longest_run_s
 from weir.model.workloads import PodAffinityRule, PodGroup, Request, Workload
-from weir.state.events import Placement, PodAssigned, PodKey, WorkloadSubmitted
+from weir.state.events import NodeSet, Placement, PodAssigned, PodKey, WorkloadSubmitted
 from weir.state.jobs import Phase
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -81,3 +84,24 @@ def test_a_gang_of_one_pod_a_node_looks_at_each_node_a_few_times(
 
     assert len(plan.evictions) == (pods if pods == 40 else 0)
     assert looks < 200
+
+
+def test_the_longest_run_is_computed_once_for_all_maintenance_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+
+    def counted(*given: Any) -> float | None:
+        nonlocal asked
+        asked += 1
+        return longest_run_s(*given)
+
+    monkeypatch.setattr(outages, "longest_run_s", counted)
+    running = borrowed(40, 2)
+    for each in running.world.nodes:
+        windows = tuple(Outage(1e6 * day, 1e6 * day + 60.0) for day in range(1, 6))
+        running.tell(NodeSet(replace(each, outages=windows)))
+    running.tell(WorkloadSubmitted(single("late", "owner"), 600.0))
+
+    assert len(running.cycle().evictions) == 1
+    assert 0 < asked < 200
