@@ -67,7 +67,7 @@ from weir.state.events import (
     WorkloadSubmitted,
     WorkloadSuspended,
 )
-from weir.state.jobs import Job
+from weir.state.jobs import Job, Phase
 
 _HOLDS = {
     Gate.SCHEDULING: SuspendReason.GATED,
@@ -174,6 +174,8 @@ class WorkloadLifecycle:
         life, job = self._lives.get(fact.pod.workload), self._jobs.get(fact.pod.workload)
         if life is None or job is None or fact.pod not in life.alive:
             return
+        if job.pods[fact.pod.group][fact.pod.index].phase is not Phase.STOPPING:
+            return  # an old answer: capacity may be nominated by a newer plan since
         beneficiary = None if fact.by is None else self._jobs.get(fact.by)
         for name in dict.fromkeys((job.name, fact.by)):
             if name is not None:
@@ -182,6 +184,9 @@ class WorkloadLifecycle:
         if beneficiary is not None:
             sentence = f"{job.name} could not be stopped for it: {fact.sentence}"
             self._transitions.note(beneficiary, "stop_refused", sentence, {"pod": str(fact.pod)}, fact.at_s)
+        cause = life.stop_anyway.pop(fact.pod, None)
+        if cause is not None:
+            self._transitions.stop(fact.pod, cause, self.now_s)
 
     # What facts do
 
@@ -243,6 +248,7 @@ class WorkloadLifecycle:
         if life is None or pod not in life.alive or life.start_of[pod] != fact.start:
             return
         life.alive.remove(pod)
+        life.stop_anyway.pop(pod, None)
         job = self._jobs[pod.workload]
         if fact.how is PodExit.DONE:
             life.done.add(pod)

@@ -53,6 +53,7 @@ class LifecycleState:
         "settled",
         "start_of",
         "starts",
+        "stop_anyway",
         "wall_s",
         "watch",
     )
@@ -67,6 +68,9 @@ class LifecycleState:
         self.start_of: dict[PodKey, int] = {}
         self.alive: set[PodKey] = set()
         self.done: set[PodKey] = set()
+        self.stop_anyway: dict[
+            PodKey, LifecycleCause
+        ] = {}  # being evicted: if that is refused, they stop too
         self.holds: dict[SuspendReason, tuple[str, float | None]] = {}  # a sentence, and until when
         self.ending: LifecycleCause | None = None
         self.failed = ""  # how it failed last
@@ -138,6 +142,7 @@ class LifecycleState:
             del self.start_of[pod]
             self.alive.discard(pod)
             self.done.discard(pod)
+            self.stop_anyway.pop(pod, None)
 
 
 def kept_runtime_s(job: Job) -> float:

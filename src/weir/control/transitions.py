@@ -32,7 +32,7 @@ from weir.state.events import (
     WorkloadOutcome,
     WorkloadSuspended,
 )
-from weir.state.jobs import Job
+from weir.state.jobs import Job, Phase
 
 
 class LifecycleTransitions:
@@ -103,7 +103,11 @@ class LifecycleTransitions:
         self.stop_all(job, cause, at_s, but=pod)
 
     def stop_all(self, job: Job, cause: LifecycleCause, now_s: float, but: PodKey | None = None) -> None:
-        """Stop all pods of a workload, or all but one."""
+        """Stop all pods of a workload, or all but one; those being evicted stop even if that is refused."""
+        life = self.states[job.name]
+        for key in life.alive:
+            if key != but and job.pods[key.group][key.index].phase is Phase.STOPPING:
+                life.stop_anyway.setdefault(key, cause)
         for pod in job.running_pods():
             key = PodKey(job.name, pod.group, pod.index)
             if key != but:
