@@ -36,15 +36,17 @@ from tools.prefork import Process
 READY_S = 120.0
 _UNUSED_CONTROLLERS = (
     *("certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller"),
-    *("certificatesigningrequest-signing-controller", "cloud-node-lifecycle-controller"),
+    "certificatesigningrequest-signing-controller",
     *("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller"),
     *("horizontal-pod-autoscaler-controller", "legacy-serviceaccount-token-cleaner-controller"),
-    *("node-ipam-controller", "node-route-controller", "persistentvolume-attach-detach-controller"),
-    *("persistentvolume-expander-controller", "service-cidr-controller", "service-lb-controller"),
+    *("node-ipam-controller", "persistentvolume-attach-detach-controller"),
+    *("persistentvolume-expander-controller", "service-cidr-controller"),
     *("storage-version-migrator-controller", "storageversion-garbage-collector-controller"),
     *("ttl-controller", "volumeattributesclass-protection-controller"),
 )
 """Nothing here goes by what these do, and each watches the API server."""
+_CLOUD_CONTROLLERS = ("cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller")
+"""The same, in the releases that still know them."""
 _GROUPS = {"admin": "system:masters", "weir": ""}
 """Users who come with a token. It is looked up, where a certificate is verified for each request."""
 _TRIES = 3
@@ -71,7 +73,8 @@ class ControlPlane:
         gates = [f"--feature-gates={','.join(f'{each}=true' for each in features)}"] if features else []
         apis = [f"--runtime-config={','.join(f'{each}=true' for each in alpha_apis)}"] if alpha_apis else []
         self._server_options, self._controller_options = [*gates, *apis, *server_options], gates
-        self._unused_controllers = [name for name in _UNUSED_CONTROLLERS if name not in controllers]
+        unused = (*_UNUSED_CONTROLLERS, *(_CLOUD_CONTROLLERS if self.binaries.release < "1.37" else ()))
+        self._unused_controllers = [name for name in unused if name not in controllers]
         self.directory = Path()
         self.url = ""
         self.etcd = ""
