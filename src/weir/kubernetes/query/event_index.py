@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 from weir.api.answers import EventRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
@@ -15,7 +16,7 @@ from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.query.objects import EventView, RegardingView
-from weir.kubernetes.query.rows import WORKLOAD, event_row
+from weir.kubernetes.query.rows import WORKLOAD, event_at_s, event_number, event_row
 from weir.kubernetes.query.workload_index import WorkloadIndex
 
 PATH = path_of("events.k8s.io/v1", "events")
@@ -145,16 +146,21 @@ def _bounded(event: EventView) -> EventView:
     )
 
 
-def matching_events(events: Sequence[IndexedEvent], query: EventQuery) -> list[EventRow]:
-    """Return the wanted events, newest first."""
-    rows = [
-        event_row(event, name, project)
-        for event, name, project in events
-        if query.namespace in ("", event.regarding.namespace)
-        and query.workload in ("", name)
-        and query.project in ("", project)
-        and query.kind in ("", event.reason.lower())
-    ]
-    rows = [row for row in rows if row.at_s >= query.since_s]
-    rows.sort(key=lambda row: (row.at_s, row.id), reverse=True)
-    return rows
+def matching_events(
+    events: Sequence[IndexedEvent], query: EventQuery, start: int, limit: int
+) -> tuple[int, list[EventRow]]:
+    """Return the number of wanted events, and a page of them, newest first.
+
+    Each open dashboard asks every few seconds, so rows are made for the page alone.
+    """
+    wanted = (
+        (event_at_s(each[0]), each)
+        for each in events
+        if query.namespace in ("", each[0].regarding.namespace)
+        and query.workload in ("", each[1])
+        and query.project in ("", each[2])
+        and query.kind in ("", each[0].reason.lower())
+    )
+    found = [(stamp_s, each) for stamp_s, each in wanted if stamp_s >= query.since_s]
+    first = nlargest(start + limit, found, key=lambda pair: (pair[0], event_number(pair[1][0], pair[0])))
+    return len(found), [event_row(*each) for _, each in first[start:]]

@@ -191,7 +191,7 @@ class QueryRoutes:
             max_runtime_s=max_runtime_s(thing),
             checkpointed_s=at_s(thing.status.checkpointed_at),
             **memory_isolation(thing),
-            events=matching_events(self._events.all(), query)[:_EVENTS_SHOWN][::-1],
+            events=matching_events(self._events.all(), query, 0, _EVENTS_SHOWN)[1][::-1],
         )
         return _detailed(workload, detail)
 
@@ -227,8 +227,7 @@ class QueryRoutes:
         start, limit = page_bounds(request.query)
         stored = None if self._history is None else await self._history.events(query, start, limit)
         if stored is None:
-            found = await asyncio.to_thread(matching_events, self._events.all(), query)
-            stored = len(found), found[start : start + limit]
+            stored = await asyncio.to_thread(matching_events, self._events.all(), query, start, limit)
         note = RECENT_ALONE if self._history is None else self._history.note
         total, page = stored
         following = _next(start + limit, total)

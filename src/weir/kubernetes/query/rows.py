@@ -153,7 +153,7 @@ def memory_isolation(workload: WorkloadObject) -> dict[str, Any]:
 def event_row(event: EventView, workload: str | None, project: str | None) -> EventRow:
     """Return the row of an Event about a workload or one of its pods."""
     about = event.regarding
-    stamp_s = at_s(event.event_time or event.metadata.creation_timestamp) or 0.0
+    stamp_s = event_at_s(event)
     return EventRow(
         id=event_number(event, stamp_s),
         at_s=stamp_s,
@@ -163,6 +163,11 @@ def event_row(event: EventView, workload: str | None, project: str | None) -> Ev
         pod=None if about.kind == WORKLOAD else about.name,
         sentence=event.note,
     )
+
+
+def event_at_s(event: EventView) -> float:
+    """Return the time that an Event states."""
+    return at_s(event.event_time or event.metadata.creation_timestamp) or 0.0
 
 
 def event_number(event: EventView, stamp_s: float) -> int:

@@ -181,13 +181,13 @@ def test_events_name_their_workloads() -> None:
     found = [event("Workload", "job-a"), event("Pod", "a-0-xyz"), event("Pod", "b-1")]
     events.deliver([ObjectSet(each.metadata.uid, each) for each in found])
     workloads.deliver([ObjectSet("ns/job-a", workload())])
-    rows = matching_events(events.all(), EventQuery())
+    rows = matching_events(events.all(), EventQuery(), 0, 100)[1]
     reported = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
     assert {(row.workload, row.pod) for row in rows} == reported
     assert {row.kind for row in rows} == {"waiting"}
     of_workload = EventQuery("ns", "ns/job-a", "vision")
-    assert {row.pod for row in matching_events(events.all(), of_workload)} == {"a-0-xyz", None}
-    assert not matching_events(events.all(), EventQuery("other"))
+    assert {row.pod for row in matching_events(events.all(), of_workload, 0, 100)[1]} == {"a-0-xyz", None}
+    assert not matching_events(events.all(), EventQuery("other"), 0, 100)[1]
 
 
 def test_events_are_kept_for_six_hours_and_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_events_are_kept_for_six_hours_and_up_to_a_number(monkeypatch: pytest.Mo
 
     happen("a", "b", "c", "d")
     events.deliver([ObjectRemoved("d", "d")])
-    assert [row.sentence for row in matching_events(events.all(), EventQuery())].count("a") == 0
+    assert [row.sentence for row in matching_events(events.all(), EventQuery(), 0, 100)[1]].count("a") == 0
     assert len(events) == 3, "what the API server has forgotten stays"
     now[0] += 6 * 3600 + 1
     events.deliver([ObjectRemoved("c", "c")])
