@@ -30,6 +30,7 @@ from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation
+from weir.kubernetes.query.shared_answer import SharedAnswer
 from weir.kubernetes.query.stored_history import NO_PERSONS, RECENT_ALONE, Listed, StoredHistory, StoredRow
 from weir.kubernetes.query.usage_reports import (
     history_report,
@@ -77,6 +78,8 @@ class QueryRoutes:
         self._usage = usage
         self._ages = ages
         self._answers = answers
+        self._node_rows = SharedAnswer(self._made_nodes)
+        self._pool_status = SharedAnswer(answers.status)
         self._under_way = self._large = 0
 
     def add(self, app: web.Application) -> None:
@@ -87,7 +90,7 @@ class QueryRoutes:
             found = partial(self._answer, _constant(answer), limited=False)
             app.router.add_get(path, found, allow_head=False)
         routes: list[tuple[str, Handler]] = [
-            (f"{ROOT}/nodes", partial(self._one_of_few, self._nodes)),
+            (f"{ROOT}/nodes", self._nodes),
             (f"{ROOT}/pools/cluster", self._pool),
             (f"{ROOT}/pools/cluster/snapshot", partial(self._one_of_few, self._snapshot)),
             (f"{within}/workloads/{{name}}", self._workload),
@@ -286,11 +289,14 @@ class QueryRoutes:
     # The cluster
 
     async def _nodes(self, _request: web.Request, _person: Identity) -> Answer:
+        return await self._node_rows.get()
+
+    async def _made_nodes(self) -> Answer:
         rows = await self._answers.nodes()
         return await asyncio.to_thread(_node_list, rows)
 
     async def _pool(self, _request: web.Request, _person: Identity) -> Answer:
-        return _of_cluster("Pool", (await self._answers.status()).model_dump(mode="json"))
+        return _of_cluster("Pool", (await self._pool_status.get()).model_dump(mode="json"))
 
     async def _snapshot(self, _request: web.Request, _person: Identity) -> Answer:
         return _of_cluster("Snapshot", {"scenario": await self._answers.snapshot()})
