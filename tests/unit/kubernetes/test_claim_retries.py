@@ -15,7 +15,7 @@ from tests.unit.kubernetes.test_resource_claims import (
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import PodClaimStatus
 from weir.kubernetes.state.resource_claims import CLAIM_DOUBT_S, IDLE_S
-from weir.kubernetes.writes.operations import PatchMetadata, WriteNotSent, WriteRefused
+from weir.kubernetes.writes.operations import PatchMetadata, WriteDone, WriteNotSent, WriteRefused
 
 
 def test_a_refused_allocation_is_tried_again_with_the_same_devices() -> None:
@@ -130,3 +130,25 @@ def test_devices_of_a_running_pod_are_not_released() -> None:
         here.step(after_s=IDLE_S + 1)
         assert not [each for each in here.writes if isinstance(each, PatchMetadata)]
     assert here.phases() == ["RUNNING"]
+
+
+def test_devices_of_a_claim_that_pods_share_one_after_another_are_given_once() -> None:
+    """The last doubt about the first pod's binding ends while the second one's is being written."""
+    here = scene(gpus_of("n1", 2), pods=0)
+    here.hear("resourceclaims", claim("shared"))
+    here.hear("pods", claiming("p0", "shared"))
+    (bind,) = here.step()
+    here.backend.take_outcome(bind, WriteDone())
+    here.hear("resourceclaims", allocated(writes_of(bind)[0], claim("shared")))
+    here.step()
+    here.gone("p0")
+    here.hear("resourceclaims", claim("shared"))
+    here.step()
+    here.hear("pods", claiming("p1", "shared"))
+    (again,) = here.step(after_s=CLAIM_DOUBT_S - 1)
+    assert devices_of(again) == ["gpu-0"]
+    here.step(after_s=2.0)
+    here.hear("resourceclaims", claim("p2-gpu", 1, "u-p2"))
+    here.hear("pods", claiming("p2"))
+    (other,) = here.step()
+    assert devices_of(other) == ["gpu-1"]

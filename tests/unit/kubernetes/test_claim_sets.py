@@ -104,12 +104,12 @@ def test_devices_of_a_claim_are_held_where_they_were_allocated_last() -> None:
     _, inventory, (first, second) = sets_of(2)
     key = ("team", "c")
     inventory.assume(
-        key, [AllocatedDevice("r", DRIVER, "n0", "d0"), AllocatedDevice("r", DRIVER, "n1", "d1")]
+        key, (AllocatedDevice("r", DRIVER, "n0", "d0"), AllocatedDevice("r", DRIVER, "n1", "d1"))
     )
     held = [inventory.usage(inventory.pools(node)).exclusive for node in (first, second)]
     assert held == [{(DRIVER, "n0", "d0")}, {(DRIVER, "n1", "d1")}]
-    inventory.assume(key, [AllocatedDevice("r", DRIVER, "n1", "d2")])
+    inventory.assume(key, (AllocatedDevice("r", DRIVER, "n1", "d2"),))
     held = [inventory.usage(inventory.pools(node)).exclusive for node in (first, second)]
     assert held == [set(), {(DRIVER, "n1", "d2")}]
-    inventory.refused(key)
+    inventory.refused(key, inventory.assumed[key])
     assert not any(inventory.usage(inventory.pools(node)).exclusive for node in (first, second))

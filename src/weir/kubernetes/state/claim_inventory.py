@@ -62,14 +62,18 @@ class ClaimInventory:
                 self.assumed.pop(key, None)
         self._hold(key)
 
-    def assume(self, key: ClaimKey, devices: Sequence[AllocatedDevice]) -> None:
+    def assume(self, key: ClaimKey, devices: tuple[AllocatedDevice, ...]) -> None:
         """Count an allocation that is about to be written."""
-        self.assumed[key] = tuple(devices)
+        self.assumed[key] = devices
         self._hold(key)
 
-    def refused(self, key: ClaimKey) -> None:
-        """Forget an allocation that wasn't written."""
-        if self.assumed.pop(key, None) is not None:
+    def refused(self, key: ClaimKey, devices: tuple[AllocatedDevice, ...]) -> None:
+        """Forget an allocation that wasn't written.
+
+        Only the very same one is forgotten: the claim may be about to be allocated for another pod since.
+        """
+        if self.assumed.get(key) is devices:
+            del self.assumed[key]
             self._hold(key)
 
     def is_allocated(self, key: ClaimKey) -> bool:

@@ -352,7 +352,8 @@ class ResourceClaims:
         self._doubted.pop(key, None)
         _, chosen = self._chosen.pop(key, ("", ()))
         for each in chosen:
-            self.inventory.refused((each.claim.metadata.namespace, each.claim.metadata.name))
+            meta = each.claim.metadata
+            self.inventory.refused((meta.namespace, meta.name), each.devices)
 
 
 def claims_of(pod: KubePod) -> list[tuple[str, str]]:
