@@ -51,7 +51,24 @@ def test_shares_whose_records_were_not_written_stay_together_once_their_driver_i
     assert site.records.keys() == {"first", *PARTS}
     assert {tuple(site.records[name].devices) for name in PARTS} == {(1,)}
     assert {site.records[name].share for name in PARTS} == {250}
+    assert site.gpus() == 5
     has_all_it_has(site)
+
+
+def test_whole_gpus_that_were_guessed_beyond_those_of_the_node_are_settled_again() -> None:
+    site = Site(slices_of("n1", 4))
+    site.create(*((name, 0) for name in PARTS), ("whole", 2))
+    site.run()
+    site.records.clear()
+    site.start(away=("n1",))
+    site.run()
+    assert site.gpus() > 5, "each share counts as a GPU for as long as its part is unknown"
+    site.bring_slices()
+    site.run()
+    site.agrees()
+    assert site.gpus() == 5
+    site.create(("other", 2))
+    assert set(site.run()) == {"other"}, why(site.weir)
 
 
 def test_a_share_keeps_its_place_by_what_was_recorded_of_it_as_of_a_pod_that_bound_itself() -> None:

@@ -15,6 +15,8 @@ from weir.kubernetes.state.unreadable import UnreadableObjects, held_roughly, ro
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
 from weir.model.workloads import Request
 
+_KNOWN = "The devices of its claims are known now."
+
 
 class StalePods:
     """Pods to resolve again."""
@@ -71,8 +73,10 @@ class StalePods:
             or (before.derived.role != info.derived.role)
         ):
             if before is not None and _was_inferred(tracked, before.request, info.request):
-                self._pods.infer_again(tracked, "The devices of its claims are known now.")
+                self._pods.infer_again(tracked, _KNOWN)
             moving.append((tracked, gang))
+        elif tracked.guessed and not info.is_guess and not _has_what_was_written(tracked):
+            self._pods.infer_again(tracked, _KNOWN)
         tracked.guessed = tracked.guessed and info.is_guess
         gang.head = info  # the one read last: all are read by the same owners
         self._registry.dirty[gang] = None
@@ -119,6 +123,11 @@ class StalePods:
         if not gang.count:
             self._pods.note_empty(gang)
         return gang
+
+
+def _has_what_was_written(tracked: TrackedPod) -> bool:
+    """Return True if a pod has the devices that were written with its binding."""
+    return tracked.claimed is not None and tracked.claimed.devices == tracked.devices
 
 
 def _was_inferred(tracked: TrackedPod, before: Request, now: Request) -> bool:
