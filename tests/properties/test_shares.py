@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.engine.fair_share import water_fill
-from weir.engine.fair_share_tree import FairShareTree, fair_shares
+from weir.engine.fair_share_tree import FairShareTree
 from weir.model.queues import Queue
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI
@@ -49,7 +49,7 @@ class Books:
         ledger = self.ledger()
         used = [(usage or {}).get(queue.name, 0.0) for queue in self.queues]
         total = [self.total if row == GPU_ROW else 1 << 40 for row in range(len(ledger.allocated[0]))]
-        found = fair_shares(ledger, total, used, k)
+        found = FairShareTree(ledger).update(total, used, k)
         return {queue.name: found[at][GPU_ROW] for at, queue in enumerate(self.queues)}
 
 

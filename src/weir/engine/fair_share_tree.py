@@ -150,14 +150,3 @@ class FairShareTree:
                 share[queue] = share[queue].copy()
                 share[queue][row] = each
                 versions[queue] += 1
-
-
-def fair_shares(
-    ledger: QuotaUsage,
-    total: Sequence[int],
-    usage: Sequence[float],
-    usage_k: float,
-    excess: Excess = NO_EXCESS,
-) -> FairShares:
-    """Return the fair share of every queue, computed from the beginning."""
-    return FairShareTree(ledger).update(total, usage, usage_k, excess)

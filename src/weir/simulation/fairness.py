@@ -6,7 +6,7 @@ are compared.
 
 from collections.abc import Mapping, Sequence
 
-from weir.engine.fair_share_tree import FairShares, fair_shares
+from weir.engine.fair_share_tree import FairShares, FairShareTree
 from weir.model.workloads import WHOLE_MILLI
 from weir.simulation.interval_means import IntervalMeans
 from weir.state.cluster import Cluster
@@ -36,7 +36,9 @@ class Fairness:
             return
         self._sampled_s = now_s
         ledger = cluster.ledger
-        shares: FairShares = fair_shares(ledger, cluster.totals(), [0.0] * len(ledger.queues), 0.0)
+        shares: FairShares = FairShareTree(ledger).update(
+            cluster.totals(), usage=[0.0] * len(ledger.queues), usage_k=0.0
+        )
         for at, queue in enumerate(ledger.queues):
             if queue.is_project:
                 allocated = ledger.allocated[at][GPU_ROW] / WHOLE_MILLI
