@@ -1,6 +1,7 @@
 """Effects of control as writes, and their outcomes as facts. The backend holds its lock around both."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from structlog import get_logger
 
@@ -44,7 +45,14 @@ from weir.kubernetes.writes.status_values import nomination_status
 from weir.kubernetes.writes.statuses import StatusWriter
 from weir.kubernetes.writes.volume_binding import preparations
 from weir.model.reasons import EvictionCause
-from weir.state.events import Placement, PodStopping, WorkloadChanged, WorkloadSubmitted
+from weir.state.events import (
+    Nominated,
+    Placement,
+    PodKey,
+    PodStopping,
+    WorkloadChanged,
+    WorkloadSubmitted,
+)
 
 _LOG = get_logger(__name__)
 
@@ -74,8 +82,9 @@ class EffectWrites:
                 return
             keep = self._statuses.keep
             if isinstance(effect, ReserveNomination):
-                gang.set_nomination(effect.nomination)
-                status = {"nomination": nomination_status(gang, effect.nomination)}
+                whole = _with_earlier(gang.nomination, effect.nomination)
+                gang.set_nomination(whole)
+                status = {"nomination": nomination_status(gang, whole)}
                 yield from keep(gang, status, now_s, urgent=True)
                 yield from nominations(gang, {place.pod: place.node for place in effect.nomination.places})
             elif isinstance(effect, ReleaseNomination):
@@ -105,7 +114,7 @@ class EffectWrites:
             self._state.registry.dirty[gang] = None
             self._wake()
             return
-        if self._state.registry.is_nominated(gang):
+        if self._state.registry.is_nominated(gang) and not _is_beside(gang.nomination, place.pod):
             gang.set_nomination(None)
             self._state.registry.forget_nomination(gang)
             yield from self._statuses.keep(gang, {"nomination": None}, now_s)
@@ -214,6 +223,20 @@ class EffectWrites:
             return
         self._state.orders.stop_refused(tracked, write.needed_by or None, sentence, now_s)
         self._statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
+
+
+def _with_earlier(earlier: Nominated | None, later: Nominated) -> Nominated:
+    """Return the nomination of a workload for which capacity is freed in several plans, as it grows."""
+    if earlier is None:
+        return later
+    places = {place.pod: place for place in (*later.places, *earlier.places)}
+    freed_by = tuple(dict.fromkeys((*earlier.freed_by, *later.freed_by)))
+    return replace(later, places=tuple(places[pod] for pod in sorted(places)), freed_by=freed_by)
+
+
+def _is_beside(nomination: Nominated | None, pod: PodKey) -> bool:
+    """Return True if a pod starts in free capacity, while capacity is freed for others of its workload."""
+    return nomination is not None and all(place.pod != pod for place in nomination.places)
 
 
 def _too_few(tracked: TrackedPod, place: Placement) -> str:

@@ -25,6 +25,43 @@ def running(bind: Bind) -> KubePod:
     )
 
 
+def grown() -> tuple[Scene, list[Evict]]:
+    """An elastic workload has three pods, and GPUs are freed for two more, in one plan after the other."""
+    here = Scene()
+    here.hear("nodes", *(node(f"n{at}", gpus=2) for at in range(4)))
+    here.hear("projects", project("team", gpus=5), project("lender", gpus=0))
+    here.hear("owners", *(job(f"one-{at}", f"o{at}", 1, namespace="lender") for at in range(5)))
+    here.hear(
+        "pods", *(pod(f"one-{at}-0", owner=(f"one-{at}", f"o{at}"), namespace="lender") for at in range(5))
+    )
+    for bind in here.step():
+        here.backend.take_outcome(bind, WriteDone())
+        here.hear("pods", running(bind))
+    here.hear("owners", job("all", "j1", 6, min_pods="1"))
+    here.hear("pods", *(pod(f"all-{at}", owner=("all", "j1")) for at in range(6)))
+    here.step(after_s=600.0)
+    evictions = [each for _ in range(2) for each in here.step() if isinstance(each, Evict)]
+    assert len(evictions) == 2
+    return here, evictions
+
+
+def test_a_nomination_that_grows_keeps_its_earlier_places() -> None:
+    here, evictions = grown()
+    gang = here.backend.cluster_state.registry.named[evictions[0].needed_by]
+    assert gang.nomination is not None
+    assert [place.pod.index for place in gang.nomination.places] == [3, 4]
+    assert len(gang.nomination.freed_by) == 2
+
+
+def test_a_pod_that_starts_in_free_capacity_leaves_the_nomination_of_the_others() -> None:
+    here, evictions = grown()
+    here.hear("projects", project("team", gpus=6))
+    here.hear("nodes", node("n9", gpus=1))
+    (bind,) = here.step()
+    assert (bind.name, bind.node) == ("all-5", "n9")
+    assert [here.backend.check(evict) for evict in evictions] == ["", ""]
+
+
 def test_each_eviction_of_a_burst_is_needed_when_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "AT_ONCE", 2)
     here = Scene()
