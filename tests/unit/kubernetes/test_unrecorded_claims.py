@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.unit.kubernetes.claims_site import Site, slices_of
+from tests.unit.kubernetes.test_allocations import record
 from tests.unit.kubernetes.test_resource_claims import GPU, device_class, why
 
 from weir.kubernetes.api.changes import ObjectRemoved
@@ -69,6 +70,21 @@ def test_whole_gpus_that_were_guessed_beyond_those_of_the_node_are_settled_again
     assert site.gpus() == 5
     site.create(("other", 2))
     assert set(site.run()) == {"other"}, why(site.weir)
+
+
+def test_a_share_whose_record_is_older_than_its_start_runs_on_once_its_driver_is_back() -> None:
+    """Control takes a start for settled whose number is no higher than those that it recovered."""
+    site = full()
+    del site.records["part-3"]
+    site.pods["part-3"].metadata.annotations["weir.dev/start"] = "13"
+    site.start(away=("n1",))
+    site.weir.hear("workloads", record("pod-part-3", "u-part-3"))
+    site.run()
+    site.bring_slices()
+    site.run()
+    assert [each.sentence for each in site.lost()] == ["The devices of its claims are known now."]
+    site.agrees()
+    has_all_it_has(site)
 
 
 def test_a_share_keeps_its_place_by_what_was_recorded_of_it_as_of_a_pod_that_bound_itself() -> None:

@@ -75,7 +75,9 @@ def _stored_facts(gang: Gang, now_s: float, is_node: Container[str]) -> Iterator
     """Yield the running pods, the first time between the facts that its object stores."""
     is_new, gang.status_reported = not gang.status_reported, True
     if is_new:
-        yield StatusRecovered(gang.name, _with_starts_of_pods(gang))
+        progress = _with_starts_of_pods(gang)
+        gang.starts = max(gang.starts, progress.starts)  # control takes no start up to there for a new one
+        yield StatusRecovered(gang.name, progress)
     yield from _running(gang, now_s, is_node)
     if is_new and gang.is_short:
         yield HistoryRestored(gang.name, None, min(gang.short_since_s or now_s, now_s))
