@@ -305,14 +305,14 @@ async def test_a_stream_comes_as_it_comes_and_says_when_it_is_silent() -> None:
     server = Server([chunked, b"2\r\na\n\r\n", b"2\r\nb\n\r\n", b"0\r\n\r\n"], [chunked, b"2\r\na\n\r\n"], [])
     async with asking(server) as lines:
         request = lines.request("GET", "/watch", "", None)
-        async with lines.stream(request, 30) as (answer, pieces):
+        async with lines.stream(request, 30, 0.0) as (answer, pieces):
             assert answer.status == 200
             assert b"".join([piece async for piece in pieces]) == b"a\nb\n"
         with pytest.raises(TimeoutError):
-            async with lines.stream(request, 0.2) as (_, pieces):
+            async with lines.stream(request, 0.2, 0.0) as (_, pieces):
                 assert [piece async for piece in pieces] == [b"a\n"]
         with pytest.raises(TimeoutError):
-            async with lines.stream(request, 0.2):
+            async with lines.stream(request, 0.2, 0.0):
                 pass
 
 
@@ -322,7 +322,7 @@ async def test_a_cut_stream_yields_everything_before_the_cut() -> None:
         reported = []
 
         async def hear() -> None:
-            async with lines.stream(lines.request("GET", "/watch", "", None), 30) as (_, pieces):
+            async with lines.stream(lines.request("GET", "/watch", "", None), 30, 0.0) as (_, pieces):
                 async for piece in pieces:
                     reported.append(piece)
 

@@ -1,5 +1,6 @@
 """The writer of the history: what the API server shows is stored once, whatever happens to the database."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,7 +63,7 @@ class Replica:
             self.workloads,
             self.events,
             self.usage,
-            self.usage.since,
+            lambda since_s: asyncio.run(self.usage.copied(since_s, since_s)),
             dict,
         )
         found.start()
