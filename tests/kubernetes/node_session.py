@@ -16,7 +16,18 @@ from tools.node.image import MACHINE_IMAGE
 
 JUPYTER = Path(os.environ.get("WEIR_JUPYTER", "/opt/jlab"))
 """Environment with JupyterLab, which the containers of the node see."""
-MOUNTS = sorted({"/usr", str(JUPYTER), str(Path(sys.base_prefix).resolve())})
+CODE_SERVER = Path(os.environ.get("WEIR_CODE_SERVER", "/opt/cs"))
+"""Directory into which npm has installed code-server, which the containers of the node see."""
+CODE_PATH = CODE_SERVER / "node_modules" / ".bin"
+HAS_CODE_SERVER = (CODE_PATH / "code-server").exists()
+MOUNTS = sorted(
+    {
+        "/usr",
+        str(JUPYTER),
+        str(Path(sys.base_prefix).resolve()),
+        *([str(CODE_SERVER)] if HAS_CODE_SERVER else []),
+    }
+)
 SMALL = ("--cpu", "0.1", "--image", MACHINE_IMAGE)
 _LINK = re.compile(r"http://(\S+?):(\d+)(/sessions/\S+)")
 
