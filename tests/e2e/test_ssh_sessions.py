@@ -209,7 +209,7 @@ def test_a_session_says_why_it_waits_and_is_stopped_with_its_command(person: Per
     words = (sys.executable, "-P", "-m", "weir", "shell", "later", "--gpus", "2")
     process, terminal = person.on_terminal(*words)
     with ended(process):
-        read_until(terminal, b"queued later", b"4 of 4 gpu")
+        read_until(terminal, b"queued later", b"4 of 4 GPUs")
         assert _interrupted(process) != 0
         os.close(terminal)
     person.server.until("later", "stopped")

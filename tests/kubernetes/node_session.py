@@ -1,8 +1,10 @@
 """A person with a kubeconfig and OpenSSH, and a real node on which their sessions run."""
 
+import asyncio
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import httpx
 from tests.e2e.ssh_session import LIMIT_S, PersonAtHome, ended
 from tools.node.image import MACHINE_IMAGE
@@ -110,3 +113,18 @@ def execution(code: str) -> str:
             "buffers": [],
         }
     )
+
+
+async def handshake(editor: Notebook, commit: str) -> str:
+    """Begin the protocol of VS Code on a WebSocket; return the type of the server's first message."""
+    root = str(editor.browser.base_url).rstrip("/")
+    headers = {"Cookie": editor.cookies(), "Origin": root}
+    token = "11111111-2222-3333-4444-555555555555"
+    query = f"reconnectionToken={token}&reconnection=false&skipWebSocketFrames=false"
+    message = json.dumps({"type": "auth", "auth": "00000000000000000000", "data": "x"}).encode()
+    async with asyncio.timeout(LIMIT_S), aiohttp.ClientSession() as http:
+        stream = await http.ws_connect(f"{root}{editor.path}{commit}?{query}", headers=headers)
+        control = 2  # kind of the message; its number and the number that it confirms are 0
+        await stream.send_bytes(struct.pack(">BIII", control, 0, 0, len(message)) + message)
+        answer = await stream.receive_bytes()
+    return str(json.loads(answer[13:])["type"])  # without a farewell, to which this server gives no answer

@@ -40,6 +40,7 @@ from tests.kubernetes.node_session import (
     ClusterPerson,
     Notebook,
     execution,
+    handshake,
 )
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -271,24 +272,9 @@ def test_code_server_opens_a_folder(person: ClusterPerson) -> None:
         assert commit is not None, page.text
         script = f"{editor.path}{commit[0]}/static/out/vs/code/browser/workbench/workbench.js"
         assert len(editor.browser.get(script).content) > 1_000_000
-        assert asyncio.run(_handshake(editor, commit[0])) == "sign"
+        assert asyncio.run(handshake(editor, commit[0])) == "sign"
         person.ended_with(0, "stop", "editor")
         assert editor.process.wait(LIMIT_S) == 1
-
-
-async def _handshake(editor: Notebook, commit: str) -> str:
-    """Begin the protocol of VS Code on a WebSocket; return the type of the server's first message."""
-    root = str(editor.browser.base_url).rstrip("/")
-    headers = {"Cookie": editor.cookies(), "Origin": root}
-    token = "11111111-2222-3333-4444-555555555555"
-    query = f"reconnectionToken={token}&reconnection=false&skipWebSocketFrames=false"
-    message = json.dumps({"type": "auth", "auth": "00000000000000000000", "data": "x"}).encode()
-    async with asyncio.timeout(LIMIT_S), aiohttp.ClientSession() as http:
-        stream = await http.ws_connect(f"{root}{editor.path}{commit}?{query}", headers=headers)
-        control = 2  # kind of the message; its number and the number that it confirms are 0
-        await stream.send_bytes(struct.pack(">BIII", control, 0, 0, len(message)) + message)
-        answer = await stream.receive_bytes()
-    return str(json.loads(answer[13:])["type"])  # without a farewell, to which this server gives no answer
 
 
 @pytest.mark.skipif(HAS_CODE_SERVER, reason="there is a real code-server")

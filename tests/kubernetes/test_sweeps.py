@@ -265,7 +265,8 @@ def test_a_sweep_is_stopped(
     begin(run)
     cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "it to use what is free")
     cluster.until(lambda: len(cluster.api.items(JOBS)) == 5, 120, "two more to wait")
-    cluster.until(lambda: shown(run)["running"] == 5, 120, "the sweep to count them")
+    cluster.until(lambda: len(shown(run)["trial_rows"]) == 5, 120, "the sweep to show them")
+    cluster.until(lambda: shown(run)["running"] == 3, 120, "it to count those that run")
     names = {f"team-a/job-digits-{number}-0" for number in range(5)}
     cluster.until(lambda: names <= listed(run).keys(), 120, "their workloads")
     assert {each["project"] for each in listed(run).values()} == {"team-a"}
