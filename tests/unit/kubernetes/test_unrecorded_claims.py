@@ -56,6 +56,17 @@ def test_shares_whose_records_were_not_written_stay_together_once_their_driver_i
     has_all_it_has(site)
 
 
+def test_a_share_joins_the_others_of_its_device_where_its_annotation_names_another_place() -> None:
+    site = full()
+    del site.records["part-3"]
+    site.pods["part-3"].metadata.annotations["weir.dev/gpus"] = "2"
+    site.start()
+    site.run()
+    site.record()
+    assert {tuple(site.records[name].devices) for name in PARTS} == {(1,)}
+    has_all_it_has(site)
+
+
 def test_whole_gpus_that_were_guessed_beyond_those_of_the_node_are_settled_again() -> None:
     site = Site(slices_of("n1", 4))
     site.create(*((name, 0) for name in PARTS), ("whole", 2))

@@ -1,9 +1,10 @@
 """The one place where the allocation of a bound pod becomes trusted.
 
 A user may write any annotation on a pod, but only Weir writes the status of a Workload. So the status
-decides; the annotation that came with the binding counts where the status doesn't know the pod yet; where
-neither can be used, the lowest free devices are inferred. Each of them is held against the pod's request,
-the devices of its node and the allocations of all other pods, before anything else in Weir sees it.
+decides. Where it doesn't know the pod yet, the place of other parts of the device that its resource claim
+names counts, then the annotation that came with the binding. Where none of these can be used, the lowest free
+devices are inferred. Each of them is held against the pod's request, the devices of its node and the
+allocations of all other pods, before anything else in Weir sees it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -119,7 +120,17 @@ class _Open:
     kept: AllocationStatus | None
 
 
-def settle(gangs: Iterable[Gang], node_states: NodeStates, records: Mapping[str, AllocationRecords]) -> None:
+Beside = Callable[[TrackedPod], Iterable[TrackedPod]]
+"""Finds the other pods whose claims hold the device of a pod's claim."""
+_Source = Callable[[_Open], PodAllocation | None]
+
+
+def settle(
+    gangs: Iterable[Gang],
+    node_states: NodeStates,
+    records: Mapping[str, AllocationRecords],
+    beside: Beside,
+) -> None:
     """Give every bound pod of these workloads its devices and its start number.
 
     All records come before all annotations, and those before all that is inferred, so that no claim
@@ -134,7 +145,13 @@ def settle(gangs: Iterable[Gang], node_states: NodeStates, records: Mapping[str,
     left.sort(key=lambda each: (each.tracked.created_s, each.tracked.key))
     for each in left:
         node_states.ours(each.tracked.key, None)
-    for source, origin in _SOURCES:
+    sources: Sequence[tuple[_Source, AllocationOrigin | None]] = (
+        (_from_status, None),
+        (_from_memory, None),
+        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
+        (_from_annotation, AllocationOrigin.ANNOTATION),
+    )
+    for source, origin in sources:
         left = [each for each in left if not _takes(each, source(each), origin, node_states)]
     for each in left:
         _infer(each.tracked, node_states)
@@ -166,11 +183,20 @@ def _from_annotation(each: _Open) -> PodAllocation | None:
     return each.tracked.claimed
 
 
-_SOURCES: Sequence[tuple[Callable[[_Open], PodAllocation | None], AllocationOrigin | None]] = (
-    (_from_status, None),
-    (_from_memory, None),
-    (_from_annotation, AllocationOrigin.ANNOTATION),
-)
+def _from_others(each: _Open, beside: Beside) -> PodAllocation | None:
+    """Return where other parts of its device were placed: apart from them, it would take up a second one."""
+    tracked, written = each.tracked, each.tracked.claimed
+    if written is None or not _is_part(tracked):
+        return None
+    for other in beside(tracked):
+        if other.settled and other.node == tracked.node and _is_part(other):
+            return PodAllocation(tracked.node, other.devices, written.start)
+    return None
+
+
+def _is_part(tracked: TrackedPod) -> bool:
+    request = None if tracked.info is None else tracked.info.request
+    return request is not None and request.devices == 1 and request.share_milli < WHOLE_MILLI
 
 
 def _takes(

@@ -105,6 +105,11 @@ class ClaimInventory:
         named = {device.key for pool in self._pools.get(node, ()) for device in pool.devices}
         return all((each.driver, each.pool, each.device) in named for each in devices)
 
+    def holders(self, device: AllocatedDevice) -> list[ClaimKey]:
+        """Return the claims that hold a device, or a part of it."""
+        in_pool = self._by_pool.get((device.driver, device.pool), {})
+        return [key for key, held in in_pool.items() if any(each.device == device.device for each in held)]
+
     def known_pools(self) -> Iterable[Sequence[DevicePool]]:
         """Return the pools of each node that was looked at."""
         return self._pools.values()

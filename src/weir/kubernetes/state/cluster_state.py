@@ -17,7 +17,7 @@ from weir.kubernetes.crd.objects import WRITTEN_KEY, QuotaObject, WorkloadObject
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.state.budgets import Budgets
 from weir.kubernetes.state.gang_facts import forget_facts, new_facts
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.intake import Intake
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.overcommit import OvercommittedNodes
@@ -56,7 +56,7 @@ class ClusterState:
         self.resolver = PodResolver(kinds, devices)
         self.claims = self.resolver.resource_claims
         self.budgets = Budgets(self.resolver.labels)
-        self.registry = WorkloadRegistry(self.quota_objects, self.node_states)
+        self.registry = WorkloadRegistry(self.quota_objects, self.node_states, self._beside)
         self.overcommitted = OvercommittedNodes(self.node_states)
         self.unreadable = UnreadableObjects()
         self.pods = PodTracker(
@@ -103,6 +103,11 @@ class ClusterState:
         """Objects of one resource are there, changed or gone. One that can't be taken in costs no other."""
         self.pods.advance(now_s)
         self._intake.take(resource, changes)
+
+    def _beside(self, tracked: TrackedPod) -> list[TrackedPod]:
+        """Return the pods with parts of the device of which this one has a part, in a fixed order."""
+        keys = sorted(self.claims.beside(tracked.key))
+        return [self.pods.by_key[key] for key in keys if key in self.pods.by_key]
 
     def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
         """Take in changed owners of pods, narrowed by `Kinds.narrow`."""

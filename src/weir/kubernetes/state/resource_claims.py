@@ -125,6 +125,17 @@ class ResourceClaims:
             found = self._last[key] = self._constraints(key, pod, bound=bound)
         return found
 
+    def beside(self, key: str) -> set[str]:
+        """Return the other pods whose claims hold a device that the claims of this pod hold too."""
+        found: set[str] = set()
+        for name in self._uses.get(key, ()):
+            claim = self.inventory.claims.get(name)
+            allocation = None if claim is None else claim.status.allocation
+            for device in () if allocation is None else allocation.devices.results:
+                for holder in self.inventory.holders(device):
+                    found.update(self._users.get(holder, ()))
+        return found - {key}
+
     def _are_named(self, key: str, pod: KubePod) -> bool:
         """Return True if slices name all devices that a pod runs with: without them, its share is unknown."""
         for _, name in claims_of(pod):

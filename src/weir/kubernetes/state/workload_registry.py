@@ -12,7 +12,7 @@ from weir.control.port import EndWorkload, LifecycleCause, LifecycleRule
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.adoption import adopted
-from weir.kubernetes.state.allocations import AllocationRecords, is_sound, life_of, settle
+from weir.kubernetes.state.allocations import AllocationRecords, Beside, is_sound, life_of, settle
 from weir.kubernetes.state.claimed_nodes import UNREAD_NEED, claim_needs
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
@@ -43,9 +43,10 @@ def outcome_of_phase(phase: str) -> WorkloadOutcome | None:
 class WorkloadRegistry:
     """Workloads by name. `dirty` are those with news for control, `changed` those with news for people."""
 
-    def __init__(self, quota_objects: QuotaObjects, node_states: NodeStates) -> None:
+    def __init__(self, quota_objects: QuotaObjects, node_states: NodeStates, beside: Beside) -> None:
         self._quota_objects = quota_objects
         self._node_states = node_states
+        self._beside = beside
         self.gangs: dict[GangKey, Gang] = {}
         self.named: dict[str, Gang] = {}  # those that have their name
         self.dirty: dict[Gang, None] = {}
@@ -201,7 +202,7 @@ class WorkloadRegistry:
     def settle(self, gangs: Sequence[Gang]) -> None:
         """Find out which devices the bound pods of these workloads hold, and charge them."""
         known = [gang for gang in gangs if _is_known(gang)]
-        settle(known, self._node_states, self._records)
+        settle(known, self._node_states, self._records, self._beside)
         for gang in gangs:
             self._charge(gang)
         queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
