@@ -90,11 +90,11 @@ class VictimCandidates:
         """Return which sets of these units may go; None if the usual search does.
 
         That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too; of one
-        project, fewer victims may go if all may.
+        project, fewer victims may go if all may. Then it only sorts by allowances, if any are used up.
         """
         if self.victims is not None:
             if len({victim.job.project for victim in victims}) == 1 and self.legal_order(victims) is not None:
-                return None
+                return (lambda _: True) if self.allowances(victims) else None
             return lambda some: self.legal_order(some) is not None
         if not self._disruptions.any or self._may_all_go(victims):
             return None

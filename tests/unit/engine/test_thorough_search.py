@@ -61,3 +61,21 @@ def test_a_gang_that_finds_no_victims_is_given_up_soon(monkeypatch: pytest.Monke
     monkeypatch.setattr(LegalOrder, "rule", counted)
     assert not scene().cycle().evictions
     assert 0 < asked < 100_000
+
+
+def test_a_gang_of_one_project_s_gpus_keeps_the_allowance_for_the_pod_that_needs_it() -> None:
+    """Of two borrowers on the first node the cheaper uses up the allowance that the second node needs."""
+    nodes = (node("n0", 2, gpu_model="A100"), node("n1", 1, gpu_model="H100"))
+    queues = (Queue("owner", quota={"gpu": 3000}), Queue("borrower", quota={"gpu": 0}))
+    running = Running(World(nodes, queues, (), Policy.model_validate({"consolidation": {"enabled": False}})))
+    running.tell(BudgetSet(DisruptionBudget("borrower/few", 1)))
+    for name, on, device, at_s in (("dear", "n0", 0, 0.0), ("cheap", "n0", 1, 500.0), ("last", "n1", 0, 0.0)):
+        pod = PodKey(name, 0, 0)
+        running.tell(WorkloadSubmitted(single(name, "borrower"), at_s))
+        running.tell(PodAssigned(Placement(pod, on, (device,)), at_s))
+        if name != "dear":
+            running.tell(PodProtected(pod, ("borrower/few",)))
+    groups = tuple(PodGroup(model, Request(devices=1, gpu_models=(model,))) for model in ("A100", "H100"))
+    running.tell(WorkloadSubmitted(Workload("all", "owner", groups, 2, submitted_s=0.0), 0.0))
+    running.now_s = 600.0
+    assert {eviction.pod.workload for eviction in running.cycle().evictions} == {"dear", "last"}
