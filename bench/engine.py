@@ -19,8 +19,8 @@ Cases, with the goals of the design for the size in brackets:
 
 Times are processor times, so other programs on the machine count only by what they take of its caches.
 Every measurement has a process of its own, in which Python's collector leaves the finished cluster alone,
-as it does in a replay: walking it over and over would be most of the cost. Each case runs once at the size
-its goal is for, and at every size of --nodes, which shows how it grows.
+as it does in a replay: walking it over and over would be most of the cost. It runs as seldom as under `weir`.
+Each case runs once at the size its goal is for, and at every size of --nodes, which shows how it grows.
 """
 
 import argparse
@@ -41,6 +41,7 @@ import numpy as np
 
 from bench.made import NODE_GPUS, Made, node, project, work
 from bench.tables import show
+from weir.cli.main import GARBAGE_AFTER
 from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import pending_reason
 from weir.engine.pending_refusals import PendingRefusals
@@ -352,6 +353,7 @@ CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = 
 
 def measure(case: str, nodes: int, preset: str, profile: bool) -> Row:
     """One case at one size."""
+    gc.set_threshold(GARBAGE_AFTER)
     run, goal_nodes, of, goal = CASES[case]
     if profile:
         Made.profiler = cProfile.Profile()
@@ -378,9 +380,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="say on stderr where the time goes")
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
-    os.environ.update(
-        dict.fromkeys(ONE_CORE, "1")
-    )  # for the processes started, before numpy is imported there
+    os.environ.update(dict.fromkeys(ONE_CORE, "1"))  # before the processes started import numpy
     rows = []
     for case in args.case:
         sizes = sorted({*args.nodes, *([CASES[case][1]] if CASES[case][1] else [])})

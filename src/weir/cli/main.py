@@ -17,7 +17,8 @@ from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
 from weir.client.errors import PoolError, Refused, Unreachable
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
-_GARBAGE_AFTER = 50_000
+GARBAGE_AFTER = 50_000
+"""New objects after which Python's collector runs."""
 _UNUSED = re.compile(r"Unused Tokens: \[(.*)\]\.")
 _TAKE_COMMANDS = ("submit", "exec", "ssh", "jupyter", "code")
 
@@ -49,7 +50,7 @@ def _start_fast() -> None:
     modules: dict[str, Any] = sys.modules
     modules.setdefault("httpx._main", None)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    gc.set_threshold(_GARBAGE_AFTER)
+    gc.set_threshold(GARBAGE_AFTER)
 
 
 def _answered(words: list[str]) -> int:
