@@ -289,16 +289,18 @@ def _listed(row: Row[Any], live: Mapping[int, str], counts: Mapping[int, ArrayCo
     status = row.state if over else live.get(row.uid, PENDING)
     sentence = row.sentence if over else row.held or ""
     values = {name: getattr(row, name) for name in _SAME_NAMES}
+    array = counts.get(row.uid)
     return WorkloadRow.model_validate(
         values
         | {
+            "pods": row.pods * (1 if array is None else array.size),
             "status": status,
             "pods_running": 0,
             "ran_s": row.wall_s,
             "ran_before_s": row.wall_s,
             "kept_s": row.ran_s,
             "reason": {"why": status, "sentence": sentence} if sentence else None,
-            "array": counts.get(row.uid),
+            "array": array,
             "array_uid": None if row.array_index is None else row.array_uid,
             "index": row.array_index,
         }

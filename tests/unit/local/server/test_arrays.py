@@ -53,6 +53,8 @@ async def test_each_index_runs_once_with_its_variables_and_its_own_log(stands: S
     assert (row["status"], row["array"]["succeeded"]) == ("succeeded", 5)
     assert row["reason"]["sentence"].startswith("sweep succeeded after ")
     assert 0 < row["ran_s"] <= row["ended_s"] - row["submitted_s"]
+    (listed,) = (await stands.get("workloads", all=True))["items"]
+    assert (listed["pods_running"], listed["pods"], row["pods"]) == (0, 5, 5)
     found = await indices(stands, "sweep")
     assert list(found) == [2, 7, 8, 14, 20]
     assert len({each["uid"] for each in found.values()}) == 5
