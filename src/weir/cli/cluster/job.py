@@ -11,7 +11,7 @@ from weir.api.submissions import Submission
 from weir.cli.cluster.array_job import array_env, array_spec
 from weir.cli.cluster.errors import wrong
 from weir.cli.cluster.installation import InstallationView
-from weir.cli.cluster.session_job import session_pod
+from weir.cli.cluster.session_job import KEEPS_RUNNING, session_pod, without_token
 from weir.kubernetes.admission.job_defaults import job_defaults
 from weir.kubernetes.translate.annotation_values import parse_names
 from weir.kubernetes.translate.annotations import PREFIX
@@ -63,6 +63,8 @@ def job_of(
     }
     if submission.session is not None:
         spec["template"]["spec"] = session_pod(submission.session, name, spec)
+    elif tuple(submission.command) == KEEPS_RUNNING:
+        spec["template"]["spec"] = without_token(spec["template"]["spec"])
     spec |= job_defaults(spec)
     metadata = {
         "name": name,
@@ -165,9 +167,6 @@ def _pod(
         "schedulerName": installed.scheduler,
         "containers": [container],
     }
-    if submission.type == "build":
-        # People enter it with their own rights. The kubelet starts a pod without volumes 0.3 s sooner.
-        spec["automountServiceAccountToken"] = False
     if submission.grace is not None:
         spec["terminationGracePeriodSeconds"] = round(submission.grace)
     if pods.node_selector:

@@ -11,6 +11,7 @@ from weir.cli.cluster.installation import InstallationView
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queue_rows import queue_row
+from weir.cli.cluster.session_job import KEEPS_RUNNING
 from weir.cli.workloads import isolation_lines
 from weir.client.errors import Refused
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
@@ -56,6 +57,13 @@ def test_a_gang_of_whole_devices() -> None:
     assert container["resources"]["requests"] == {"cpu": "1.5", "memory": "3Gi"}
     assert pod_spec(made)["schedulerName"] == "weir"
     assert "priorityClassName" not in pod_spec(made)
+
+
+def test_sessions_alone_have_no_token_of_a_service_account() -> None:
+    entered = job(name="dev", type="build", command=[*KEEPS_RUNNING])
+    notebook = job(name="dev", type="build", command=["jupyter"], session="jupyter")
+    assert [pod_spec(made)["automountServiceAccountToken"] for made in (entered, notebook)] == [False, False]
+    assert "automountServiceAccountToken" not in pod_spec(job(name="dev", type="build"))
 
 
 def test_parts_of_devices_and_all_that_can_be_said() -> None:

@@ -9,6 +9,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from weir.cli.cluster.session_job import KEEPS_RUNNING
 from weir.cli.cluster.sessions.session_container import (
     PodContainers,
     awaited_start,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from weir.cli.submit_options import EnvironmentOptions
     from weir.kubernetes.api.container_address import ContainerAddress
 
-KEEPS_RUNNING = ("sh", "-c", 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done')
-"""Command of a session that people enter. As process 1 it has to end at SIGTERM by itself."""
 _STOPPED = (137, 143)
 """Exit codes of commands that ended with their container."""
 _LOOKS_RUNNING, _LOOKS_MAX, _LOOK_S = 3, 15, 0.4
@@ -112,14 +111,18 @@ class ClusterPool:
         Raises:
             EntryRefused: it has ended, and its Job keeps the name.
         """
-        project = options.get("project") or os.environ.get("WEIR_PROJECT")
-        if "/" not in name and project:
-            name = f"{self.transport.namespace_of(project)}/{name}"
-        detail = found(self.pool, name)
+        detail = found(self.pool, self.whole_name(name, options.get("project")))
         if detail is not None and detail.status in ENDED:
             remove = f"`weir stop {detail.name}` removes it"
             raise EntryRefused(f"{detail.name} has ended, and its Job keeps the name: {remove}")
         return detail
+
+    def whole_name(self, name: str, project: str | None = None) -> str:
+        """Return a name with the namespace of a project, or of $WEIR_PROJECT, if one is named."""
+        project = project or os.environ.get("WEIR_PROJECT")
+        if "/" in name or not project:
+            return name
+        return f"{self.transport.namespace_of(project)}/{name}"
 
     def entered(
         self, detail: "WorkloadDetail", *, is_new: bool, program: str = "", missing: str = ""

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weir.cli.cluster.sessions.cluster_entry import ClusterPool, cluster_pool
@@ -18,6 +19,7 @@ from weir.cli.pod_entry import EntryRefused
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.start import live
 from weir.cli.terminal import screen
+from weir.client.errors import PoolError
 from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
 from weir.kubernetes.api.errors import ApiError, ApiRefused
 
@@ -57,7 +59,10 @@ def execute(name: str, command: Sequence[str], pod: str | None) -> int:
         EntryRefused: it can't be entered.
     """
     with cluster_pool() as cluster:
-        detail = cluster.pool.get(name)
+        whole = name
+        with suppress(PoolError):  # a project of several namespaces: the name alone finds it
+            whole = cluster.whole_name(name)
+        detail = cluster.pool.get(whole)
         cluster.check_right(namespace_of(detail.name))
         address = running_container(cluster.transport, detail, pod)
         if address is None:
