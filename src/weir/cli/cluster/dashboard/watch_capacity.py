@@ -24,6 +24,13 @@ REFUSED_S = 15.0
 MEMORY_BYTES = 512 << 20
 """Memory of the process, if it isn't named."""
 
+_USED_UP = "The dashboard's memory is used up by other pages"
+"""Beginning of a refusal, without counts of workloads that a person may have no right to see."""
+_ADVICE = (
+    "Try again later, or choose a namespace with fewer. An administrator can give it more memory "
+    "(dashboard.memory)."
+)
+
 
 class NoCapacity(Exception):
     """The memory is used up by other pages; the sentence says what to do."""
@@ -70,7 +77,7 @@ class WatchCapacity:
         self._watches = watches
         self._now_s = now_s
         self._starting = asyncio.Semaphore(STARTING_MAX)
-        self._full: tuple[float, NoCapacity] | None = None  # the last refusal
+        self._full_s: float | None = None  # time of the last refusal of a watch of all namespaces
 
     @asynccontextmanager
     async def starting(self, new: Sized, *, is_whole: bool) -> AsyncIterator[None]:
@@ -80,15 +87,16 @@ class WatchCapacity:
             NoCapacity: there is none.
         """
         async with self._starting:
-            if is_whole and self._full is not None and self._now_s() < self._full[0] + REFUSED_S:
-                raise NoCapacity(str(self._full[1]))
+            if is_whole and self._full_s is not None and self._now_s() < self._full_s + REFUSED_S:
+                raise NoCapacity(f"{_USED_UP}. {_ADVICE}")
             yield
             try:
                 await self._make_way(new)
-            except NoCapacity as error:
-                self._full = self._now_s(), error
+            except NoCapacity:
+                if is_whole:
+                    self._full_s = self._now_s()
                 raise
-            self._full = None
+            self._full_s = None
 
     async def _make_way(self, new: Sized) -> None:
         """End watches without a page while there are too many workloads."""
@@ -98,11 +106,7 @@ class WatchCapacity:
                 await each.stop()
         held = self._held(watches)
         if new.workloads > FEW and held and held + new.workloads > self._most:
-            raise NoCapacity(
-                f"The dashboard's memory is used up: its open pages hold {held:,} workloads of "
-                f"{self._most:,}, and yours has {new.workloads:,}. Try again later, or choose a namespace "
-                "with fewer. An administrator can give it more memory (dashboard.memory)."
-            )
+            raise NoCapacity(f"{_USED_UP}, and yours has {new.workloads:,} workloads. {_ADVICE}")
 
     def _held(self, watches: Iterable[SharedWatch]) -> int:
         return sum(each.workloads for each in watches)
