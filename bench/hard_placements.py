@@ -156,7 +156,7 @@ def outages(nodes: int, policy: Policy) -> Made:
 
 
 def scattered(nodes: int, policy: Policy) -> Made:
-    """One device is free on every node; whole nodes are pending, for which work would have to move."""
+    """Return nodes with a free device each; whole nodes are pending, for which work would have to move."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus}, policy)
     for at in range(gpus):
@@ -170,7 +170,7 @@ def scattered(nodes: int, policy: Policy) -> Made:
 
 
 def checkpointed(nodes: int, policy: Policy) -> Made:
-    """All work of three borrowers has just been saved; 500 different workloads over quota are pending."""
+    """Return work of three borrowers that was just saved, and 500 different pending workloads over quota."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {project(at): 0 for at in range(6)}, policy)
     for at in range(gpus):

@@ -28,7 +28,7 @@ from weir.state.reduce import reduce
 
 
 def _protect(made: Made, pods: Iterable[int], each: int = 1, allowed: int = 1) -> None:
-    """Budgets over so many of these single pods each."""
+    """Add budgets that each cover this number of single pods."""
     for position, at in enumerate(pods):
         name = f"budget-{position // each:05d}"
         if position % each == 0:
@@ -72,7 +72,7 @@ def budget_each_node(nodes: int, policy: Policy) -> Made:
 
 
 def budget_spanning(nodes: int, policy: Policy) -> Made:
-    """One budget over all pods, which allows fewer than the gang needs."""
+    """Return a state with one budget over all pods, which allows fewer than the gang needs."""
     made = half(nodes, policy)
     _protect(made, range(nodes * NODE_GPUS), each=nodes * NODE_GPUS, allowed=nodes * NODE_GPUS // 4)
     return made
@@ -101,7 +101,7 @@ def refused_many(nodes: int, policy: Policy) -> Made:
 
 
 def refused_tight(nodes: int, policy: Policy) -> Made:
-    """The gang, after refused evictions on so many nodes that too few are left."""
+    """Return the gang after refused evictions on nodes of which too few are left."""
     made = half(nodes, policy)
     _refuse(made, range(0, int(nodes * 0.51) * NODE_GPUS, NODE_GPUS))
     return made

@@ -71,7 +71,7 @@ def _measure(state: str, nodes: int, preset: str, limit_s: float, out: Connectio
 
 
 def measure(state: str, nodes: int, preset: str, limit_s: float) -> Row:
-    """One state, in a process of its own."""
+    """Measure one state, in a process of its own."""
     row: Row = {"state": state, "preset": preset, "nodes": nodes}
     spawn = multiprocessing.get_context("spawn")
     answer, out = spawn.Pipe(duplex=False)
