@@ -13,7 +13,7 @@ def _of(since_s: float = _NEVER_S, gang_since_s: float = _NEVER_S) -> Eligibilit
 
 
 def test_projects_are_outdated_until_they_are_kept_for_their_version() -> None:
-    """One whose plan may not be carried out counts as changed in the next cycle."""
+    """A project whose plan may not be carried out counts as changed in the next cycle."""
     touched, kept = versions_of(3), KeptEligibility(3)
     assert kept.outdated(touched, _POLICY, 0.0) == [0, 1, 2]
     for project in range(3):

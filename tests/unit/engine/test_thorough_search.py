@@ -64,7 +64,7 @@ def test_a_gang_that_finds_no_victims_is_given_up_soon(monkeypatch: pytest.Monke
 
 
 def test_a_gang_of_one_project_s_gpus_keeps_the_allowance_for_the_pod_that_needs_it() -> None:
-    """Of two borrowers on the first node the cheaper uses up the allowance that the second node needs."""
+    """The cheaper borrower on the first node uses up the allowance that the second node needs."""
     nodes = (node("n0", 2, gpu_model="A100"), node("n1", 1, gpu_model="H100"))
     queues = (Queue("owner", quota={"gpu": 3000}), Queue("borrower", quota={"gpu": 0}))
     running = Running(World(nodes, queues, (), Policy.model_validate({"consolidation": {"enabled": False}})))

@@ -1,4 +1,4 @@
-"""What one cycle looks at is bounded: a burst of preemptions goes on in the cycle that follows at once."""
+"""The work of one cycle is bounded: a burst of preemptions goes on in the cycle that follows at once."""
 
 from dataclasses import replace
 from typing import Any

@@ -25,18 +25,24 @@ def running(bind: Bind) -> KubePod:
     )
 
 
-def grown() -> tuple[Scene, list[Evict]]:
-    """An elastic workload has three pods, and GPUs are freed for two more, in one plan after the other."""
+def borrowed(gpus: int) -> Scene:
+    """Return a cluster of eight GPUs, of which a project without quota holds as many as another one owns."""
     here = Scene()
     here.hear("nodes", *(node(f"n{at}", gpus=2) for at in range(4)))
-    here.hear("projects", project("team", gpus=5), project("lender", gpus=0))
-    here.hear("owners", *(job(f"one-{at}", f"o{at}", 1, namespace="lender") for at in range(5)))
+    here.hear("projects", project("team", gpus=gpus), project("lender", gpus=0))
+    here.hear("owners", *(job(f"one-{at}", f"o{at}", 1, namespace="lender") for at in range(gpus)))
     here.hear(
-        "pods", *(pod(f"one-{at}-0", owner=(f"one-{at}", f"o{at}"), namespace="lender") for at in range(5))
+        "pods", *(pod(f"one-{at}-0", owner=(f"one-{at}", f"o{at}"), namespace="lender") for at in range(gpus))
     )
     for bind in here.step():
         here.backend.take_outcome(bind, WriteDone())
         here.hear("pods", running(bind))
+    return here
+
+
+def grown() -> tuple[Scene, list[Evict]]:
+    """An elastic workload has three pods, and GPUs are freed for two more, in one plan after the other."""
+    here = borrowed(5)
     here.hear("owners", job("all", "j1", 6, min_pods="1"))
     here.hear("pods", *(pod(f"all-{at}", owner=("all", "j1")) for at in range(6)))
     here.step(after_s=600.0)
@@ -64,16 +70,7 @@ def test_a_pod_that_starts_in_free_capacity_leaves_the_nomination_of_the_others(
 
 def test_each_eviction_of_a_burst_is_needed_when_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "AT_ONCE", 2)
-    here = Scene()
-    here.hear("nodes", *(node(f"n{at}", gpus=2) for at in range(4)))
-    here.hear("projects", project("team", gpus=8), project("lender", gpus=0))
-    here.hear("owners", *(job(f"one-{at}", f"o{at}", 1, namespace="lender") for at in range(8)))
-    here.hear(
-        "pods", *(pod(f"one-{at}-0", owner=(f"one-{at}", f"o{at}"), namespace="lender") for at in range(8))
-    )
-    for bind in here.step():
-        here.backend.take_outcome(bind, WriteDone())
-        here.hear("pods", running(bind))
+    here = borrowed(8)
     refusals: list[str] = []
     submit = here.backend._submit
 
