@@ -152,6 +152,7 @@ def _dashboard(values: Values) -> DashboardOptions | None:
         tuple(values.get("reachableFrom", ())),
         tuple(values.get("mayCall", ())),
         values.get("memory", plain.memory),
+        tuple(values.get("trustedProxies", ())),
     )
 
 
@@ -216,6 +217,7 @@ _DASHBOARD: dict[str, Callable[[random.Random], Any]] = {
     "reachableFrom": _some(_SOURCES),
     "mayCall": _some((*(f"{each}:8443" for each in _SOURCES), "keycloak:65535")),
     "memory": _one("1Gi", "268435456"),
+    "trustedProxies": _some(("10.0.0.0/28", "10.1.0.5/32", "fd00::/8")),
 }
 _NODE: dict[str, Callable[[random.Random], Any]] = {
     "enabled": _one(True, False),

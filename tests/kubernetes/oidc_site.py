@@ -118,6 +118,7 @@ class DashboardServer:
         *,
         client_id: str = CLIENT,
         api_server: str | None = None,
+        trusted_proxies: str = "",
     ) -> None:
         folder.mkdir()
         self.port = free_port()
@@ -130,7 +131,7 @@ class DashboardServer:
             *("--tls-certificate", str(at.certificate), "--tls-key", str(at.key)),
             *("--oidc-issuer", at.provider.issuer, "--oidc-client-id", client_id),
             *("--api-server", api_server or plane.url, "--api-authority", str(plane.authority.certificate)),
-            *("--log-level", "debug"),
+            *("--log-level", "debug", "--trusted-proxies", trusted_proxies),
         ]
         self.log = folder / "dashboard.log"
         env = {

@@ -136,6 +136,9 @@ WRONG: tuple[tuple[str, dict[str, Any]], ...] = (
     ("dashboard/url", {"dashboard": {"url": "http://weir.example.org"}}),
     ("dashboard/issuer", {"dashboard": {"issuer": 'https://a"b'}}),
     ("dashboard.mayCall: 10.0.0.1/8:5432 has bits", {"dashboard": {"mayCall": ["10.0.0.1/8:5432"]}}),
+    ("dashboard.trustedProxies: 10.0.0.1/8 has bits", {"dashboard": {"trustedProxies": ["10.0.0.1/8"]}}),
+    ("dashboard/trustedProxies/0", {"dashboard": {"trustedProxies": ["0.0.0.0/0"]}}),
+    ("dashboard/trustedProxies/0", {"dashboard": {"trustedProxies": ["ingress-nginx"]}}),
     ("overcommitGrace", {"overcommitGrace": "soon"}),
     ("sharedNodes", {"sharedNodes": -1}),
 )

@@ -11,7 +11,7 @@ from tests.kubernetes.test_dashboard import browser
 from tests.kubernetes.test_installed import bound
 from tests.kubernetes.test_query_api import teams, viewer, weir
 from tests.oidc.conftest import providers
-from tests.oidc.page import Page
+from tests.oidc.page import START, Page
 from tests.oidc.provider import OTHER_CLIENT, Providers, sign_in
 from tests.oidc.provider import browser as provider_browser
 from tools.controlplane.binaries import Binaries
@@ -20,6 +20,8 @@ from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.work import job
+
+from weir.cli.cluster.dashboard.oidc_routes import SIGN_INS_AT_ONCE
 
 __all__ = ["browser", "providers", "weir"]
 PROJECTS = "/apis/weir.dev/v1alpha1/projects"
@@ -58,6 +60,27 @@ def _is_accepted(served: DashboardServer) -> bool:
     page = Page(served)
     with page.opened:
         return page.come_back(_back(served, page, "ada")).status_code == 303
+
+
+def test_browsers_behind_a_trusted_ingress_have_limits_of_their_own(
+    plane: ControlPlane, identities: TlsProvider, tmp_path: Path
+) -> None:
+    server = DashboardServer(
+        plane, identities, tmp_path / "d", "weir", trusted_proxies="10.0.0.0/8,127.0.0.1/32"
+    )
+    try:
+        with server.asks() as ingress:
+
+            def begins(*addresses: str) -> int:
+                header = {"X-Forwarded-For": ", ".join(addresses)}
+                return ingress.get(START, headers=header).status_code
+
+            spoofed = (begins(f"203.0.113.{at % 256}", "192.0.2.7") for at in range(10 * SIGN_INS_AT_ONCE))
+            assert 429 in spoofed, "its limit is used up, although it names other addresses"
+            assert begins("192.0.2.8") == 303
+            assert begins("2001:db8::7", "10.1.2.3") == 303
+    finally:
+        server.end()
 
 
 def test_a_person_chooses_their_namespace_and_the_cluster_refuses_the_rest_in_its_words(

@@ -76,13 +76,17 @@ class Authority:
 class RemotePool:
     """The server, its administrator, and people who come from elsewhere."""
 
-    def __init__(self, folder: Path, provider: Provider, sessions_domain: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, provider: Provider, sessions_domain: str | None = None, *options: str
+    ) -> None:
         self.folder = folder
         self.home = folder / "home"
         self.provider = provider
         own = [] if sessions_domain is None else [f"*.{sessions_domain}"]
         self.authority = Authority(folder, [NAME, *own])
-        self.options = [] if sessions_domain is None else ["--sessions-domain", sessions_domain]
+        self.options = [*options]
+        if sessions_domain is not None:
+            self.options += ["--sessions-domain", sessions_domain]
         self.certificate, self.key = folder / "tls.pem", folder / "tls.key"
         self.authority.certify(self.certificate, self.key)
         self.port = free_port()
@@ -165,9 +169,11 @@ class RemotePool:
 
 
 @contextmanager
-def remote_pool(folder: Path, provider: Provider, sessions_domain: str | None = None) -> Iterator[RemotePool]:
+def remote_pool(
+    folder: Path, provider: Provider, sessions_domain: str | None = None, *options: str
+) -> Iterator[RemotePool]:
     """Serve a pool to other machines until the block ends."""
-    pool = RemotePool(folder, provider, sessions_domain)
+    pool = RemotePool(folder, provider, sessions_domain, *options)
     try:
         yield pool
     finally:

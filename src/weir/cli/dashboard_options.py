@@ -45,6 +45,8 @@ class DashboardServerOptions:
     """Destinations of the dashboard besides port 443, such as keycloak:8443."""
     dashboard_memory: str = "512Mi"
     """Memory of the dashboard's pod."""
+    dashboard_trusted_proxies: Annotated[Sequence[str], _NAMES] = ()
+    """Address ranges of ingress controllers whose X-Forwarded-For counts, such as 10.0.0.0/28."""
 
     @property
     def dashboard(self) -> "DashboardOptions | None":
@@ -53,6 +55,7 @@ class DashboardServerOptions:
         Raises:
             ValueError: an option has a mistake, or one is missing; the sentence names the flag.
         """
+        from weir.dashboard.trusted_proxies import read_trusted_proxies
         from weir.kubernetes.install.dashboard_server import DashboardOptions
         from weir.kubernetes.install.network import destination, source
 
@@ -66,6 +69,7 @@ class DashboardServerOptions:
             self.dashboard_authorities,
             self.dashboard_scopes,
         )
+        proxies = read_trusted_proxies("--dashboard-trusted-proxies", self.dashboard_trusted_proxies)
         return DashboardOptions(
             check.like("--dashboard-url", _URL, self.dashboard_url, "https://weir.example.org"),
             check.like("--dashboard-issuer", _ISSUER, self.dashboard_issuer, "https://sso.example.org"),
@@ -79,4 +83,5 @@ class DashboardServerOptions:
             check.each("--dashboard-reachable-from", source, self.dashboard_reachable_from),
             check.each("--dashboard-may-call", destination, self.dashboard_may_call),
             check.like("--dashboard-memory", _MEMORY, self.dashboard_memory, "512Mi"),
+            tuple(map(str, proxies.ranges)),
         )

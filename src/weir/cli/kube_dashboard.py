@@ -58,6 +58,8 @@ class ServerPodOptions:
         int, Parameter(env_var="WEIR_MEMORY_BYTES", validator=Number(gte=64 << 20, lte=1 << 40))
     ] = 512 << 20
     """Memory of the process. The lists of all open pages together stay within it."""
+    trusted_proxies: str = ""
+    """Address ranges of proxies whose X-Forwarded-For counts, separated by commas, such as 10.0.0.0/28."""
 
 
 def dashboard_server(
@@ -94,6 +96,7 @@ def dashboard_server(
     from weir.dashboard.oidc.settings import checked_public_url
     from weir.dashboard.page_bundle import NOT_BUILT, index_file
     from weir.dashboard.tls_listener import CertificateUnusable, ListenSettings
+    from weir.dashboard.trusted_proxies import read_trusted_proxies
     from weir.kubernetes.api.credentials import NoCredentials
     from weir.service import logging_setup
 
@@ -103,7 +106,9 @@ def dashboard_server(
     logging_setup.set_up(log_level, form="json")
     try:
         url = checked_public_url(public_url)
-        listen = ListenSettings(host, port, tls_certificate, tls_key, url, is_mounted=True)
+        ranges = filter(None, inside.trusted_proxies.split(","))
+        proxies = read_trusted_proxies("--trusted-proxies", ranges)
+        listen = ListenSettings(host, port, tls_certificate, tls_key, url, is_mounted=True, proxies=proxies)
         serve(
             ServerOptions(
                 listen, provider.settings, inside.api_server, inside.api_authority, inside.memory_bytes

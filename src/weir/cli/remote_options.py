@@ -1,8 +1,9 @@
 """Options of `weir up` for access from other machines."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -34,6 +35,8 @@ class RemoteOptions:
     """Address that people use, such as https://gpu1.example.org:8443; by default that of --listen."""
     sessions_domain: str | None = None
     """Domain of sessions in a browser, such as sessions.gpu1.example.org, whose names all lead here."""
+    trusted_proxies: Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())] = ()
+    """Address ranges of reverse proxies whose X-Forwarded-For counts, such as 10.0.0.5/32."""
     oidc_issuer: str | None = None
     """URL of the identity provider, exactly as its tokens name it."""
     oidc_client_id: str | None = None
@@ -66,6 +69,7 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
         raise ValueError(f"other machines reach a pool only with both TLS and OpenID Connect: add {wanted}")
     from weir.dashboard.oidc.settings import checked_public_url
     from weir.dashboard.tls_listener import ListenSettings
+    from weir.dashboard.trusted_proxies import read_trusted_proxies
     from weir.local.server.remote_access import (
         RemoteAccess,
         checked_sessions_domain,
@@ -86,6 +90,7 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
         options.tls_key.absolute(),
         url,
         sessions_domain=None if domain is None else checked_sessions_domain(domain, url),
+        proxies=read_trusted_proxies("--trusted-proxies", options.trusted_proxies),
     )
     return RemoteAccess(listen=listen, oidc=_oidc(options))
 

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from structlog import get_logger
 
 from weir.dashboard.certificate_facts import facts_of
+from weir.dashboard.trusted_proxies import TrustedProxies
 
 HANDSHAKE_S_MAX = 5.0
 HANDSHAKES_MAX = 128
@@ -43,6 +44,7 @@ class ListenSettings:
         public_url: the address that people use, such as https://gpu1.example.org:8443.
         is_mounted: the files are a Secret's, in a container of its own; their mode says nothing.
         sessions_domain: domain whose names are those of sessions in a browser; None if they aren't served.
+        proxies: proxies whose X-Forwarded-For counts, for the limit of sign-ins.
     """
 
     host: str
@@ -52,6 +54,7 @@ class ListenSettings:
     public_url: str
     is_mounted: bool = False
     sessions_domain: str | None = None
+    proxies: TrustedProxies = TrustedProxies()
 
 
 def tls_context(settings: ListenSettings) -> ssl.SSLContext:

@@ -2,10 +2,11 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from time import monotonic
 
 from weir.control.token_bucket import TokenBucket
+from weir.dashboard.trusted_proxies import plain_address
 
 SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 60, 0.5
 """Sign-ins from one address: a burst, then a rate."""
@@ -39,8 +40,7 @@ class SignInLimiter:
 
 def network_of(address: str) -> str:
     """Return an address, or the network of one of IPv6: a host there has as many addresses as it wants."""
-    try:
-        found = ip_address(address)
-    except ValueError:
+    found = plain_address(address)
+    if found is None:
         return address
-    return address if found.version == 4 else str(ip_network(f"{address}/64", strict=False))
+    return str(found if found.version == 4 else ip_network((found, 64), strict=False))

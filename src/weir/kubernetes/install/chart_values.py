@@ -33,6 +33,7 @@ def _ipv6() -> str:
 
 
 _CIDR = rf"{_BYTE}(\.{_BYTE}){{3}}/(3[0-2]|[12]?[0-9])|{_ipv6()}/(12[0-8]|1[01][0-9]|[1-9]?[0-9])"
+_PART = rf"{_BYTE}(\.{_BYTE}){{3}}/(3[0-2]|[12][0-9]|[1-9])|{_ipv6()}/(12[0-8]|1[01][0-9]|[1-9][0-9]?)"
 
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
@@ -58,6 +59,10 @@ Sources = Annotated[
 ]
 Destinations = Annotated[
     list[Annotated[str, Field(pattern=f"^({_CIDR}|{_LABEL}):{_PORT}$", max_length=69)]],
+    Field(max_length=64, json_schema_extra={"uniqueItems": True}),
+]
+Proxies = Annotated[
+    list[Annotated[str, Field(pattern=f"^({_PART})$", max_length=63)]],
     Field(max_length=64, json_schema_extra={"uniqueItems": True}),
 ]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -176,6 +181,8 @@ class DashboardValues(_Values):
     """Address ranges and namespaces, such as that of the ingress controller, that may connect; empty: any."""
     may_call: Destinations = []
     """Destinations besides port 443, such as keycloak:8443 for a provider at another port."""
+    trusted_proxies: Proxies = []
+    """Address ranges of ingress controllers whose X-Forwarded-For counts; empty: none."""
     memory: Memory = "512Mi"
     """Memory of the pod."""
 

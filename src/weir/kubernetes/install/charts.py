@@ -22,6 +22,7 @@ from weir.kubernetes.install.chart_templates import Markers, template
 from weir.kubernetes.install.chart_values import ChartValues
 from weir.kubernetes.install.dashboard_server import (
     CHOSEN_DASHBOARD,
+    PROXIES_OPTION,
     SCOPES_OPTION,
     SECRET_FILE,
     SECRET_OPTION,
@@ -69,6 +70,7 @@ _DASHBOARD = DashboardOptions(
     ("value-dashboard-sources",),
     ("value-dashboard-destination:1",),
     "value-memory",
+    ("value-proxies",),
 )
 _NUMBER, _NODES = 424242, 434343
 _QUOTA = 2 * _NUMBER + 2
@@ -111,7 +113,7 @@ _WITHOUT_PROJECT = 'ne .Values.admission.withoutProject "ignore"'
 _BY_SECRET, _BY_CLAIM = replace(_HISTORY, claim=""), replace(_HISTORY, secret="")
 _WITH_SECRET, _WITH_AUTHORITIES = replace(_DASHBOARD, authorities=""), replace(_DASHBOARD, client_secret="")
 _CLIENT, _AUTHORITIES = ".Values.dashboard.clientSecret", ".Values.dashboard.authorities"
-_SCOPES = ".Values.dashboard.extraScopes"
+_SCOPES, _PROXIES = ".Values.dashboard.extraScopes", ".Values.dashboard.trustedProxies"
 _SECRET, _CLAIM = ".Values.history.secret", ".Values.history.claim"
 _KEEPS = f"or {_SECRET} {_CLAIM}"
 _WATCHES = ".Values.node.watchMemory"
@@ -138,6 +140,7 @@ _MARKERS = Markers(
         _DASHBOARD.authorities: _AUTHORITIES,
         _DASHBOARD.extra_scopes[0]: f'join "," {_SCOPES}',
         _DASHBOARD.memory: ".Values.dashboard.memory",
+        _DASHBOARD.trusted_proxies[0]: f'join "," {_PROXIES}',
         _HISTORY.secret: ".Values.history.secret",
         _HISTORY.claim: ".Values.history.claim",
         _HISTORY.keep: ".Values.history.keep",
@@ -194,6 +197,8 @@ _MARKERS = Markers(
         SECRET_FILE: _CLIENT,
         SCOPES_OPTION: _SCOPES,
         _DASHBOARD.extra_scopes[0]: _SCOPES,
+        PROXIES_OPTION: _PROXIES,
+        _DASHBOARD.trusted_proxies[0]: _PROXIES,
         INSECURE: ".Values.node.kubeletInsecureTls",
         WATCH_MEMORY: _WATCHES,
         "--without-project": _WITHOUT_PROJECT,

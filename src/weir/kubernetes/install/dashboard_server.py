@@ -18,6 +18,7 @@ TLS, CLUSTER = "/etc/weir/tls", "/etc/weir/cluster"
 CLIENT, PROVIDER = "/etc/weir/client", "/etc/weir/provider"
 SECRET_FILE = f"{CLIENT}/client-secret"
 SECRET_OPTION, SCOPES_OPTION = "--oidc-client-secret-file", "--oidc-extra-scopes"
+PROXIES_OPTION = "--trusted-proxies"
 CHOSEN_DASHBOARD = {"app.kubernetes.io/name": DASHBOARD}
 _LABELS = {**CHOSEN_DASHBOARD, "app.kubernetes.io/version": __version__}
 
@@ -37,6 +38,7 @@ class DashboardOptions:
         sources: namespaces and ranges of addresses that reach the port; empty: any.
         may_call: destinations besides port 443, such as that of the provider.
         memory: its memory.
+        trusted_proxies: ranges of addresses of proxies whose X-Forwarded-For counts.
     """
 
     url: str
@@ -49,6 +51,7 @@ class DashboardOptions:
     sources: tuple[str, ...] = ()
     may_call: tuple[str, ...] = ()
     memory: str = "512Mi"
+    trusted_proxies: tuple[str, ...] = ()
 
     def volumes(self) -> list[Thing]:
         """Return the volumes that not every dashboard has."""
@@ -139,6 +142,7 @@ def _container(namespace: str, image: str, options: DashboardOptions) -> Thing:
     words += ["--oidc-issuer", options.issuer, "--oidc-client-id", options.client_id]
     words += [SECRET_OPTION, SECRET_FILE] if options.client_secret else []
     words += [SCOPES_OPTION, ",".join(options.extra_scopes)] if options.extra_scopes else []
+    words += [PROXIES_OPTION, ",".join(options.trusted_proxies)] if options.trusted_proxies else []
     limit = {"resource": "limits.memory", "divisor": "0"}  # as the API server would write it
     return {
         "name": DASHBOARD,

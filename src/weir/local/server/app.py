@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from weir import __version__
 from weir.dashboard.oidc.settings import CALLBACK, START, WAYS
 from weir.dashboard.oidc.sign_in_limiter import SignInLimiter
+from weir.dashboard.trusted_proxies import TrustedProxies
 from weir.local.server import problem_details
 from weir.local.server.audit import AuditLog
 from weir.local.server.audit_middleware import AuditMiddleware
@@ -188,6 +189,7 @@ def create_app(
     audit: AuditLog | None = None,
     *,
     public_url: str | None = None,
+    proxies: TrustedProxies = TrustedProxies(),
 ) -> FastAPI:
     """Create the application of a pool.
 
@@ -196,6 +198,7 @@ def create_app(
         authenticator: knows its people.
         audit: receives the requests; by default a file in the home.
         public_url: the address for other machines.
+        proxies: proxies whose X-Forwarded-For counts, for the limit of sign-ins.
     """
     app = create_schema_app()
     app.state.pool = pool
@@ -207,6 +210,7 @@ def create_app(
     app.state.authenticator = authenticator
     app.state.oidc = authenticator.oidc
     app.state.sign_ins = SignInLimiter()
+    app.state.proxies = proxies
     app.state.public_host = None if public_url is None else urlsplit(public_url).netloc
     app.state.session_proxy = None  # until the port of sessions is open
     app.state.live = LiveHub(pool, lambda: audit.lines)

@@ -278,7 +278,9 @@ class PoolServer(uvicorn.Server):
         self._stream = stream
         self._connections = Connections(pool.limits)
         config = BoundedConfig(
-            create_app(pool, authenticator, audit, public_url=None if listen is None else listen.public_url),
+            create_app(pool, authenticator, audit)
+            if listen is None
+            else create_app(pool, authenticator, audit, public_url=listen.public_url, proxies=listen.proxies),
             self._connections,
             access_log=False,
             log_config=None,

@@ -66,7 +66,7 @@ async def _serve(options: ServerOptions, address: ApiAddress, listener: TlsListe
     limit, server = ConnectionLimit(), PageServer(people, address.url)
     app = server.application()
     app.middlewares.insert(0, limit.middleware)
-    OidcRoutes(people, server).add(app)
+    OidcRoutes(people, server, options.listen.proxies).add(app)
     server.add_rest(app)
     runner = web.AppRunner(
         app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S, **header_limit()

@@ -13,10 +13,11 @@ from weir.dashboard.browser_checks import cookie_in
 from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable, TokenInvalid
 from weir.dashboard.oidc.settings import CALLBACK, FLOW_COOKIE, FLOW_S, START
 from weir.dashboard.oidc.sign_in_limiter import TOO_MANY, SignInLimiter
+from weir.dashboard.trusted_proxies import HEADER, TrustedProxies
 
 NAMESPACE = "/api/v1/dashboard/namespace"
 SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 600, 10.0
-"""Sign-ins from one address, which may be that of an ingress controller for everyone."""
+"""Sign-ins from one address, which is that of the ingress controller for everyone if it isn't trusted."""
 _HEADERS = {**NO_STORE, "Referrer-Policy": "no-referrer"}
 
 
@@ -31,9 +32,10 @@ class NamespaceChoice(BaseModel):
 class OidcRoutes:
     """Routes that begin and end sign-ins, and choose a namespace."""
 
-    def __init__(self, people: SignedInPeople, server: PageServer) -> None:
+    def __init__(self, people: SignedInPeople, server: PageServer, proxies: TrustedProxies) -> None:
         self._people = people
         self._server = server
+        self._proxies = proxies
         self._limiter = SignInLimiter(SIGN_INS_AT_ONCE, SIGN_INS_PER_S)
 
     def add(self, app: web.Application) -> None:
@@ -91,7 +93,8 @@ class OidcRoutes:
             return json_answer(await self._people.choose(credential, choice.namespace))
 
     def _take(self, request: web.Request) -> None:
-        if self._limiter.take(request.remote or ""):
+        address = self._proxies.client_of(request.remote or "", request.headers.getall(HEADER, []))
+        if self._limiter.take(address):
             raise RequestProblem(429, TOO_MANY)
 
 

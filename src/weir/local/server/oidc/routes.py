@@ -18,7 +18,8 @@ from weir.dashboard.oidc.settings import (
     WAYS,
 )
 from weir.dashboard.oidc.sign_in_limiter import TOO_MANY, SignInLimiter
-from weir.local.server.audit_middleware import note, source_of
+from weir.dashboard.trusted_proxies import HEADER, TrustedProxies
+from weir.local.server.audit_middleware import note
 from weir.local.server.dashboard.browser_requests import check_host
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import json_response
@@ -88,7 +89,9 @@ def _opened(request: Request) -> "OidcSignIn":
         raise RequestRefused(404, "This address has no sign-in with OpenID Connect.")
     check_host(request.scope)
     limiter: SignInLimiter = request.app.state.sign_ins
-    wait_s = limiter.take(source_of(request.scope).rpartition(":")[0])
+    proxies: TrustedProxies = request.app.state.proxies
+    peer = "" if request.client is None else request.client.host
+    wait_s = limiter.take(proxies.client_of(peer, request.headers.getlist(HEADER)))
     if wait_s:
         raise RequestRefused(429, TOO_MANY, retry_after_s=wait_s)
     return oidc
