@@ -168,6 +168,10 @@ class QueueRow(Answer):
     warnings: list[str] = []  # quotas that can't all be kept
 
 
+SUGGESTIONS_WAIT_S_MAX = 10.0
+"""Time that a request for a reason may wait for suggestions."""
+
+
 class WhyAnswer(Answer):
     """Reason of a pending workload, its queue's numbers, and changes that would let it start now."""
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SUGGESTIONS_S = 60.0
 """Time that is waited for suggestions."""
+_WAIT_S = 10.0
+"""Time that one request waits for them."""
 
 _NOT_OURS = "other_scheduler"
 _NEVER_TRIED = frozenset(
@@ -43,8 +45,9 @@ def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "tabl
         table for people, json or yaml for programs.
     """
     with connect() as pool:
-        answer = pool.why(name)
-        if output in ("json", "yaml"):
+        is_table = output == "table"
+        answer = pool.why(name, wait_s=0.0 if is_table else _WAIT_S)
+        if not is_table:
             shown = _finished(pool, answer).model_dump(mode="json", exclude={"unfinished"})
             if explain:
                 decision = None if answer.status in _IS else pool.decision(name)
@@ -64,7 +67,7 @@ def _finished(pool: "Pool", answer: "WhyAnswer") -> "WhyAnswer":
     """Return the answer with its suggestions, which a large cluster takes some seconds to try."""
     end_s = time.monotonic() + SUGGESTIONS_S
     while answer.unfinished and time.monotonic() < end_s:
-        answer = pool.why(answer.name)
+        answer = pool.why(answer.name, wait_s=_WAIT_S)
     return answer
 
 

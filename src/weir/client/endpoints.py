@@ -133,11 +133,14 @@ class Endpoints(
         return Call("GET", f"/workloads/{path_part(name)}", form(WorkloadDetail))
 
     @endpoint
-    def why(self, name: str) -> Call[model.WhyAnswer]:
-        """Return why a workload is pending, its queue's numbers, and what would let it start now."""
+    def why(self, name: str, *, wait_s: float = 10.0) -> Call[model.WhyAnswer]:
+        """Return why a workload is pending, its queue's numbers, and what would let it start now.
+
+        `wait_s` is the time to wait for suggestions. While an answer is `unfinished`, a later one has them.
+        """
         from weir.api.answers import WhyAnswer
 
-        return Call("GET", f"/workloads/{path_part(name)}/why", form(WhyAnswer))
+        return Call("GET", f"/workloads/{path_part(name)}/why", form(WhyAnswer), _params(wait=wait_s))
 
     @endpoint
     def decision(self, name: str) -> Call[DecisionAnswer]:

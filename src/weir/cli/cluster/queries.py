@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from weir.api.submissions import Submission
     from weir.cli.cluster.submission_job import SubmissionJobs
 
-SUGGESTIONS_WAIT_S = 10.0
-"""Time that a further request for a reason waits for suggestions. The first one doesn't."""
-
 
 class ClusterQueries:
     """Answers about one cluster: `within` is the default namespace, `home` Weir's own."""
@@ -37,7 +34,6 @@ class ClusterQueries:
         self._queries = QueryApi(api, within, namespace)
         self.lookup = Lookup(api, self._queries, namespace)
         self._home = home
-        self._asked: set[str] = set()  # paths of workloads whose reason was asked for
 
     @cached_property
     def jobs(self) -> "SubmissionJobs":
@@ -59,14 +55,12 @@ class ClusterQueries:
             return _encoded(_just_queued(found))
         return await self._queries.get(found.path)
 
-    async def why(self, name: str) -> bytes:
+    async def why(self, name: str, params: Mapping[str, str]) -> bytes:
         """Return why a workload is pending, and what would let it start now."""
         found = await self.lookup.workload(name)
         if found.queued is not None:
             return _encoded(await self._why_queued(found))
-        again = {"wait": str(SUGGESTIONS_WAIT_S)} if found.path in self._asked else None
-        self._asked.add(found.path)
-        return await self._queries.get(f"{found.path}/why", again)
+        return await self._queries.get(f"{found.path}/why", params)
 
     async def decision(self, name: str) -> bytes:
         """Return how the nodes score for a workload, and the victims that it may evict."""

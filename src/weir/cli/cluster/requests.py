@@ -139,7 +139,7 @@ class ClusterRequests:
             case "GET", [name]:
                 return await queries.workload(name)
             case "GET", [name, "why"]:
-                return await queries.why(name)
+                return await queries.why(name, params)
             case "GET", [name, "decision"]:
                 return await queries.decision(name)
             case "POST", [name, "extend"]:

@@ -40,6 +40,7 @@ from weir.service.cluster_snapshot import read_cluster, snapshot
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader, reader_of
+from weir.service.kept_suggestions import KeptSuggestions, with_suggestions_found
 from weir.service.place_in_project import place_in_project
 from weir.service.queue_rows import ancestor_rows
 from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
@@ -47,10 +48,7 @@ from weir.state.cluster import Cluster
 
 QUERY_S, PLACE_S = 30.0, 0.1
 """Time that a question to the control thread may take; that of a place among pending workloads."""
-SUGGESTIONS_KEPT_S = 10.0
 NODES_AT_A_TIME = 250
-TRIALS_MAX = 8
-"""Workloads for which suggestions are tried or wait to be; others are answered without."""
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 _SYSTEM_CLASSES = "system-"
 """PriorityClasses of Kubernetes itself begin like this."""
@@ -83,7 +81,7 @@ class SchedulerAnswers:
         names = (each for each in gpu_resources if not each.endswith("*"))
         self._gpu_resource = next(names, DEFAULT_GPU_RESOURCE)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="weir-query")
-        self._trials: dict[str, tuple[float, asyncio.Task[SuggestionsFound]]] = {}
+        self._kept = KeptSuggestions()
         self._started_s = time.time()
 
     def close(self) -> None:
@@ -120,14 +118,10 @@ class SchedulerAnswers:
         answer = answer.model_copy(update={"position": place, "waiting": waiting})
         if not all_namespaces:
             return answer
-        tried = await self._tried(workload, wait_s)
-        found = tried or SuggestionsFound()
-        update = {
-            "suggestions": list(found.found),
-            "untried": list(found.untried),
-            "unfinished": tried is None,
-        }
-        return answer.model_copy(update=update)
+        tried = await self._kept.find(
+            workload.key, None, partial(self._suggestions, workload), wait_s
+        )  # a large cluster changes all the time, and trials take seconds
+        return with_suggestions_found(answer, tried)
 
     async def decision(self, workload: WorkloadIndexEntry) -> DecisionAnswer:
         """Return how the nodes score for a workload, and the victims that it may evict.
@@ -242,19 +236,6 @@ class SchedulerAnswers:
             return await self._ask(partial(place_in_project, name=name), PLACE_S)
         except QueryRefused:
             return None, 0
-
-    async def _tried(self, workload: WorkloadIndexEntry, wait_s: float) -> SuggestionsFound | None:
-        """Return what would let a workload start; None if that isn't found out in this time."""
-        key, now_s = workload.key, time.monotonic()
-        for name, (at_s, task) in list(self._trials.items()):
-            if task.done() and now_s - at_s > SUGGESTIONS_KEPT_S:
-                del self._trials[name]
-        if key not in self._trials:
-            if sum(not task.done() for _, task in self._trials.values()) >= TRIALS_MAX:
-                return SuggestionsFound()
-            self._trials[key] = now_s, asyncio.create_task(self._suggestions(workload))
-        done, _ = await asyncio.wait([self._trials[key][1]], timeout=wait_s)
-        return next(iter(done)).result() if done else None
 
     async def _suggestions(self, workload: WorkloadIndexEntry) -> SuggestionsFound:
         try:

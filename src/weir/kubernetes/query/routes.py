@@ -19,7 +19,14 @@ from pydantic import BaseModel
 from structlog import get_logger
 
 from weir import __version__
-from weir.api.answers import EventPage, NodeRow, WorkloadDetail, WorkloadPage, WorkloadRow
+from weir.api.answers import (
+    SUGGESTIONS_WAIT_S_MAX,
+    EventPage,
+    NodeRow,
+    WorkloadDetail,
+    WorkloadPage,
+    WorkloadRow,
+)
 from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.query.access_review import AccessReviewer
 from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused
@@ -43,8 +50,6 @@ from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEnt
 
 REQUESTS_MAX = 64
 """Maximum number of requests under way; more are refused for now, and clients repeat them."""
-WAIT_S, WAIT_MAX_S = 0.1, 10.0
-"""Time that an answer waits for suggestions: by default, and at most."""
 LARGE_MAX = 4
 """Reports, and answers about the whole cluster, under way: each may have tens of megabytes."""
 FEW = 2_000
@@ -209,7 +214,7 @@ class QueryRoutes:
         workload = await self._present_or_stored(request)
         if isinstance(workload, StoredRow):
             return workload.why()
-        wait_s = min(WAIT_MAX_S, max(0.0, number(request.query, "wait", WAIT_S)))
+        wait_s = min(SUGGESTIONS_WAIT_S_MAX, max(0.0, number(request.query, "wait", 0.0)))
         all_namespaces = await self._access.may_list(person, "workloads")
         return await self._answers.why(workload, all_namespaces=all_namespaces, wait_s=wait_s)
 

@@ -60,6 +60,7 @@ from weir.model.policy import Policy
 from weir.model.workloads import Workload
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_state import StateReader, reader_of
+from weir.service.kept_suggestions import KeptSuggestions
 from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
@@ -131,6 +132,7 @@ class PoolService(PoolState):
         self.health = Health(self.checks, Probe(home, store.probe))
         self.deadline = ShutdownDeadline()
         self.suggesting = SuggestionQueue()
+        self.suggestions = KeptSuggestions()
         self.pending_limits = PendingLimits(self.limits, self.view.listed)
         services = SubmissionServices(
             self.accounts, self.secrets, self.pending_limits, self.containers, self.workers

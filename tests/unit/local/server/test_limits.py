@@ -241,8 +241,9 @@ async def test_a_question_about_another_projects_workload_costs_no_trial(stands:
     await stands.submit(name="waits", gpus=4)
     mia = await stands.member("vision")
     async with stands.pool.suggesting.turn(ADMIN):
-        answer = await asyncio.wait_for(mia.get("/api/v1/workloads/waits/why"), 120)
+        answer = await asyncio.wait_for(mia.get("/api/v1/workloads/waits/why?wait=10"), 120)
     assert answer.status_code == 200
+    assert not answer.json()["unfinished"]
 
 
 # The log

@@ -136,7 +136,7 @@ async def test_preview_says_which_condition_is_not_met(stands: Standing) -> None
 async def test_resume_starts_without_the_conditions(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="data")
     await stands.submit("true", name="train", after_ok=["data"], begin=time.time() + 3600)
-    why = await stands.get("workloads/train/why")
+    why = await stands.get("workloads/train/why", wait=10)
     assert any(
         each["change"] == {"suspended": False} and "without its conditions" in each["sentence"]
         for each in why["suggestions"]

@@ -4,12 +4,15 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any
 
+from weir.local.server.authorization import Person
+
 from .in_process_server import SMALL, Standing
 
 
 async def suggested(stands: Standing, name: str) -> dict[str, dict[str, Any]]:
     """Suggestions by what they would change."""
-    answer = await stands.get(f"workloads/{name}/why")
+    answer = await stands.get(f"workloads/{name}/why", wait=10)
+    assert not answer["unfinished"]
     found = {}
     for each in answer["suggestions"]:
         assert each["sentence"].endswith(".")
@@ -40,9 +43,36 @@ async def test_fewer_devices_start_it_now(stands: Standing) -> None:
 async def test_the_reason_alone_comes_without_suggestions(stands: Standing) -> None:
     await fill(stands, 1)
     await stands.submit("sleep", "3600", name="large", gpus=4)
-    full, alone = [await stands.get(f"workloads/large/why{query}") for query in ("", "?suggestions=false")]
+    full, alone, first = [
+        await stands.get("workloads/large/why", **query)
+        for query in ({"wait": 10}, {"suggestions": "false"}, {})
+    ]
     assert full["suggestions"]
     assert alone == full | {"suggestions": []}
+    assert first == full, "they are kept"
+
+
+async def test_the_reason_does_not_wait_for_suggestions_that_others_hold_up(stands: Standing) -> None:
+    await fill(stands, 1)
+    await stands.submit("sleep", "3600", name="large", gpus=4)
+    async with stands.pool.suggesting.turn(Person("root", is_admin=True)):
+        for wait in (0, 0.01):
+            answer = await stands.get("workloads/large/why", wait=wait)
+            assert (answer["unfinished"], answer["suggestions"]) == (True, [])
+            assert answer["reason"]["why"] in {"insufficient_capacity", "no_eligible_victims"}
+    assert "gpus" in await suggested(stands, "large")
+    for wait in ("-1", "11", "nan", "soon"):
+        answer = await stands.admin.get("/api/v1/workloads/large/why", params={"wait": wait})
+        assert answer.status_code == 422, wait
+
+
+async def test_suggestions_are_tried_again_once_the_pool_has_changed(stands: Standing) -> None:
+    await fill(stands, 1)
+    await stands.submit("sleep", "3600", name="large", gpus=4)
+    assert (await suggested(stands, "large"))["gpus"]["change"] == {"gpus": 3}
+    await stands.submit("sleep", "3600", name="more", gpus=1, preemptible=False, priority=100)
+    await stands.until("more", "running")
+    assert (await suggested(stands, "large"))["gpus"]["change"] == {"gpus": 2}
 
 
 async def test_a_share_starts_where_others_share(stands: Standing) -> None:
@@ -174,7 +204,8 @@ async def test_no_suggestion_exceeds_the_persons_priority(stands: Standing) -> N
     await stands.submit("sleep", "3600", project="vision", name="low", gpus=4, priority=60)
     await stands.until("low", "running")
     await stands.submit("sleep", "3600", project="vision", name="high", gpus=4, priority=50)
-    answer = (await mia.get("/api/v1/workloads/high/why")).json()
+    answer = (await mia.get("/api/v1/workloads/high/why?wait=10")).json()
+    assert not answer["unfinished"]
     assert not [each for each in answer["suggestions"] if "priority" in each["change"]]
     assert "priority" in await suggested(stands, "high")  # an administrator may
 
@@ -252,7 +283,7 @@ async def test_an_evicted_workload_says_for_whom(stands: Standing) -> None:
 async def test_what_runs_or_is_over_waits_for_nothing(stands: Standing, tmp_path: Path) -> None:
     await stands.submit("sh", "-c", f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done", name="short")
     await stands.until("short", "running")
-    assert (await stands.get("workloads/short/why"))["suggestions"] == []
+    assert (await stands.get("workloads/short/why", wait=10))["suggestions"] == []
     (tmp_path / "go").touch()
     await stands.until("short", "succeeded")
     assert (await stands.get("workloads/short/why"))["reason"]["why"] == "succeeded"

@@ -276,7 +276,7 @@ async def test_what_failed_waits_by_itself_and_says_until_when(stands: Standing)
     await stands.submit("sh", "-c", "exit 3", name="fails")
     row = await stands.until_true(lambda row: row["reason"] is not None, "workloads/fails")
     assert "tried again" in row["reason"]["sentence"]
-    answer = await stands.get("workloads/fails/why")
+    answer = await stands.get("workloads/fails/why", wait=10)
     assert answer["reason"]["sentence"] == row["reason"]["sentence"]
     (waits,) = answer["suggestions"]
     assert waits["sentence"].startswith("If it waits, it is tried again in ")

@@ -1,20 +1,22 @@
 """Reasons of pending workloads, suggestions that let them start, and details of decisions."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weir.api.answers import Explanation, QueueRow, WhyAnswer
+from weir.api.answers import SUGGESTIONS_WAIT_S_MAX, Explanation, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import PendingReasonFinder
 from weir.local.server.admission import highest_priority
-from weir.local.server.authorization import Action, may
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.workload_lookup import live_name
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader
+from weir.service.kept_suggestions import with_suggestions_found
 from weir.service.pending_reasons import explanation
 from weir.service.place_in_project import place_in_project
 from weir.service.queue_rows import ancestor_rows, queue_rows
@@ -33,11 +35,15 @@ async def why(
     with_suggestions: Annotated[
         bool, Query(alias="suggestions", description="Also try changes that would let it start.")
     ] = True,
+    wait_s: Annotated[
+        float,
+        Query(alias="wait", ge=0, le=SUGGESTIONS_WAIT_S_MAX, description="Seconds to wait for suggestions."),
+    ] = 0.0,
 ) -> Response:
     """Return why a workload or some of its pods are pending, its queues' numbers, and changes that help.
 
-    The reason is known from the last decision. Suggestions are tried for up to some seconds; without them
-    the answer comes at once.
+    The reason is known from the last decision and comes at once. Suggestions are tried meanwhile: while the
+    answer is `unfinished`, a later one has them, and `wait` waits for them.
     """
     name = live_name(pool.view, name)
     row = pool.view.row(name)
@@ -46,17 +52,18 @@ async def why(
         return json_response(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
     asked, name = name, pool.view.arrays.waiting_index(name) or name  # an array waits as its first index does
 
-    def read(cluster: Cluster) -> WhyAnswer:
-        now_s = pool.clock()
+    def read(cluster: Cluster) -> tuple[WhyAnswer, object]:
+        now_s, version = pool.clock(), (cluster.changes, cluster.static_version, pool.policy)
         job = cluster.jobs.get(name)
         queues = _queues(pool, cluster, row.project, now_s)
         status = row.status
         if job is None:
-            return WhyAnswer(name=asked, status=status, reason=row.reason, queues=queues, array=row.array)
+            gone = WhyAnswer(name=asked, status=status, reason=row.reason, queues=queues, array=row.array)
+            return gone, version
         is_waiting = status == "pending" or (status == "running" and job.waiting is not None)
         found = _reason(pool, cluster, job, now_s) if is_waiting else row.reason
         place, waiting = place_in_project(cluster, name)
-        return WhyAnswer(
+        answer = WhyAnswer(
             name=asked,
             status=status,
             reason=found,
@@ -67,15 +74,23 @@ async def why(
             queues=queues,
             array=row.array,
         )
+        return answer, version
 
-    answer = await pool.query(read)
+    answer, version = await pool.query(read)
     if with_suggestions and row.status == "pending" and may(who, Action.VIEW, row.project):
         projects = tuple(each for each in pool.inventory.of if may(who, Action.SUBMIT, each))
         most = highest_priority(pool.inventory.of[row.project], who)
-        async with pool.suggesting.turn(who):
-            found = await pool.read_state(_suggested, name, SuggestionOptions(most, projects=projects))
-        answer = answer.model_copy(update={"suggestions": list(found.found), "untried": list(found.untried)})
+        possible = SuggestionOptions(most, projects=projects)
+        tried = await pool.suggestions.find(
+            (name, possible), version, partial(_tried, pool, who, name, possible), wait_s
+        )
+        answer = with_suggestions_found(answer, tried)
     return json_response(pool.on_wall_clock(answer))
+
+
+async def _tried(pool: PoolService, who: Person, name: str, possible: SuggestionOptions) -> SuggestionsFound:
+    async with pool.suggesting.turn(who):
+        return await pool.read_state(_suggested, name, possible)
 
 
 def _suggested(ask: StateReader, name: str, possible: SuggestionOptions) -> SuggestionsFound:

@@ -1,0 +1,92 @@
+"""Suggestions that are tried in the background, so that a reason is never waited for, and then kept."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from time import monotonic
+
+from weir.api.answers import WhyAnswer
+from weir.service.suggestions import SuggestionsFound
+
+KEPT_S = 10.0
+"""Time that suggestions are kept at most: they name spans of time."""
+TRIALS_MAX = 16
+"""Number of workloads for which suggestions are tried or wait to be; others begin later."""
+Try = Callable[[], Coroutine[None, None, SuggestionsFound]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    version: object
+    began_s: float
+    task: asyncio.Task[SuggestionsFound]
+
+    def is_over(self, now_s: float) -> bool:
+        return self.task.done() and now_s - self.began_s > KEPT_S
+
+
+class KeptSuggestions:
+    """Suggestions by what is asked for. All calls are on the event loop."""
+
+    def __init__(self) -> None:
+        self._trials: dict[Hashable, _Trial] = {}  # in the order in which they began
+        self._under_way: set[asyncio.Task[SuggestionsFound]] = set()
+
+    async def find(self, key: Hashable, version: object, try_: Try, wait_s: float) -> SuggestionsFound | None:
+        """Return suggestions; None if they aren't found in this time, and a later call has them.
+
+        Args:
+            key: all that is asked for.
+            version: the version of what the trials depend on. Suggestions of another aren't returned.
+            try_: makes the trials.
+            wait_s: the time to wait at most.
+        """
+        until_s = monotonic() + wait_s
+        while (trial := self._trial(key, version, try_)) is None:
+            left_s = until_s - monotonic()
+            if left_s <= 0:
+                return None
+            await asyncio.wait(self._under_way, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        left_s = until_s - monotonic()
+        if left_s > 0 and not trial.done():
+            await asyncio.wait([trial], timeout=left_s)
+        return trial.result() if trial.done() else None
+
+    def _trial(self, key: Hashable, version: object, try_: Try) -> asyncio.Task[SuggestionsFound] | None:
+        """Return the task that makes the trials, or has made them; None if too many are under way."""
+        now_s = monotonic()
+        self._forget(now_s)
+        kept = self._trials.get(key)
+        if kept is not None and kept.version == version and not kept.is_over(now_s):
+            return kept.task
+        if len(self._under_way) >= TRIALS_MAX:
+            return None
+        task = asyncio.create_task(try_())
+        self._under_way.add(task)
+        self._trials.pop(key, None)
+        self._trials[key] = _Trial(version, now_s, task)
+        task.add_done_callback(lambda done: self._ended(key, done))
+        return task
+
+    def _ended(self, key: Hashable, task: asyncio.Task[SuggestionsFound]) -> None:
+        """Forget a task that failed: the next request tries again."""
+        self._under_way.discard(task)
+        has_failed = task.cancelled() or task.exception() is not None
+        if has_failed and (kept := self._trials.get(key)) is not None and kept.task is task:
+            del self._trials[key]
+
+    def _forget(self, now_s: float) -> None:
+        """Forget the oldest, as far as they are over."""
+        while self._trials and self._trials[key := next(iter(self._trials))].is_over(now_s):
+            del self._trials[key]
+
+
+def with_suggestions_found(answer: WhyAnswer, tried: SuggestionsFound | None) -> WhyAnswer:
+    """Return an answer with what was found; None: it isn't known yet."""
+    found = SuggestionsFound() if tried is None else tried
+    update = {
+        "suggestions": list(found.found),
+        "untried": list(found.untried),
+        "unfinished": tried is None,
+    }
+    return answer.model_copy(update=update)
