@@ -50,7 +50,7 @@ class Allocator:
         self.placer = Placer(
             cluster,
             self.capacity,
-            cache.node_scores,
+            cache.scores.of,
             policy.search_steps,
             self.feasibility.pod_rules(),
             self.domain_of,

@@ -5,16 +5,14 @@ from weir.engine.fair_share_tree import FairShareTree
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.fragmentation import FragmentationScore
 from weir.engine.kept_refusals import KeptRefusals
-from weir.engine.mix_score import score_of_mix
-from weir.engine.node_scores import NodeScores
+from weir.engine.node_score_table import NodeScoreTable, score_of_mix
 from weir.engine.pending_order import PendingOrder
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
 from weir.engine.reservation import Reservation
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Pod
-from weir.state.shapes import RequestShape
 
 _LOG_MOST = 1 << 16
 
@@ -48,9 +46,9 @@ class EngineCache:
         self._pending_order: PendingOrder | None = None
         # The cluster's changes at a plan without actions, and the time until which that plan holds
         self._unchanged: tuple[int, float] | None = None
-        self._scores: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
         self._mix = (-1, -1)
         self._fragmentation: FragmentationScore | None = None
+        self._scores: NodeScoreTable | None = None
 
     def branch(self, cluster: Cluster, branched: Cluster, policy: Policy) -> "EngineCache":
         """Return a cache for a branch of the cluster, which decides on it as fast as this one would.
@@ -74,6 +72,7 @@ class EngineCache:
                 copy._pending_order = self._pending_order.branch(branched, copy._feasibility)
         copy._mix = branched.mix.version, branched.static_version
         copy._fragmentation = None if self._fragmentation is None else self._fragmentation.branch()
+        copy._scores = copy.scores_over(copy._capacity)
         return copy
 
     @property
@@ -87,6 +86,16 @@ class EngineCache:
         """Return the fair shares as they were last computed, to be updated."""
         assert self._share_tree is not None, "sync comes first"
         return self._share_tree
+
+    @property
+    def scores(self) -> NodeScoreTable:
+        """Return the node scores over the current capacity."""
+        assert self._scores is not None, "sync comes first"
+        return self._scores
+
+    def scores_over(self, capacity: Capacity) -> NodeScoreTable:
+        """Return a table of node scores over any capacity."""
+        return NodeScoreTable(capacity, self.feasibility, self._fragmentation)
 
     @property
     def pending_order(self) -> PendingOrder:
@@ -123,12 +132,14 @@ class EngineCache:
         if self._mix != mix:
             self._mix = mix
             self._fragmentation = score_of_mix(cluster, self.feasibility) if cluster.mix.drawn else None
-            self._scores.clear()
+            self._scores = None
+        if self._scores is None:
+            self._scores = self.scores_over(capacity)
         return capacity
 
     def _restart(self, cluster: Cluster, policy: Policy, *, is_known: bool) -> Capacity:
         self._capacity = Capacity.of(cluster)
-        self._scores.clear()
+        self._scores = None
         self.preemption.failed_consolidations.clear()
         if not is_known:
             self._feasibility = FeasibilityCache(cluster, policy)
@@ -164,25 +175,6 @@ class EngineCache:
         self._unchanged = None if plan.acts else (cluster.changes, wake_s)
         if plan.acts:  # reclaims failed beside these actions
             self.preemption.forget_reclaims()
-
-    # Node scores
-
-    def node_scores(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...] = ()) -> NodeScores:
-        """Return the node scores of a shape over the current capacity, without pod affinity."""
-        assert self._capacity is not None
-        shape = shape.plain or shape
-        found = self._scores.get((shape.id, affinity))
-        if found is None:
-            found = self.new_node_scores(self._capacity, shape, affinity)
-            self._scores[(shape.id, affinity)] = found
-        return found
-
-    def new_node_scores(
-        self, capacity: Capacity, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]
-    ) -> NodeScores:
-        """Return new node scores of a shape over any capacity."""
-        mask, preference = self.feasibility.feasible_nodes(shape, affinity)
-        return NodeScores(capacity, shape, mask, preference, self.feasibility.spread, self._fragmentation)
 
 
 def _same_size(capacity: Capacity, cluster: Cluster) -> bool:

@@ -7,12 +7,7 @@ from heapq import nsmallest
 from weir.engine.eviction_price import lost_work
 from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import (
-    PreemptionKind,
-    PreemptionRules,
-    QuotaProtection,
-    is_past_min_runtime,
-)
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection, is_past_min_runtime
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Tier
 from weir.model.reasons import EvictionRule

@@ -81,7 +81,7 @@ def _node_rankings(allocator: Allocator, candidate: Candidate) -> Iterator[Group
         rank = allocator.placer.ranks(shape, affinity)
         if open_ is not None:
             rank = np.where(open_, rank, INFEASIBLE)
-        scores = allocator.cache.node_scores(shape, affinity)
+        scores = allocator.cache.scores.of(shape, affinity)
         fitting = int((rank != INFEASIBLE).sum())
         nodes = _best_first(rank, allocator.placer.best_node(shape, affinity, open_))[:fitting]
         yield GroupRanking(

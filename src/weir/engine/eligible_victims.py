@@ -5,13 +5,8 @@ from collections.abc import Sequence
 from weir.engine.eviction_price import cheap_to_move
 from weir.engine.node_scores import INFEASIBLE
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import (
-    PreemptionKind,
-    PreemptionRules,
-    QuotaProtection,
-    is_past_min_runtime,
-)
-from weir.model.policy import AffinityPolicy
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection, is_past_min_runtime
+from weir.model.policy import AffinityRules
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import RequestShape
 
@@ -41,7 +36,7 @@ class EligibleVictims:
         self._kind = kind
         self._most = most
         self._move_budget = move_budget
-        self._fits_elsewhere: dict[tuple[int, tuple[AffinityPolicy, ...]], bool] = {}  # by shape
+        self._fits_elsewhere: dict[tuple[int, AffinityRules], bool] = {}  # by shape
 
     def find(self) -> dict[Job, bool]:
         """Return the eligible workloads, and whether each may only be moved."""
@@ -105,7 +100,7 @@ class EligibleVictims:
                     return False
         return True
 
-    def _fits_anywhere(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> bool:
+    def _fits_anywhere(self, shape: RequestShape, affinity: AffinityRules) -> bool:
         fits = int(self._context.placer.plain_ranks(shape, affinity).min()) != INFEASIBLE
         self._fits_elsewhere[shape.id, affinity] = fits
         return fits

@@ -6,7 +6,7 @@ from weir.engine.allocate import Allocator
 from weir.engine.preemption_cache import FailedReclaim, Sleeping
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.reclaim_bounds import ReclaimBounds
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.state.jobs import Job
 
 ConsolidationAttempt = tuple[object, ...]
@@ -26,7 +26,7 @@ class FailedPreemptions:
         self.consolidations: dict[ConsolidationAttempt, bool] = {}
 
     def consolidation_key(
-        self, rules: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
+        self, rules: PreemptionRules, affinity: AffinityRules
     ) -> ConsolidationAttempt | None:
         """Return the key of requests for which moves fail alike; None if more than the key matters."""
         candidate, job = rules.candidate, rules.job

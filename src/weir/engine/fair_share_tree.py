@@ -90,11 +90,7 @@ class FairShareTree:
         return line
 
     def update(
-        self,
-        total: Sequence[int],
-        usage: Sequence[float],
-        usage_k: float,
-        excess: Excess = NO_EXCESS,
+        self, total: Sequence[int], usage: Sequence[float], usage_k: float, excess: Excess = NO_EXCESS
     ) -> FairShares:
         """Return the fair share of every queue.
 

@@ -133,13 +133,14 @@ def _open_devices(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Bools
     return open_
 
 
-def pods_that_fit(columns: CapacityColumns, whole: Ints, device_memory: Ints, shape: RequestShape) -> Ints:
+def pods_that_fit(capacity: Capacity, shape: RequestShape) -> Ints:
     """Return the number of pods of the shape that fit each node; a bound for several shared devices."""
+    columns, device_memory = capacity.columns, capacity.device_memory
     count = np.full(columns.free.shape[1], UNLIMITED_PODS, np.int64)
     for row, amount in shape.needs:
         np.minimum(count, columns.free[row] // amount, out=count)
     if shape.whole:
-        np.minimum(count, whole // shape.devices, out=count)
+        np.minimum(count, capacity.whole // shape.devices, out=count)
     elif shape.devices:
         size = len(device_memory)
         milli: Ints | int = shape.share_milli
@@ -153,7 +154,7 @@ def pods_that_fit(columns: CapacityColumns, whole: Ints, device_memory: Ints, sh
     return np.maximum(count, 0)
 
 
-def empty_columns(cluster: Cluster) -> CapacityColumns:
+def empty_capacity(cluster: Cluster) -> Capacity:
     """Return the capacity of all nodes without any pod."""
     gpus = np.zeros(cluster.free_capacity.share.shape[0], np.int64)
     gpus[: len(cluster.nodes)] = [0 if node is None else node.gpus for node in cluster.nodes]
@@ -163,12 +164,13 @@ def empty_columns(cluster: Cluster) -> CapacityColumns:
             there[at, list(node.foreign_devices)] = False
     memory = np.zeros(there.shape[0], np.int64)
     memory[: len(cluster.device_memory)] = cluster.device_memory
-    return CapacityColumns(
+    columns = CapacityColumns(
         cluster.capacity.copy(),
         np.where(there, WHOLE_MILLI, NO_DEVICE),
         np.where(there, memory[:, None], 0),
         np.zeros_like(cluster.free_capacity.marks),
     )
+    return Capacity(columns, np.array(cluster.device_memory, np.int64))
 
 
 def devices_for(

@@ -5,14 +5,15 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from weir.engine.feasibility import Bools, empty_columns, feasible_nodes, pods_that_fit
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import Bools, empty_capacity, feasible_nodes, pods_that_fit
 from weir.engine.never_runs import Excess, NeverRuns
 from weir.engine.pod_affinity import PodAffinityRules
 from weir.engine.topology_levels import TopologyLevel, levels_of, missing_topology
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import AffinityRules, Policy
 from weir.model.reasons import Reason
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import CapacityColumns, Ints, idle_devices
+from weir.state.capacity_columns import Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job
 from weir.state.quota_usage import Amounts
@@ -30,8 +31,8 @@ class FeasibilityCache:
         self.spread = _spread(cluster, policy) if spread is None else spread
         total = int(cluster.capacity[GPU_ROW].sum()) if policy.reserve_fraction else 0
         self.headroom_milli = int(policy.reserve_fraction * total / WHOLE_MILLI) * WHOLE_MILLI
-        self._allowed: dict[tuple[int, tuple[AffinityPolicy, ...]], tuple[Bools, Ints]] = {}
-        self._affinity: dict[tuple[int, str], tuple[AffinityPolicy, ...]] = {}
+        self._allowed: dict[tuple[int, AffinityRules], tuple[Bools, Ints]] = {}
+        self._affinity: dict[tuple[int, str], AffinityRules] = {}
         self._levels: dict[str, list[TopologyLevel]] = {}
         self._pod_rules: PodAffinityRules | None = None
         self._could_run: dict[tuple[object, ...], bool] = {}
@@ -40,7 +41,7 @@ class FeasibilityCache:
         self.one_domain: dict[tuple[object, ...], bool] = {}  # of gangs that prefer a topology level
         self._never_runs = NeverRuns()
         self._gpus: Ints | None = None
-        self._empty: tuple[CapacityColumns, Ints, Ints] | None = None
+        self._empty: Capacity | None = None
         self._owners: dict[int, tuple[int, dict[EquivalenceClass, int]]] = {}  # by project, with its version
 
     def branch(self, cluster: Cluster, *, same_quotas: bool) -> "FeasibilityCache":
@@ -56,7 +57,7 @@ class FeasibilityCache:
             copy._never_runs = self._never_runs.branch(cluster)
         return copy
 
-    def affinity(self, job: Job) -> tuple[AffinityPolicy, ...]:
+    def affinity(self, job: Job) -> AffinityRules:
         """Return the policy's affinity rules for a workload."""
         if not self._policy.affinity:
             return ()
@@ -73,7 +74,7 @@ class FeasibilityCache:
             )
         return found
 
-    def feasible_nodes(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> tuple[Bools, Ints]:
+    def feasible_nodes(self, shape: RequestShape, affinity: AffinityRules) -> tuple[Bools, Ints]:
         """Return `weir.engine.feasibility.feasible_nodes`, computed once per distinct constraint."""
         key = (shape.constraint, affinity)
         found = self._allowed.get(key)
@@ -130,7 +131,7 @@ class FeasibilityCache:
         if found is None:
             empty = self.empty_capacity()
             found = self._could_run[key] = all(
-                int(pods_that_fit(*empty, shape)[self.feasible_nodes(shape, affinity)[0]].sum()) >= need
+                int(pods_that_fit(empty, shape)[self.feasible_nodes(shape, affinity)[0]].sum()) >= need
                 for shape, need in zip(job.shapes, job.needed, strict=True)
             )
         return found
@@ -142,11 +143,10 @@ class FeasibilityCache:
             self._gpus = np.array([node.own_gpus if node is not None else 0 for node in nodes], np.int64)
         return self._gpus
 
-    def empty_capacity(self) -> tuple[CapacityColumns, Ints, Ints]:
-        """Return the capacity of the cluster without its workloads, as `pods_that_fit` takes it."""
+    def empty_capacity(self) -> Capacity:
+        """Return the capacity of the cluster without its workloads; it never changes."""
         if self._empty is None:
-            empty, memory = empty_columns(self._cluster), np.array(self._cluster.device_memory, np.int64)
-            self._empty = empty, idle_devices(empty.share), memory
+            self._empty = empty_capacity(self._cluster)
         return self._empty
 
     def owners(self, project: int) -> dict[EquivalenceClass, int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.placer import Placer
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Wants
 
@@ -25,8 +25,8 @@ class FittingClasses:
         self._headroom_milli = headroom_milli
         self._free_milli = self._totals.free_gpu_milli if headroom_milli else 0
         self._free_whole = self._totals.idle_devices
-        self._fitting: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}  # pods by shape
-        self._known: dict[tuple[Wants, tuple[AffinityPolicy, ...]], bool] = {}
+        self._fitting: dict[tuple[int, AffinityRules, bool], int] = {}  # pods by shape
+        self._known: dict[tuple[Wants, AffinityRules], bool] = {}
 
     def of_projects(self, projects: Iterable[int]) -> Iterator[EquivalenceClass]:
         """Yield the classes of some projects that fit. Others don't count in the queue order."""
@@ -52,7 +52,7 @@ class FittingClasses:
         want = 0 if of.step.choices else of.step.gpu_milli
         return not self._headroom_milli or not want or self._free_milli - want >= self._headroom_milli
 
-    def _fits(self, of: EquivalenceClass, affinity: tuple[AffinityPolicy, ...]) -> bool:
+    def _fits(self, of: EquivalenceClass, affinity: AffinityRules) -> bool:
         elastic = of.step.elastic
         for shape_id in of.shapes:
             shape, pods = self._cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)

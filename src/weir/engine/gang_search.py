@@ -8,7 +8,7 @@ import numpy as np
 from weir.engine.feasibility import Bools
 from weir.engine.node_scores import INFEASIBLE
 from weir.engine.pod_placer import NodePlacement, PodPlacer
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import RequestShape
@@ -27,7 +27,7 @@ class BacktrackingSearch:
         placer: PodPlacer,
         job: Job,
         pods: Mapping[int, Sequence[Pod]],
-        affinity: tuple[AffinityPolicy, ...],
+        affinity: AffinityRules,
         within: Bools | None,
         steps_most: int,
     ) -> None:

@@ -11,15 +11,14 @@ import numpy as np
 
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import empty_columns, pods_that_fit
+from weir.engine.feasibility import pods_that_fit
 from weir.engine.node_refusals import NodeRefusals, sentence_of
 from weir.engine.placer import Placer
 from weir.engine.pod_affinity import rule_phrase
 from weir.engine.queue_order import Candidate
 from weir.engine.topology_levels import TopologyLevel, missing_topology
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import AffinityRules, Policy
 from weir.model.reasons import Reason, ReasonCode
-from weir.state.capacity_columns import Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.shapes import RequestShape
@@ -53,7 +52,7 @@ def infeasible(cluster: Cluster, policy: Policy, cache: EngineCache, candidate: 
     return known[key]
 
 
-def _no_node(cluster: Cluster, candidate: Candidate, affinity: tuple[AffinityPolicy, ...]) -> Reason | None:
+def _no_node(cluster: Cluster, candidate: Candidate, affinity: AffinityRules) -> Reason | None:
     """Return why no node matches the pods of a group; None if some do for each group."""
     job = candidate.job
     for at, lack in enumerate(candidate.lacks):
@@ -67,7 +66,7 @@ def _no_node(cluster: Cluster, candidate: Candidate, affinity: tuple[AffinityPol
 
 
 def _infeasible_gang(
-    cluster: Cluster, policy: Policy, cache: EngineCache, job: Job, affinity: tuple[AffinityPolicy, ...]
+    cluster: Cluster, policy: Policy, cache: EngineCache, job: Job, affinity: AffinityRules
 ) -> Reason | None:
     """Return why idle nodes couldn't hold the gang; None if they may."""
     needs = [
@@ -75,10 +74,10 @@ def _infeasible_gang(
         for group, shape, need in zip(job.spec.groups, job.shapes, job.needed, strict=True)
         if need
     ]
-    idle = Capacity(empty_columns(cluster), np.array(cluster.device_memory, np.int64))
+    idle = cache.feasibility.empty_capacity()
     for group, shape, need in needs:
         mask, _ = cache.feasibility.feasible_nodes(shape, affinity)
-        if _copies(idle, shape)[mask].sum() < need:
+        if pods_that_fit(idle, shape)[mask].sum() < need:
             return _too_many(group_phrase(job, group), need, int(mask.sum()), group)
     asked = job.topology
     if asked is not None and asked.required is not None:
@@ -89,7 +88,7 @@ def _infeasible_gang(
         if best.pods < need:
             return _no_domain(asked.required, asked.name, need, best)
     if len(needs) == 1 and needs[0][2] <= _PODS_TRIED_MOST:
-        return _apart(cluster, policy, cache, idle, needs[0], affinity)
+        return _apart(cluster, policy, cache, idle.branch(0), needs[0], affinity)
     return None
 
 
@@ -99,13 +98,13 @@ def best_domain(
     capacity: Capacity,
     level: TopologyLevel,
     needs: Sequence[Need],
-    affinity: tuple[AffinityPolicy, ...],
+    affinity: AffinityRules,
 ) -> BestDomain:
     """Return the domain in which most pods have capacity, each group counted by itself."""
     total = np.zeros(level.count, np.int64)
     for _, shape, need in needs:
         mask, _ = cache.feasibility.feasible_nodes(shape, affinity)
-        total += np.minimum(level.sums(np.where(mask, _copies(capacity, shape), 0)), need)
+        total += np.minimum(level.sums(np.where(mask, pods_that_fit(capacity, shape), 0)), need)
     if not level.count:
         return BestDomain("", 0)
     at = int(total.argmax())
@@ -122,10 +121,6 @@ def domain_name(cluster: Cluster, level: TopologyLevel, domain: int) -> str:
 def group_phrase(job: Job, group: str) -> str:
     """Return which group pods are of; empty for a workload with a single group."""
     return f" of group {group}" if len(job.spec.groups) > 1 else ""
-
-
-def _copies(capacity: Capacity, shape: RequestShape) -> Ints:
-    return pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
 
 
 def _too_many(named: str, need: int, nodes: int, group: str) -> Reason:
@@ -153,7 +148,7 @@ def _apart(
     cache: EngineCache,
     idle: Capacity,
     need: Need,
-    affinity: tuple[AffinityPolicy, ...],
+    affinity: AffinityRules,
 ) -> Reason | None:
     """Return why the pods of a group can't keep apart from one another as their rules demand."""
     group, shape, pods = need
@@ -167,17 +162,12 @@ def _apart(
         return None
     if len(own) > 1 and any(rule.kind == "spread" for rule in own):
         return None  # filling in turn proves nothing where rules of both kinds meet
-    placer = Placer(
-        cluster,
-        idle,
-        lambda each, rules: cache.new_node_scores(idle, each.plain or each, rules),
-        policy.search_steps,
-        cache.feasibility.pod_rules(),
-    )
+    scores_of, rules = cache.scores_over(idle).of, cache.feasibility.pod_rules()
+    placer = Placer(cluster, idle, scores_of, policy.search_steps, rules)
     fitting = placer.fill(shape, affinity, pods)
     if fitting >= pods:
         return None
-    rules = " and ".join(map(rule_phrase, own))
-    sentence = f"it needs {pods} pods, and even idle nodes take only {fitting} of them, because of {rules}"
-    numbers: dict[str, object] = {"group": group, "needed": pods, "fitting": fitting, "rules": [rules]}
+    phrase = " and ".join(map(rule_phrase, own))
+    sentence = f"it needs {pods} pods, and even idle nodes take only {fitting} of them, because of {phrase}"
+    numbers: dict[str, object] = {"group": group, "needed": pods, "fitting": fitting, "rules": [phrase]}
     return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)

@@ -6,14 +6,14 @@ from typing import TypeVar
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.refusals import NoClaim, OlderClaims, QuotaRefusal, Refusal, Shortage
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.model.reasons import Reason
 from weir.state.jobs import EquivalenceClass, Wants
 
 _CLASSES_KEPT = 64
 Groups = tuple[tuple[str, int], ...]
 """Groups that lack pods, with their number."""
-SituationKey = tuple[Wants, tuple[AffinityPolicy, ...], Groups, bool, bool, EquivalenceClass | None]
+SituationKey = tuple[Wants, AffinityRules, Groups, bool, bool, EquivalenceClass | None]
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 
@@ -57,7 +57,7 @@ class KeptRefusals:
     def __init__(self) -> None:
         self.of: dict[EquivalenceClass, KeptRefusal] = {}
         self.situations: dict[SituationKey, Situation] = {}
-        self.shortages: dict[tuple[Wants, tuple[AffinityPolicy, ...]], Shortage] = {}
+        self.shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
         self.headrooms: dict[int, QuotaRefusal] = {}  # by requested amount
 
     def prune(self, waiting: int) -> None:

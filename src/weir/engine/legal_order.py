@@ -4,12 +4,7 @@ from collections.abc import Sequence
 
 from weir.engine.eviction_price import devices_of
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import (
-    PreemptionKind,
-    PreemptionRules,
-    QuotaProtection,
-    divergence_level,
-)
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection, divergence_level
 from weir.engine.victim_sets import Victim
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Pod

@@ -128,9 +128,7 @@ class MixWorth:
         weight /= weight.sum()
         packable = np.array(
             [
-                float(
-                    pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)[may].sum()
-                )
+                float(pods_that_fit(capacity, shape)[may].sum())
                 for (shape, _), may in zip(kinds, mask, strict=True)
             ]
         )

@@ -125,7 +125,7 @@ class MoveBounds:
         if self._policy.affinity or shape.pod_rules or self._outages or by_model:
             return False
         mask, _ = self._feasibility.feasible_nodes(shape, ())
-        count = pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
+        count = pods_that_fit(capacity, shape)
         return bool((mask & (count > 0))[free].all())
 
     def _bound_in_one(

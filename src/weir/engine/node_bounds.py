@@ -7,7 +7,6 @@ from weir.engine.feasibility import Bools, pods_that_fit
 from weir.engine.knapsack import VictimEntries, cheapest_by_node, min_devices_to_move
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Tier
-from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Ints
 from weir.state.shapes import RequestShape
 
@@ -87,7 +86,6 @@ class NodeBounds:
             for pod in candidates.running(job):
                 held.add(pod.node)
                 columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
-        whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
-        count = np.where(self._open, pods_that_fit(columns, whole, memory, self._shape), 0)
+        count = np.where(self._open, pods_that_fit(Capacity(columns, memory), self._shape), 0)
         self._pods_most = int(count.sum())
         self.unknown = [node for node in sorted(held) if count[node]]

@@ -9,7 +9,7 @@ from weir.engine.allocate import Allocator
 from weir.engine.feasibility import Bools, fits_on, has_devices, pods_that_fit
 from weir.engine.placer import Placer
 from weir.engine.pod_affinity import rule_phrase
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.model.resources import CLAIMS_PREFIX, GPU
 from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job
@@ -29,13 +29,11 @@ class NodeShortages:
     rules: frozenset[str] = frozenset()
 
 
-def node_shortages(
-    allocator: Allocator, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]
-) -> NodeShortages:
+def node_shortages(allocator: Allocator, shape: RequestShape, affinity: AffinityRules) -> NodeShortages:
     """Return the shortages of a shape without pod affinity, for all workloads with this shape."""
     capacity, names = allocator.capacity, allocator.cluster.rows.names
     mask, _ = allocator.feasibility.feasible_nodes(shape, affinity)
-    count = pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
+    count = pods_that_fit(capacity, shape)
     full = np.flatnonzero(mask & (count == 0))
     nodes: dict[str, Ints] = {}
 
@@ -60,7 +58,7 @@ def node_shortages(
 class PodRuleShortages:
     """Shortages of one workload whose pods have affinity rules. They are placed one by one, for good."""
 
-    def __init__(self, allocator: Allocator, affinity: tuple[AffinityPolicy, ...], job: Job) -> None:
+    def __init__(self, allocator: Allocator, affinity: AffinityRules, job: Job) -> None:
         self._names = allocator.cluster.rows.names
         self._feasibility = allocator.feasibility
         self._capacity = allocator.capacity
@@ -71,7 +69,7 @@ class PodRuleShortages:
             for mark in pod.shape.marks:
                 self._others_marks[mark, pod.node] -= 1
         self._placer = Placer(
-            *(allocator.cluster, allocator.capacity, allocator.cache.node_scores),
+            *(allocator.cluster, allocator.capacity, allocator.cache.scores.of),
             *(allocator.policy.search_steps, self._rules),
         )
 
@@ -80,7 +78,7 @@ class PodRuleShortages:
         fitting = self._placer.fill(shape, self._affinity, lack)
         mask, _ = self._feasibility.feasible_nodes(shape, self._affinity)
         columns = self._capacity.columns
-        count = pods_that_fit(columns, self._capacity.whole, self._capacity.device_memory, shape)
+        count = pods_that_fit(self._capacity, shape)
         closed = mask & ((count == 0) | ~self._rules.open_to(columns, shape))
         nodes: dict[str, list[int]] = {}
         rules: set[str] = set()

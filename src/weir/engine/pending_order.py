@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.queue_order import RuntimeKeyOrder
 from weir.engine.runtime_order import RuntimeOrder
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import AffinityRules, Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job, Size, Wants
 from weir.state.runtime_history import RuntimeKey
@@ -22,7 +22,7 @@ Entry = tuple[float, float, str, EquivalenceClass, int]
 """A pending workload: weighted share of its project with its request, age, name, class and position in it."""
 ServedOf = Callable[[EquivalenceClass], int]
 """Number of members of a class that the cycle has served."""
-LineKey = tuple[Wants, tuple[AffinityPolicy, ...]]
+LineKey = tuple[Wants, AffinityRules]
 PeerKey = tuple[object, ...]
 _UNKNOWN = -1
 
@@ -154,11 +154,7 @@ class PendingOrder:
             size: {key: line.copy() for key, line in of_size.items()} for size, of_size in self.lines.items()
         }
         copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
-        copy._lines_of, copy._touched, copy._shared = (
-            self._lines_of.copy(),
-            self._touched[:],
-            self._shared,
-        )
+        copy._lines_of, copy._touched, copy._shared = (self._lines_of.copy(), self._touched[:], self._shared)
         ours, theirs = self._cluster.waiting_of, branched.waiting_of
         if copy._touched:
             for project in ours.keys() | theirs.keys():

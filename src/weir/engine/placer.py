@@ -6,7 +6,7 @@ from itertools import permutations
 from weir.engine.feasibility import Bools
 from weir.engine.gang_search import BacktrackingSearch
 from weir.engine.pod_placer import NodePlacement, PodPlacer
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.state.jobs import Job, Pod
 
 
@@ -17,7 +17,7 @@ class Placer(PodPlacer):
         self,
         job: Job,
         pods: Mapping[int, Sequence[Pod]],
-        affinity: tuple[AffinityPolicy, ...] = (),
+        affinity: AffinityRules = (),
         within: Bools | None = None,
     ) -> list[NodePlacement] | None:
         """Return placements for these pods of each group; None with the capacity unchanged."""
@@ -48,7 +48,7 @@ class Placer(PodPlacer):
         job: Job,
         groups: Sequence[int],
         pods: Mapping[int, Sequence[Pod]],
-        affinity: tuple[AffinityPolicy, ...],
+        affinity: AffinityRules,
         within: Bools | None,
     ) -> list[NodePlacement] | None:
         """Place in one domain after another where the first pod would decide on the domain."""
@@ -66,7 +66,7 @@ class Placer(PodPlacer):
         job: Job,
         turn: Sequence[int],
         pods: Mapping[int, Sequence[Pod]],
-        affinity: tuple[AffinityPolicy, ...],
+        affinity: AffinityRules,
         within: Bools | None,
     ) -> list[NodePlacement] | None:
         """Place pod after pod; None, with the capacity unchanged, if one doesn't fit."""

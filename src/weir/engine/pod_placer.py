@@ -10,7 +10,7 @@ from weir.engine.feasibility import Bools, devices_for, pods_that_fit
 from weir.engine.fragmentation import NO_DEVICE
 from weir.engine.node_scores import INFEASIBLE, NodeScores
 from weir.engine.pod_affinity import PodAffinityRules
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.state.capacity_columns import Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import Pod
@@ -25,7 +25,7 @@ class NodePlacement(NamedTuple):
     devices: tuple[int, ...]
 
 
-ScoresOf = Callable[[RequestShape, tuple[AffinityPolicy, ...]], NodeScores]
+ScoresOf = Callable[[RequestShape, AffinityRules], NodeScores]
 
 
 class PodPlacer:
@@ -47,36 +47,32 @@ class PodPlacer:
         self.rules = rules
         self._domain_of = domain_of  # by node, where small work should keep domains whole
 
-    def ranks(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> Ints:
+    def ranks(self, shape: RequestShape, affinity: AffinityRules) -> Ints:
         """Return the rank of every node for a shape, pod affinity included."""
         rank = self.plain_ranks(shape, affinity)
         return self.rules.ranked(self.capacity.columns, shape, rank) if shape.pod_rules else rank
 
-    def plain_ranks(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> Ints:
+    def plain_ranks(self, shape: RequestShape, affinity: AffinityRules) -> Ints:
         """Return the rank of every node for a shape without its pod affinity."""
         return self._followed(shape, affinity).rank
 
-    def _followed(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> NodeScores:
+    def _followed(self, shape: RequestShape, affinity: AffinityRules) -> NodeScores:
         ranking = self.ranking_of(shape, affinity)
         ranking.follow(self.capacity)
         return ranking
 
-    def has_capacity(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> bool:
+    def has_capacity(self, shape: RequestShape, affinity: AffinityRules) -> bool:
         """Return True if a pod of a shape fits any node, without its pod affinity."""
         return self._followed(shape, affinity).best() >= 0
 
-    def capacity_for(
-        self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], within: Bools | None = None
-    ) -> int:
+    def capacity_for(self, shape: RequestShape, affinity: AffinityRules, within: Bools | None = None) -> int:
         """Return the number of pods of a shape that fit; a bound with affinity or several shares."""
         rank = self.plain_ranks(shape, affinity)
         open_ = rank != INFEASIBLE if within is None else (rank != INFEASIBLE) & within
-        count = pods_that_fit(self.capacity.columns, self.capacity.whole, self.capacity.device_memory, shape)
+        count = pods_that_fit(self.capacity, shape)
         return int(count[open_].sum())
 
-    def best_node(
-        self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], within: Bools | None = None
-    ) -> int:
+    def best_node(self, shape: RequestShape, affinity: AffinityRules, within: Bools | None = None) -> int:
         """Return the best node for one pod, the first of equal ones; -1 if none fits."""
         ranking = self._followed(shape, affinity)
         best, rank = ranking.best(), ranking.rank
@@ -102,7 +98,7 @@ class PodPlacer:
         left = np.where(domain_of[equal] >= 0, free[domain_of[equal]], -1.0)
         return int(equal[left.argmin()])
 
-    def put(self, pod: Pod, node: int, affinity: tuple[AffinityPolicy, ...] = ()) -> NodePlacement:
+    def put(self, pod: Pod, node: int, affinity: AffinityRules = ()) -> NodePlacement:
         """Place a pod on a node that it fits."""
         shape, device = pod.shape, NO_DEVICE
         if shape.devices == 1 and not shape.whole:
@@ -118,7 +114,7 @@ class PodPlacer:
         known = self.cluster.nodes[node]
         return devices_for(self.capacity, shape, node, known.links if known is not None else ())
 
-    def fill(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], pods: int) -> int:
+    def fill(self, shape: RequestShape, affinity: AffinityRules, pods: int) -> int:
         """Allocate up to this many pods of a shape and return the number that fit."""
         for placed in range(pods):
             node = self.best_node(shape, affinity)

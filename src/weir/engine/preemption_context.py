@@ -4,16 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from weir.engine.allocate import Allocator
-from weir.engine.node_scores import NodeScores
 from weir.engine.outages import OutageRules
 from weir.engine.placer import Placer
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.topology_levels import TopologyLevel
 from weir.engine.transaction import Accounting, Transaction
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import AffinityRules, Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
-from weir.state.shapes import RequestShape
 
 
 @dataclass(slots=True)
@@ -25,7 +23,7 @@ class PreemptionContext:
     transaction: Transaction
     placer: Placer
     checks: QuotaChecks
-    affinity_of: Callable[[Job], tuple[AffinityPolicy, ...]]
+    affinity_of: Callable[[Job], AffinityRules]
     levels_of: Callable[[str], list[TopologyLevel]]
     now_s: float
     outages: OutageRules
@@ -63,14 +61,5 @@ def context_after_releases(allocator: Allocator) -> PreemptionContext:
 def _placer_after_releases(allocator: Allocator) -> Placer:
     cluster, cache = allocator.cluster, allocator.cache
     capacity = allocator.capacity.after_releases(cluster)
-    scores: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
-
-    def scores_of(shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> NodeScores:
-        shape = shape.plain or shape
-        found = scores.get((shape.id, affinity))
-        if found is None:
-            found = scores[(shape.id, affinity)] = cache.new_node_scores(capacity, shape, affinity)
-        return found
-
     rules, steps_most = allocator.feasibility.pod_rules(), allocator.policy.search_steps
-    return Placer(cluster, capacity, scores_of, steps_most, rules, allocator.domain_of)
+    return Placer(cluster, capacity, cache.scores_over(capacity).of, steps_most, rules, allocator.domain_of)

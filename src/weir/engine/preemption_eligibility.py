@@ -3,13 +3,7 @@
 from collections.abc import Collection
 
 from weir.engine.allocate import Allocator
-from weir.engine.kept_eligibility import (
-    CandidateSets,
-    ConsolidationKey,
-    Eligibility,
-    KeptEligibility,
-    Member,
-)
+from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey, Eligibility, KeptEligibility, Member
 from weir.engine.preemption_rules import lowest_priority
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE

@@ -9,7 +9,7 @@ from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate
 from weir.engine.refusals import Shortage
 from weir.engine.shortage_phrases import shortage_of
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.state.shapes import RequestShape
 
 
@@ -22,7 +22,7 @@ class ReasonContext:
         self.cache, self.feasibility = allocator.cache, allocator.feasibility
         self.capacity, self.overlay, self.checks = allocator.capacity, allocator.overlay, allocator.checks
         self._holdings: dict[bytes, RunningHoldings] = {}  # by the nodes that count
-        self._shortages: dict[tuple[tuple[int, ...], tuple[AffinityPolicy, ...]], Shortage] = {}
+        self._shortages: dict[tuple[tuple[int, ...], AffinityRules], Shortage] = {}
 
     def rules(self, candidate: Candidate) -> PreemptionRules:
         """Return the rights of a candidate."""

@@ -131,10 +131,7 @@ class RepackPlanner:
             if change is None:
                 vain.add(alike)
             else:
-                yield (
-                    (-change.gain_milli, self._price(pod), -job.submitted_s, job.name),
-                    change,
-                )
+                yield ((-change.gain_milli, self._price(pod), -job.submitted_s, job.name), change)
 
     def _may_go(self, pod: Pod) -> bool:
         job = pod.job

@@ -8,7 +8,7 @@ from weir.engine.feasibility import Bools, pods_that_fit
 from weir.engine.placer import Placer
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.topology_levels import TopologyLevel
-from weir.model.policy import AffinityPolicy
+from weir.model.policy import AffinityRules
 from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.shapes import GPU_ROW
@@ -24,7 +24,7 @@ class TopologyPlacer:
         self,
         placer: Placer,
         job: Job,
-        affinity: tuple[AffinityPolicy, ...],
+        affinity: AffinityRules,
         levels: list[TopologyLevel],
         within: Bools | None = None,
         moves: bool = False,
@@ -123,7 +123,7 @@ class TopologyPlacer:
         found = {}
         for group in pods:
             shape = self._job.shapes[group]
-            count = pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
+            count = pods_that_fit(capacity, shape)
             found[group] = _on(self._placer.ranking_of(shape, self._affinity).mask, count)
         return found
 

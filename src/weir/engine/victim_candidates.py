@@ -8,11 +8,7 @@ from weir.engine.eviction_price import price_of_move
 from weir.engine.knapsack import VictimEntries
 from weir.engine.legal_order import LegalOrder
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import (
-    PreemptionKind,
-    PreemptionRules,
-    QuotaProtection,
-)
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
 from weir.engine.victim_sets import ANY_PROJECT, Permits, Tier, Victim
 from weir.engine.victim_tiers import VictimTiers
 from weir.model.reasons import EvictionRule

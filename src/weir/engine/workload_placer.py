@@ -22,7 +22,7 @@ from weir.engine.refusals import DomainPatienceRefusal, ModelLimitRefusal, Reser
 from weir.engine.reserved_nodes import ReservedNodes
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
-from weir.model.policy import AffinityPolicy, Policy
+from weir.model.policy import AffinityRules, Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
@@ -165,7 +165,7 @@ def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) 
         level = feasibility.levels(asked.name)[depth]
         fits = np.ones(level.count, np.bool_)
         for shape, need in zip(job.shapes, job.needed, strict=True):
-            pods = pods_that_fit(*feasibility.empty_capacity(), shape)
+            pods = pods_that_fit(feasibility.empty_capacity(), shape)
             fits &= level.sums(np.where(feasibility.feasible_nodes(shape, affinity)[0], pods, 0)) >= need
         found = feasibility.one_domain[key] = bool(fits.any())
     return found
@@ -184,7 +184,7 @@ def _place_by_pod(
     placer: Placer,
     job: Job,
     pods: Mapping[int, Sequence[Pod]],
-    affinity: tuple[AffinityPolicy, ...],
+    affinity: AffinityRules,
     within: Bools | None,
     left: Mapping[str, int],
 ) -> list[NodePlacement] | None:

@@ -164,6 +164,10 @@ class AffinityPolicy(PolicySection):
         return hash((self.projects, self.departments, self.types, labels, self.required, self.weight))
 
 
+AffinityRules = tuple[AffinityPolicy, ...]
+"""Rules of the policy that apply to one workload."""
+
+
 class NodePool(PolicySection):
     """Nodes with these labels follow a placement policy of their own."""
 

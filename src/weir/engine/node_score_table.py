@@ -1,4 +1,4 @@
-"""Fragmentation score of a cluster for its current request mix."""
+"""Node scores of one capacity by request shape, with fragmentation scored for the request mix."""
 
 import numpy as np
 
@@ -6,8 +6,34 @@ from weir.engine.capacity import Capacity
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.fragmentation import FragmentationScore
 from weir.engine.mix_worth import MixWorth
+from weir.engine.node_scores import NodeScores
+from weir.model.policy import AffinityRules
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
+from weir.state.shapes import RequestShape
+
+
+class NodeScoreTable:
+    """Node scores over one capacity, without pod affinity, each computed at its first use."""
+
+    def __init__(
+        self, capacity: Capacity, feasibility: FeasibilityCache, fragmentation: FragmentationScore | None
+    ) -> None:
+        self._capacity = capacity
+        self._feasibility = feasibility
+        self._fragmentation = fragmentation
+        self._scores: dict[tuple[int, AffinityRules], NodeScores] = {}
+
+    def of(self, shape: RequestShape, affinity: AffinityRules = ()) -> NodeScores:
+        """Return the scores of a shape."""
+        shape = shape.plain or shape
+        found = self._scores.get((shape.id, affinity))
+        if found is None:
+            mask, preference = self._feasibility.feasible_nodes(shape, affinity)
+            spread = self._feasibility.spread
+            found = NodeScores(self._capacity, shape, mask, preference, spread, self._fragmentation)
+            self._scores[shape.id, affinity] = found
+        return found
 
 
 def score_of_mix(cluster: Cluster, feasibility: FeasibilityCache) -> FragmentationScore:
