@@ -3,7 +3,6 @@
 from weir.engine.capacity import Capacity
 from weir.engine.fair_share_tree import FairShareTree
 from weir.engine.feasibility_cache import FeasibilityCache
-from weir.engine.fragmentation import FragmentationScore
 from weir.engine.kept_refusals import KeptRefusals
 from weir.engine.node_score_table import NodeScoreTable, score_of_mix
 from weir.engine.pending_order import PendingOrder
@@ -47,7 +46,6 @@ class EngineCache:
         # The cluster's changes at a plan without actions, and the time until which that plan holds
         self._unchanged: tuple[int, float] | None = None
         self._mix = (-1, -1)
-        self._fragmentation: FragmentationScore | None = None
         self._scores: NodeScoreTable | None = None
 
     def branch(self, cluster: Cluster, branched: Cluster, policy: Policy) -> "EngineCache":
@@ -71,8 +69,7 @@ class EngineCache:
             if self._pending_order is not None:
                 copy._pending_order = self._pending_order.branch(branched, copy._feasibility)
         copy._mix = branched.mix.version, branched.static_version
-        copy._fragmentation = None if self._fragmentation is None else self._fragmentation.branch()
-        copy._scores = copy.scores_over(copy._capacity)
+        copy._scores = self.scores.branch(copy._capacity, copy._feasibility)
         return copy
 
     @property
@@ -92,10 +89,6 @@ class EngineCache:
         """Return the node scores over the current capacity."""
         assert self._scores is not None, "sync comes first"
         return self._scores
-
-    def scores_over(self, capacity: Capacity) -> NodeScoreTable:
-        """Return a table of node scores over any capacity."""
-        return NodeScoreTable(capacity, self.feasibility, self._fragmentation)
 
     @property
     def pending_order(self) -> PendingOrder:
@@ -129,17 +122,15 @@ class EngineCache:
         self._followed = (cluster.log_epoch, len(cluster.log))
         self._capacity_followed = len(capacity.log)
         mix = cluster.mix.version, cluster.static_version
-        if self._mix != mix:
+        if self._scores is None or self._mix != mix:
             self._mix = mix
-            self._fragmentation = score_of_mix(cluster, self.feasibility) if cluster.mix.drawn else None
-            self._scores = None
-        if self._scores is None:
-            self._scores = self.scores_over(capacity)
+            fragmentation = score_of_mix(cluster, self.feasibility) if cluster.mix.drawn else None
+            self._scores = NodeScoreTable(capacity, self.feasibility, fragmentation)
         return capacity
 
     def _restart(self, cluster: Cluster, policy: Policy, *, is_known: bool) -> Capacity:
         self._capacity = Capacity.of(cluster)
-        self._scores = None
+        self._scores = self._scores.over(self._capacity) if is_known and self._scores is not None else None
         self.preemption.failed_consolidations.clear()
         if not is_known:
             self._feasibility = FeasibilityCache(cluster, policy)

@@ -18,6 +18,7 @@ from weir.engine.refusals import (
     OutageRefusal,
     PreemptionCycle,
     QuotaRefusal,
+    QuotaShortfall,
     Refusal,
     Shortage,
     ShortageRefusal,
@@ -91,7 +92,7 @@ class CapacityRefusals:
         time_counts = policy.min_runtime.any or policy.usage.k or refused or rules.job.stopped_for
         if time_counts or isinstance(cause, PreemptionCycle):
             kept.refusal_until_s = -INFINITE
-        return cause or NoClaim(rules.job.can_preempt, rules.shortfall())
+        return cause or NoClaim(rules.job.can_preempt, _shortfall(context, rules))
 
     # Free capacity that it may not use
 
@@ -136,7 +137,7 @@ class CapacityRefusals:
             return headroom
         if (patience := self._placement.patience_refusal(candidate)) is not None:
             return patience
-        shortfall = self.context.rules(candidate).shortfall()
+        shortfall = _shortfall(self.context, self.context.rules(candidate))
         return TogetherRefusal(self._domain(candidate), shortfall, not situation.in_quota)
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
@@ -179,7 +180,7 @@ def _claimless(context: ReasonContext, candidate: Candidate, rules: PreemptionRu
     )
     older = _older_claims(context.feasibility, candidate) if only_older else []
     if not older:
-        return NoClaim(job.can_preempt, rules.shortfall())
+        return NoClaim(job.can_preempt, _shortfall(context, rules))
     steps = [job.waiting.step.request for job in older if job.waiting is not None]
     claimed = sum(amount for request in steps for row, amount in request if row == GPU_ROW)
     return OlderClaims(job.project, tuple([job.name for job in older]), claimed)
@@ -195,6 +196,21 @@ def _older_claims(feasibility: FeasibilityCache, candidate: Candidate) -> list[J
         if of.line_key(at) < own
     ]
     return [job for _, job in sorted(claims, key=lambda claim: claim[0])]
+
+
+def _shortfall(context: ReasonContext, rules: PreemptionRules) -> QuotaShortfall | None:
+    """Return the queue whose quota keeps a workload from reclaiming; None if it may reclaim, or never may."""
+    job, ledger = rules.job, context.overlay.ledger
+    if rules.any_reclaim or not job.can_preempt:
+        return None
+    gains_by_waiting = not rules.is_patient and rules.in_share
+    claims_s = job.waits_since_s + context.policy.reclaim_share_after if gains_by_waiting else None
+    for queue in reversed(job.path):
+        for row, amount in rules.request:
+            have, most = ledger.allocated[queue][row], ledger.quota[queue][row]
+            if amount and have + amount > most:
+                return QuotaShortfall(queue, row, have + amount, most, claims_s)
+    return None
 
 
 def _without_victims(

@@ -35,7 +35,7 @@ class CheapestByShape:
             mask = placer.ranking_of(shape, self._affinity).mask
             if self._within is not None:
                 mask = mask & self._within
-            moves = candidates.kind is PreemptionKind.CONSOLIDATE
+            moves = candidates.way.kind is PreemptionKind.CONSOLIDATE
             most = candidates.move_budget if moves else float("inf")
             found = CheapestNode(placer.rules, placer.capacity, candidates, shape, mask, most)
             self._by_shape[shape.id] = found

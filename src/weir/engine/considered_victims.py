@@ -1,13 +1,13 @@
 """Considered victims: running workloads that a requester may evict, and what protects the others."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from weir.engine.eviction_price import lost_work
 from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection, is_past_min_runtime
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, is_past_min_runtime
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Tier
 from weir.model.reasons import EvictionRule
@@ -80,8 +80,8 @@ class _Finder:
         self._context = context
         self._rules = rules
         self._sets = [
-            VictimCandidates(context, rules, kind, most, context.policy.consolidation.budget)
-            for kind, most in _kinds(context, rules)
+            VictimCandidates(context, rules, way, context.policy.consolidation.budget)
+            for way in _ways(context, rules)
         ]
 
     def eligible(self, job: Job) -> tuple[Tier, float, ConsideredVictim] | None:
@@ -140,18 +140,17 @@ class _Finder:
         return f"{job.spec.project} is not over what it may hold"
 
 
-def _kinds(
-    context: PreemptionContext, rules: PreemptionRules
-) -> Iterable[tuple[PreemptionKind, QuotaProtection]]:
-    """Return the kinds of preemption open to a requester, with the protection that each may override."""
-    found: list[tuple[PreemptionKind, QuotaProtection]] = []
+def _ways(context: PreemptionContext, rules: PreemptionRules) -> list[PreemptionWay]:
+    """Return the kinds of preemption open to a requester, each with all that it may override."""
+    found: list[PreemptionWay] = []
     if not rules.job.can_preempt:
         return found
     if context.cluster.unprotected:
-        found.append((PreemptionKind.IDLE, QuotaProtection.NONE))
+        found.append(PreemptionWay(PreemptionKind.IDLE))
     if rules.any_reclaim:
-        found.append((PreemptionKind.RECLAIM, rules.protections()[-1]))
-    found.append((PreemptionKind.PREEMPT, QuotaProtection.NONE))
+        most = rules.protections.open_to(is_owner=rules.is_owner)[-1]
+        found.append(PreemptionWay(PreemptionKind.RECLAIM, most))
+    found.append(PreemptionWay(PreemptionKind.PREEMPT))
     if context.policy.consolidation.enabled:
-        found.append((PreemptionKind.CONSOLIDATE, QuotaProtection.NONE))
+        found.append(PreemptionWay(PreemptionKind.CONSOLIDATE))
     return found

@@ -6,7 +6,7 @@ from weir.engine.allocate import Allocator
 from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.queue_order import Candidate
 from weir.engine.topology_placer import TopologyPlacer
 from weir.engine.victim_candidates import VictimCandidates
@@ -22,9 +22,7 @@ class DomainClearing:
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
         self._policy = allocator.policy
-        self._victims: dict[
-            tuple[float, PreemptionKind, QuotaProtection, PreemptionRules | bool], VictimCandidates
-        ] = {}
+        self._victims: dict[tuple[float, PreemptionWay, PreemptionRules | bool], VictimCandidates] = {}
 
     def forget(self) -> None:
         """Forget the candidates: capacity was freed, or a trial begins."""
@@ -50,13 +48,12 @@ class DomainClearing:
         context: PreemptionContext,
         domains: Sequence[Bools],
         rules: PreemptionRules,
-        kind: PreemptionKind,
-        most: QuotaProtection,
+        way: PreemptionWay,
     ) -> PreemptionPlan | None:
         """Free capacity in the cheapest domain, which may cost more than anywhere."""
         if not domains:
             return None
-        victims = self.candidates(context, rules, kind, most, self._policy.topology.budget)
+        victims = self.candidates(context, rules, way, self._policy.topology.budget)
         searches = [VictimSearch(context, victims, within) for within in domains]
         if len(searches) > 1:
             searches.sort(key=lambda search: search.nodes.least_price())
@@ -66,14 +63,15 @@ class DomainClearing:
         self,
         context: PreemptionContext,
         rules: PreemptionRules,
-        kind: PreemptionKind,
-        most: QuotaProtection,
+        way: PreemptionWay,
         budget: float,
     ) -> VictimCandidates:
         """Return the victim candidates; requesters that need moves share them until capacity is freed."""
-        alone = kind is not PreemptionKind.CONSOLIDATE or rules.job.is_running or bool(rules.job.stopped_for)
-        key = (budget, kind, most, rules if alone else rules.is_owner)
+        alone = (
+            way.kind is not PreemptionKind.CONSOLIDATE or rules.job.is_running or bool(rules.job.stopped_for)
+        )
+        key = (budget, way, rules if alone else rules.is_owner)
         found = self._victims.get(key)
         if found is None:
-            found = self._victims[key] = VictimCandidates(context, rules, kind, most, budget)
+            found = self._victims[key] = VictimCandidates(context, rules, way, budget)
         return found.asked_by(rules)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from weir.engine.eviction_price import cheap_to_move
 from weir.engine.node_scores import INFEASIBLE
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection, is_past_min_runtime
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, is_past_min_runtime
 from weir.model.policy import AffinityRules
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import RequestShape
@@ -22,8 +22,7 @@ class EligibleVictims:
         self,
         context: PreemptionContext,
         rules: PreemptionRules,
-        kind: PreemptionKind,
-        most: QuotaProtection,
+        way: PreemptionWay,
         move_budget: float,
     ) -> None:
         self._context = context
@@ -33,8 +32,7 @@ class EligibleVictims:
         self._disruptions = context.accounting.disruptions
         self._now_s = context.now_s
         self._rules = rules
-        self._kind = kind
-        self._most = most
+        self._kind, self._most = way
         self._move_budget = move_budget
         self._fits_elsewhere: dict[tuple[int, AffinityRules], bool] = {}  # by shape
 
@@ -77,7 +75,7 @@ class EligibleVictims:
     def _may_reclaim_from(self, project: int) -> bool:
         """Return True if a project's workloads may be reclaimed with its present usage."""
         path = self._cluster.ledger.path[project]
-        return self._rules.protection(path) <= self._most and self._rules.may_ask(path)
+        return self._rules.protections.of(path) <= self._most and self._rules.may_ask(path)
 
     def _movable(self) -> list[Job]:
         """Return running preemptible workloads that are cheap to move and fit elsewhere."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 from weir.engine.eviction_price import devices_of, lost_work, restart_cost
 from weir.engine.holder_phrases import names_phrase
 from weir.engine.preemption_plan import PreemptionPlan
-from weir.engine.preemption_rules import divergence_level
 from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.quota_protection import divergence_level
 from weir.model.policy import PricePolicy
 from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.resources import GPU, plain_amount, written

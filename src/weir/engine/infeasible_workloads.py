@@ -162,7 +162,7 @@ def _apart(
         return None
     if len(own) > 1 and any(rule.kind == "spread" for rule in own):
         return None  # filling in turn proves nothing where rules of both kinds meet
-    scores_of, rules = cache.scores_over(idle).of, cache.feasibility.pod_rules()
+    scores_of, rules = cache.scores.over(idle).of, cache.feasibility.pod_rules()
     placer = Placer(cluster, idle, scores_of, policy.search_steps, rules)
     fitting = placer.fill(shape, affinity, pods)
     if fitting >= pods:

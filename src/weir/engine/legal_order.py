@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from weir.engine.eviction_price import devices_of
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection, divergence_level
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.quota_protection import QuotaProtection, divergence_level
 from weir.engine.victim_sets import Victim
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Pod
@@ -14,17 +15,15 @@ _TRIED_MOST = 5_000
 
 
 class LegalOrder:
-    """Finds legal orders for one requester. Quotas protect what has more protection than `most`."""
+    """Finds legal orders for one requester. Quotas protect what the way doesn't override."""
 
-    def __init__(
-        self, context: PreemptionContext, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
-    ) -> None:
+    def __init__(self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay) -> None:
         self._transaction = context.transaction
         self._accounting = context.accounting
         self._disruptions = context.accounting.disruptions
         self._rules = rules
-        self._most = most
-        self._overrides = kind is PreemptionKind.OVERRIDE
+        self._most = way.most
+        self._overrides = way.kind is PreemptionKind.OVERRIDE
         self._tried = 0  # victims that were ordered once more
         self.gave_up = False
 
@@ -40,7 +39,7 @@ class LegalOrder:
             return EvictionRule.CONSOLIDATE
         if victim.job.spec.unprotected:
             return EvictionRule.IDLE
-        if self._most < QuotaProtection.FULL and self._rules.protection(victim.job.path) > self._most:
+        if self._most < QuotaProtection.FULL and self._rules.protections.of(victim.job.path) > self._most:
             return None
         return self._rules.rule_for(victim.job)
 

@@ -24,6 +24,15 @@ class NodeScoreTable:
         self._fragmentation = fragmentation
         self._scores: dict[tuple[int, AffinityRules], NodeScores] = {}
 
+    def over(self, capacity: Capacity) -> "NodeScoreTable":
+        """Return a table over another capacity of the same cluster."""
+        return NodeScoreTable(capacity, self._feasibility, self._fragmentation)
+
+    def branch(self, capacity: Capacity, feasibility: FeasibilityCache) -> "NodeScoreTable":
+        """Return a table for a branch of the cluster."""
+        known = self._fragmentation
+        return NodeScoreTable(capacity, feasibility, None if known is None else known.branch())
+
     def of(self, shape: RequestShape, affinity: AffinityRules = ()) -> NodeScores:
         """Return the scores of a shape."""
         shape = shape.plain or shape

@@ -3,19 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from weir.engine.allocate import Allocator
-from weir.engine.domain_clearing import DomainClearing
-from weir.engine.failed_preemptions import FailedPreemptions
-from weir.engine.pod_placer import NodePlacement
+from weir.engine.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption_plan import PreemptionPlan
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
-from weir.engine.preemption_ways import PreemptionWays
 from weir.engine.queue_order import Candidate, QueueOrder
-from weir.engine.quota_overlay import INFINITE
-from weir.engine.reclaim_bounds import ReclaimBounds
 from weir.engine.refusals import RefusalKind
-from weir.engine.victim_search import VictimSearch
 from weir.model.workloads import WorkloadType
 
 REPLICAS_AT_ONCE_MOST = 64
@@ -24,8 +16,6 @@ PODS_AT_ONCE_MOST = 24_000
 """Pods looked at for the plans of one cycle; the cycle that follows goes on with the others."""
 STOPPED_POD_COUNTS = 64
 """Pods of the cluster whose look costs as much as a pod that is stopped or placed."""
-_NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
-"""Kinds whose failures say nothing of a reclaim."""
 
 
 class Preemptor:
@@ -39,11 +29,7 @@ class Preemptor:
         self._checks = allocator.checks
         self._new_context = new_context
         self._kept_context: PreemptionContext | None = None
-        self._bounds = ReclaimBounds(allocator)
-        self._eligibility = PreemptionEligibility(allocator, self._bounds)
-        self._ways = PreemptionWays(allocator, self._bounds, self._eligibility)
-        self._failed = FailedPreemptions(allocator, self._bounds)
-        self._domains = DomainClearing(allocator)
+        self._attempts = PreemptionAttempts(allocator)
         self._looked_at = 0  # pods, for the plans so far
         self.stopped_early = False  # other workloads have to wait for the next cycle
 
@@ -53,14 +39,14 @@ class Preemptor:
         if scattered:  # none of them is moved for another
             self._context.accounting.expect(candidate.job.name for candidate, _ in scattered)
         for candidate, placements in scattered:
-            plan = self._cleared_or_kept(candidate, placements)
+            plan = self._attempts.cleared_or_kept(self._context, candidate, placements)
             if plan.kind is not None:
                 self._allocator.withdraw(placements)
             yield candidate, plan
 
     def preempt(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield each workload for which capacity was freed, with the plan."""
-        candidates = self._eligibility.candidates()
+        candidates = self._attempts.eligibility.candidates()
         if candidates:
             yield from self._preempt_for(candidates)
 
@@ -119,11 +105,6 @@ class Preemptor:
             self._kept_context = self._new_context()
         return self._kept_context
 
-    @property
-    def _any_leaves(self) -> bool:
-        """Return True if this plan stops or moves any pod so far."""
-        return bool(self._context.accounting.leaving)
-
     def _plan_for(self, candidate: Candidate) -> PreemptionPlan | None:
         """Free capacity for a workload; None if no way succeeds."""
         outages = self._allocator.placement.outages
@@ -145,98 +126,9 @@ class Preemptor:
             placements = self._allocator.placement.place(candidate, context.placer)
             if placements is not None:
                 context.accounting.start(placements)
-                return self._cleared_or_kept(candidate, placements)
+                return self._attempts.cleared_or_kept(self._context, candidate, placements)
         if not job.can_preempt:
             return None
         under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
-        plan = self._first_success(self._checks.rules_of(candidate, self._allocator.now_s), under_limits)
-        if plan is not None:
-            self._freed()
-        return plan
-
-    def _freed(self) -> None:
-        """Forget results from before capacity was freed."""
-        self._failed.consolidations.clear()
-        self._domains.forget()
-
-    def _first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
-        """Free capacity in the first way that succeeds; keep a failure that lasts."""
-        failed = self._failed.consolidations
-        until_s = INFINITE  # until when every way fails
-        for kind, most in self._ways.of(rules, self._context, under_limits):
-            failing_until_s = self._failing_until_s(rules, kind, most)
-            if failing_until_s is not None:
-                until_s = min(until_s, failing_until_s)
-                continue
-            moves = kind is PreemptionKind.CONSOLIDATE
-            key = (
-                self._failed.consolidation_key(rules, self._context.affinity_of(rules.job)) if moves else None
-            )
-            if key is not None and key in failed:
-                until_s = until_s if failed[key] else -INFINITE
-                continue
-            plan, is_final = self._search(rules, kind, most)
-            if plan is not None:
-                return plan
-            if key is None or not is_final:
-                until_s = -INFINITE
-            if key is not None:
-                failed[key] = is_final
-        if until_s > self._context.now_s and not (self._any_leaves or self._cluster.releasing_on):
-            self._failed.sleep(rules, until_s)
-        return None
-
-    def _failing_until_s(
-        self, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
-    ) -> float | None:
-        """Return the time until which a kept failure holds; None if a search is needed."""
-        if kind in _NEVER_KEPT or self._any_leaves:
-            return None
-        failure = self._failed.reclaim(rules, self._context.now_s)
-        if failure is None:
-            return None
-        victims = self._domains.candidates(
-            self._context, rules, kind, most, self._policy.consolidation.budget
-        )
-        return failure.until_s if self._failed.covers(failure, rules, victims.jobs.keys()) else None
-
-    def _search(
-        self, rules: PreemptionRules, kind: PreemptionKind, most: QuotaProtection
-    ) -> tuple[PreemptionPlan | None, bool]:
-        """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
-        candidate = rules.candidate
-        domains, anywhere = self._domains.find(self._context, candidate, kind)
-        plan = self._domains.clear_one(self._context, domains, rules, kind, most)
-        if plan is not None or not anywhere:
-            return plan, False
-        victims = self._domains.candidates(
-            self._context, rules, kind, most, self._policy.consolidation.budget
-        )
-        search = VictimSearch(self._context, victims, self._allocator.placement.open_to(candidate))
-        plan = search.run()
-        fell_short = plan is None and not domains and search.fell_short
-        alone = not self._any_leaves and not self._eligibility.has_lower(candidate.of)
-        if fell_short and kind is PreemptionKind.RECLAIM and alone:
-            self._failed.keep_reclaim(rules, victims.jobs.keys())
-        return plan, search.is_final and not domains and not self._failed.more_by_time
-
-    def _cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
-        """Clear one domain by moves if these placements are scattered; otherwise keep them."""
-        job, transaction, kind = candidate.job, self._context.transaction, PreemptionKind.CONSOLIDATE
-        if (
-            self._allocator.placement.is_scattered(job, placements)
-            and job.can_preempt
-            and self._policy.consolidation.enabled
-        ):
-            with transaction.trial() as trial:
-                transaction.cancel(placements)
-                self._domains.forget()
-                domains, _ = self._domains.find(self._context, candidate, kind)
-                rules = self._checks.rules_of(candidate, self._allocator.now_s)
-                plan = self._domains.clear_one(self._context, domains, rules, kind, QuotaProtection.NONE)
-                if plan is not None:
-                    trial.commit()
-                    self._freed()
-                    return plan
-        self._domains.forget()
-        return PreemptionPlan(None, placements)
+        rules = self._checks.rules_of(candidate, self._allocator.now_s)
+        return self._attempts.first_success(context, rules, under_limits)

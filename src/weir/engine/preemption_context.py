@@ -62,4 +62,4 @@ def _placer_after_releases(allocator: Allocator) -> Placer:
     cluster, cache = allocator.cluster, allocator.cache
     capacity = allocator.capacity.after_releases(cluster)
     rules, steps_most = allocator.feasibility.pod_rules(), allocator.policy.search_steps
-    return Placer(cluster, capacity, cache.scores_over(capacity).of, steps_most, rules, allocator.domain_of)
+    return Placer(cluster, capacity, cache.scores.over(capacity).of, steps_most, rules, allocator.domain_of)

@@ -1,10 +1,11 @@
 """Preemption rules: the workloads that a requester may evict, checked again before each victim."""
 
 from enum import IntEnum
+from typing import NamedTuple
 
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE, QuotaOverlay
-from weir.engine.refusals import QuotaShortfall
+from weir.engine.quota_protection import ProtectionFinder, QuotaProtection, divergence_level
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster
@@ -23,28 +24,11 @@ class PreemptionKind(IntEnum):
     IDLE = 4  # take what idle workloads hold that have lost their protection
 
 
-class QuotaProtection(IntEnum):
-    """Degree to which quotas protect work from a requester; lower values are evicted first.
+class PreemptionWay(NamedTuple):
+    """Kind of preemption, and the highest protection by quotas that it overrides."""
 
-    From where the paths part down to the project of the work, a queue either holds more than its quota in
-    something that is asked for, or protects what it holds.
-    """
-
-    NONE = 0  # every queue is over its quota
-    BELOW = 1  # the queue where the paths part is over its quota, one below it isn't
-    PARTING = 2  # that queue is within its quota, all below it are over theirs
-    FULL = 3  # that queue and one below it are within their quotas
-
-
-_PROTECTIONS = tuple(QuotaProtection)  # by value: a look-up costs a fraction of the class's call
-
-
-def divergence_level(asker: tuple[int, ...], victim: tuple[int, ...]) -> int:
-    """Return the level at which two paths diverge; the length of the path within one project."""
-    for level, (own, other) in enumerate(zip(asker, victim, strict=False)):
-        if own != other:
-            return level
-    return min(len(asker), len(victim))
+    kind: PreemptionKind
+    most: QuotaProtection = QuotaProtection.NONE
 
 
 class PreemptionRules:
@@ -68,6 +52,7 @@ class PreemptionRules:
         self.path = candidate.job.path
         self.request = candidate.request
         self._rows = [row for row, amount in candidate.request if amount > 0]
+        self.protections = ProtectionFinder(overlay, self.path, self._rows)
         self._fixed = not self.job.preemptible
         self._entitled = entitled
         self._behind_owners = behind_owners
@@ -91,7 +76,7 @@ class PreemptionRules:
     @property
     def _claims(self) -> bool:
         """Return True if it may reclaim within its own department: as an owner, or after its patience."""
-        return self._fixed or self._entitled or (self.is_patient and self.in_share)
+        return self.is_owner or (self.is_patient and self.in_share)
 
     @property
     def in_share(self) -> bool:
@@ -105,24 +90,6 @@ class PreemptionRules:
             return False
         above = any(self._overlay.in_quota(queue, self.request) for queue in self.path[:-1])
         return self._policy.reclaim_share_after > 0 or self.is_patient or above
-
-    def shortfall(self) -> QuotaShortfall | None:
-        """Return the queue whose quota keeps it from reclaiming; None if it may reclaim, or never may."""
-        if self.any_reclaim or not self.job.can_preempt:
-            return None
-        ledger = self._overlay.ledger
-        for queue in reversed(self.path):
-            for row, amount in self.request:
-                have, most = ledger.allocated[queue][row], ledger.quota[queue][row]
-                if amount and have + amount > most:
-                    return QuotaShortfall(queue, row, have + amount, most, self._claims_s())
-        return None
-
-    def _claims_s(self) -> float | None:
-        """Return when it may reclaim its fair share, if waiting alone gives it that right."""
-        if self.is_patient or not self.in_share:
-            return None
-        return self.job.waits_since_s + self._policy.reclaim_share_after
 
     def by_share(self, level: int) -> bool:
         """Return True if every queue from that level of its path down stays within its fair share."""
@@ -191,50 +158,6 @@ class PreemptionRules:
         return any(
             used[row] > share[row] + 1e-6 and overlay.is_scaled(ledger.parent[sibling], row)
             for row in self._rows
-        )
-
-    def protection(self, path: tuple[int, ...]) -> QuotaProtection:
-        """Return how quotas protect what a project holds now, by its path; never within its own project."""
-        level = divergence_level(self.path, path)
-        if level == len(path):
-            return QuotaProtection.NONE
-        found = 2 if self._within_quota(path[level]) else 0
-        for queue in path[level + 1 :]:
-            if self._within_quota(queue):
-                return _PROTECTIONS[found + 1]
-        return _PROTECTIONS[found]
-
-    def protections(self) -> list[QuotaProtection]:
-        """Return the protections that work it may take can have, lowest first."""
-        ledger = self._overlay.ledger
-        found = [QuotaProtection.NONE]
-        if ledger.depth > 1:
-            found.append(QuotaProtection.BELOW)
-        if self.is_owner and any(self._may_pass_quotas(queue) for queue in self.path):
-            found.append(QuotaProtection.PARTING)
-            if ledger.depth > 1:
-                found.append(QuotaProtection.FULL)
-        return found
-
-    @property
-    def own_over_quota(self) -> bool:
-        """Return True if its own project holds more than its quota of something asked for."""
-        return not self._within_quota(self.path[-1])
-
-    def _within_quota(self, queue: int) -> bool:
-        used, quota = self._overlay.used[queue], self._overlay.ledger.quota[queue]
-        for row in self._rows:  # noqa: SIM110 - a generator takes twice as long, and this is asked for each victim
-            if used[row] > quota[row]:
-                return False
-        return True
-
-    def _may_pass_quotas(self, queue: int) -> bool:
-        """Return True if guarantees among a queue and its siblings are scaled down, and one ranks lower."""
-        ledger = self._overlay.ledger
-        parent = ledger.parent[queue]
-        siblings = ledger.top if parent < 0 else ledger.children[parent]
-        return min([ledger.priority[each] for each in siblings]) < ledger.priority[queue] and any(
-            self._overlay.is_scaled(parent, row) for row in self._rows
         )
 
     def overtakes(self, level: int, sibling: int) -> bool:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from weir.engine.allocate import Allocator
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.quota_protection import QuotaProtection
 from weir.engine.reclaim_bounds import ReclaimBounds
 
 
@@ -25,7 +26,7 @@ class PreemptionWays:
 
     def of(
         self, rules: PreemptionRules, context: PreemptionContext, under_limits: bool
-    ) -> Iterator[tuple[PreemptionKind, QuotaProtection]]:
+    ) -> Iterator[PreemptionWay]:
         """Yield the ways to free capacity for a workload, in the order in which they are tried.
 
         Idle workloads without protection go first. Work over quota goes before work within a quota: that of
@@ -35,7 +36,7 @@ class PreemptionWays:
         of, at = candidate.of, candidate.at
         owner = self._checks.is_owner(of, at)
         if eligibility.may_take_idle(of):
-            yield PreemptionKind.IDLE, QuotaProtection.NONE
+            yield PreemptionWay(PreemptionKind.IDLE)
         if (
             under_limits
             and eligibility.may_consolidate(of, owner, context.placer.capacity.totals.free_gpu_milli)
@@ -45,23 +46,23 @@ class PreemptionWays:
                 or eligibility.could_consolidate(of, at, owner)
             )
         ):
-            yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
+            yield PreemptionWay(PreemptionKind.CONSOLIDATE)
         protections: list[QuotaProtection] = []
         if rules.any_reclaim and (
             self._cluster.unprotected or self._bounds.could_reclaim(rules, candidate.lacks, context)
         ):
-            protections = rules.protections()
-            yield PreemptionKind.RECLAIM, QuotaProtection.NONE
+            protections = rules.protections.open_to(is_owner=rules.is_owner)
+            yield PreemptionWay(PreemptionKind.RECLAIM)
         preempts = eligibility.has_lower(of)
-        if preempts and rules.own_over_quota:
+        if preempts and rules.protections.own_over_quota:
             preempts = False
-            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
+            yield PreemptionWay(PreemptionKind.PREEMPT)
         for most in protections[1:]:
-            yield PreemptionKind.RECLAIM, most
+            yield PreemptionWay(PreemptionKind.RECLAIM, most)
         if preempts:
-            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
+            yield PreemptionWay(PreemptionKind.PREEMPT)
         if protections and self._may_override(rules):
-            yield PreemptionKind.OVERRIDE, QuotaProtection.NONE
+            yield PreemptionWay(PreemptionKind.OVERRIDE)
 
     def _may_override(self, rules: PreemptionRules) -> bool:
         """Return True if budgets no longer protect work over quota from this workload."""

@@ -8,7 +8,8 @@ from weir.engine.eviction_price import price_of_move
 from weir.engine.knapsack import VictimEntries
 from weir.engine.legal_order import LegalOrder
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.quota_protection import QuotaProtection
 from weir.engine.victim_sets import ANY_PROJECT, Permits, Tier, Victim
 from weir.engine.victim_tiers import VictimTiers
 from weir.model.reasons import EvictionRule
@@ -44,8 +45,7 @@ class VictimCandidates:
         self,
         context: PreemptionContext,
         rules: PreemptionRules,
-        kind: PreemptionKind,
-        most: QuotaProtection,
+        way: PreemptionWay,
         move_budget: float,
         found: CandidateSet | None = None,
     ) -> None:
@@ -55,28 +55,27 @@ class VictimCandidates:
         self._leaving = context.accounting.leaving
         self._now_s = context.now_s
         self._disruptions = context.accounting.disruptions
-        self._overrides = kind is PreemptionKind.OVERRIDE
+        self._overrides = way.kind is PreemptionKind.OVERRIDE
         self.victims: list[tuple[Victim, EvictionRule]] | None = (
             None  # those taken so far by a thorough attempt
         )
         self.spares_budgets = False  # take what uses up few disruption allowances, before what is cheap
         self.bounds = context.bounds
         self.rules = rules
-        self.kind = kind
-        self._most = most
+        self.way = way
         self.move_budget = move_budget
         self.tiers = VictimTiers(context, rules)
-        self.order = LegalOrder(context, rules, kind, most)
+        self.order = LegalOrder(context, rules, way)
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         if found is None:
-            jobs = EligibleVictims(context, rules, kind, most, move_budget).find()
+            jobs = EligibleVictims(context, rules, way, move_budget).find()
             found = CandidateSet(jobs, len(self._leaving))
         self._kept = found
         self.jobs = found.jobs
 
     def asked_by(self, rules: PreemptionRules) -> "VictimCandidates":
         """Return the same candidates for another requester."""
-        return VictimCandidates(self._context, rules, self.kind, self._most, self.move_budget, self._kept)
+        return VictimCandidates(self._context, rules, self.way, self.move_budget, self._kept)
 
     def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         """Return a legal order of victims, with those that a thorough attempt has taken; None if none."""
@@ -124,7 +123,7 @@ class VictimCandidates:
         """Return every possible victim by node; kept for searches that start alike."""
         if len(self._leaving) != self._kept.leaving:
             return _entries(self, self._context)
-        key = 0 if self.kind is PreemptionKind.CONSOLIDATE else self.nodes_needed
+        key = 0 if self.way.kind is PreemptionKind.CONSOLIDATE else self.nodes_needed
         found = self._kept.takeable.get(key)
         if found is None:
             found = self._kept.takeable[key] = _entries(self, self._context)

@@ -13,7 +13,8 @@ from weir.engine.feasibility import Bools
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
-from weir.engine.preemption_rules import PreemptionKind, divergence_level
+from weir.engine.preemption_rules import PreemptionKind
+from weir.engine.quota_protection import divergence_level
 from weir.engine.runner_up import RunnerUp, runner_up
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Tier, Victim
@@ -33,14 +34,13 @@ class VictimSearch:
     ) -> None:
         self._context = context
         self._transaction = context.transaction
-        self._accounting = context.accounting
         self._overlay = context.accounting.overlay
         self._placer = context.placer
         self._capacity = context.placer.capacity
         self._pod_rules = context.placer.rules
         self._candidates = candidates
         self._rules = candidates.rules
-        self._kind = candidates.kind
+        self._kind = candidates.way.kind
         self._candidate = candidates.rules.candidate
         self._job = self._candidate.job
         self._has_pod_rules = any(shape.pod_rules for shape in self._job.shapes)

@@ -53,7 +53,7 @@ class VictimSettlement:
         if sum(len(victim.pods) for victim in victims) > self._context.policy.consolidation.max_moves:
             return False
         if (
-            self._candidates.kind is PreemptionKind.CONSOLIDATE
+            self._candidates.way.kind is PreemptionKind.CONSOLIDATE
             and sum(victim.price for victim in victims) > self._candidates.move_budget
         ):
             return False  # beside evictions, the budget holds for each move alone

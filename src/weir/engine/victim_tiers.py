@@ -40,7 +40,7 @@ class VictimTiers:
         service less than 0: the more replicas above the minimum it has, the less.
         """
         own = job.project
-        first = -1 if job.spec.overrun or job.spec.unprotected else int(self._rules.protection(job.path))
+        first = -1 if job.spec.overrun or job.spec.unprotected else int(self._rules.protections.of(job.path))
         if self._policy.victim_policy == "lowest_cost":
             return (first, (), ANY_PROJECT, job.priority, minimum)
         return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))

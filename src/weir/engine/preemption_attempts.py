@@ -1,0 +1,115 @@
+"""Attempts to free capacity for a workload: way by way, except for those that are known to fail."""
+
+from weir.engine.allocate import Allocator
+from weir.engine.domain_clearing import DomainClearing
+from weir.engine.failed_preemptions import FailedPreemptions
+from weir.engine.pod_placer import NodePlacement
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_eligibility import PreemptionEligibility
+from weir.engine.preemption_plan import PreemptionPlan
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.preemption_ways import PreemptionWays
+from weir.engine.queue_order import Candidate
+from weir.engine.quota_overlay import INFINITE
+from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.engine.victim_search import VictimSearch
+
+_NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
+"""Kinds whose failures say nothing of a reclaim."""
+
+
+class PreemptionAttempts:
+    """Attempts of one cycle. Failures are kept until capacity is freed, or longer."""
+
+    def __init__(self, allocator: Allocator) -> None:
+        bounds = ReclaimBounds(allocator)
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self.eligibility = PreemptionEligibility(allocator, bounds)
+        self._ways = PreemptionWays(allocator, bounds, self.eligibility)
+        self._failed = FailedPreemptions(allocator, bounds)
+        self._domains = DomainClearing(allocator)
+
+    def cleared_or_kept(
+        self, context: PreemptionContext, candidate: Candidate, placements: list[NodePlacement]
+    ) -> PreemptionPlan:
+        """Clear one domain by moves if these placements are scattered; otherwise keep them."""
+        job, transaction, way = candidate.job, context.transaction, PreemptionWay(PreemptionKind.CONSOLIDATE)
+        self._domains.forget()
+        if (
+            self._allocator.placement.is_scattered(job, placements)
+            and job.can_preempt
+            and self._policy.consolidation.enabled
+        ):
+            with transaction.trial() as trial:
+                transaction.cancel(placements)
+                domains, _ = self._domains.find(context, candidate, way.kind)
+                rules = self._allocator.checks.rules_of(candidate, self._allocator.now_s)
+                plan = self._domains.clear_one(context, domains, rules, way)
+                if plan is not None:
+                    trial.commit()
+                    self._failed.consolidations.clear()
+            self._domains.forget()
+            if plan is not None:
+                return plan
+        return PreemptionPlan(None, placements)
+
+    def first_success(
+        self, context: PreemptionContext, rules: PreemptionRules, under_limits: bool
+    ) -> PreemptionPlan | None:
+        """Free capacity in the first way that succeeds; keep a failure that lasts."""
+        failed = self._failed.consolidations
+        until_s = INFINITE  # until when every way fails
+        for way in self._ways.of(rules, context, under_limits):
+            failing_until_s = self._failing_until_s(context, rules, way)
+            if failing_until_s is not None:
+                until_s = min(until_s, failing_until_s)
+                continue
+            moves = way.kind is PreemptionKind.CONSOLIDATE
+            key = self._failed.consolidation_key(rules, context.affinity_of(rules.job)) if moves else None
+            if key is not None and key in failed:
+                until_s = until_s if failed[key] else -INFINITE
+                continue
+            plan, is_final = self._search(context, rules, way)
+            if plan is not None:
+                failed.clear()
+                self._domains.forget()
+                return plan
+            if key is None or not is_final:
+                until_s = -INFINITE
+            if key is not None:
+                failed[key] = is_final
+        if until_s > context.now_s and not (context.accounting.leaving or self._cluster.releasing_on):
+            self._failed.sleep(rules, until_s)
+        return None
+
+    def _failing_until_s(
+        self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay
+    ) -> float | None:
+        """Return the time until which a kept failure holds; None if a search is needed."""
+        if way.kind in _NEVER_KEPT or context.accounting.leaving:
+            return None
+        failure = self._failed.reclaim(rules, context.now_s)
+        if failure is None:
+            return None
+        victims = self._domains.candidates(context, rules, way, self._policy.consolidation.budget)
+        return failure.until_s if self._failed.covers(failure, rules, victims.jobs.keys()) else None
+
+    def _search(
+        self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay
+    ) -> tuple[PreemptionPlan | None, bool]:
+        """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
+        candidate = rules.candidate
+        domains, anywhere = self._domains.find(context, candidate, way.kind)
+        plan = self._domains.clear_one(context, domains, rules, way)
+        if plan is not None or not anywhere:
+            return plan, False
+        victims = self._domains.candidates(context, rules, way, self._policy.consolidation.budget)
+        search = VictimSearch(context, victims, self._allocator.placement.open_to(candidate))
+        plan = search.run()
+        fell_short = plan is None and not domains and search.fell_short
+        alone = not context.accounting.leaving and not self.eligibility.has_lower(candidate.of)
+        if fell_short and way.kind is PreemptionKind.RECLAIM and alone:
+            self._failed.keep_reclaim(rules, victims.jobs.keys())
+        return plan, search.is_final and not domains and not self._failed.more_by_time
