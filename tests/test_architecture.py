@@ -101,6 +101,7 @@ BANNED = re.compile(
 )
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
+CLASS_LINES_MAX = 150
 
 
 def package_of(file: Path) -> str:
@@ -162,6 +163,17 @@ def long_functions(trees: dict[Path, ast.Module]) -> Counter[str]:
     )
 
 
+def long_core_classes(trees: dict[Path, ast.Module]) -> Counter[str]:
+    """Count classes of the core over the limit of lines."""
+    return Counter(
+        f"{package_of(file)}: {node.name}"
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        if package_of(file) in PURE and isinstance(node, ast.ClassDef)
+        if (node.end_lineno or node.lineno) - node.lineno + 1 > CLASS_LINES_MAX
+    )
+
+
 def import_cycles(trees: dict[Path, ast.Module]) -> Counter[str]:
     """Count modules that import themselves through others, imports for type checks included."""
     name_of = {file: module_name(file) for file in trees}
@@ -201,6 +213,7 @@ COUNTS: dict[str, Callable[[dict[Path, ast.Module]], Counter[str]]] = {
     "import cycles": import_cycles,
     f"files over {FILE_LINES_MAX} lines": long_files,
     f"functions over {FUNCTION_LINES_MAX} lines": long_functions,
+    f"classes of the core over {CLASS_LINES_MAX} lines": long_core_classes,
 }
 
 

@@ -83,7 +83,7 @@ class EligibleVictims:
         jobs = self._cluster.running_pods.jobs_saved_within(self._now_s, self._move_budget, prices.restart)
         if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
             projects = {job.project: job.path for job in jobs}
-            over = {at for at, path in projects.items() if any(overlay.over_quota(queue) for queue in path)}
+            over = {at for at, path in projects.items() if overlay.over_any_quota(path)}
             jobs = [job for job in jobs if job.project in over]
         cheap = cheap_to_move(self._allowed(jobs), self._move_budget, prices, self._now_s)
         return [job for job in cheap if self._could_move(job)]

@@ -50,27 +50,23 @@ class MoveBounds:
         """Return True if a queue of the project's path is over quota."""
         found = self._over_quota.get(project)
         if found is None:
-            over = [self._overlay.over_quota(queue) for queue in self._cluster.ledger.path[project]]
-            found = self._over_quota[project] = sum(over) > 0
+            found = self._overlay.over_any_quota(self._cluster.ledger.path[project])
+            self._over_quota[project] = found
         return found
 
     def could_free(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
         """Return True if all moves within the budget together could free enough."""
-        asked, rules, spares = moves.topology, self._policy, moves.protect_in_quota
+        asked, spares, budget = moves.topology, moves.protect_in_quota, self._policy.consolidation.budget
         whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
         wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
         if asked is None or sum(lacks) == 1:
-            budget = rules.consolidation.budget
             return self._bound_anywhere(wants, budget, spares) and (
                 not spares or sum(lacks) == 1 or self._bound_beside(job, lacks, budget)
             )
-        if (
-            moves.may_scatter
-            and asked.required is None
-            and self._bound_anywhere(wants, rules.consolidation.budget, spares)
-        ):
+        may_scatter = moves.may_scatter and asked.required is None
+        if may_scatter and self._bound_anywhere(wants, budget, spares):
             return True
-        budget = rules.topology.budget
+        budget = self._policy.topology.budget
         if job.is_running or not self._bound_anywhere(wants, budget, spares):
             return job.is_running  # near those that run already: not asked here
         levels = self._cluster.topologies[asked.name].levels

@@ -126,16 +126,13 @@ class PendingRefusals:
         context, candidate = self._opened().context, kept.candidate
         in_quota = context.checks.in_quota(candidate)
         any_model_shut = bool(context.allocator.placement.models_shut(candidate))
+        new = Situation(kept.groups, in_quota, any_model_shut)
         if not shared:
-            return Situation(kept.groups, in_quota, any_model_shut)
+            return new
         affinity = context.feasibility.affinity(candidate.job)
         alone = candidate.of if any(shape.pod_rules for shape in candidate.job.shapes) else None
         key = candidate.of.wants, affinity, kept.groups, in_quota, any_model_shut, alone
-        situations = self._opened().table.situations
-        found = situations.get(key)
-        if found is None:
-            found = situations[key] = Situation(kept.groups, in_quota, any_model_shut)
-        return found
+        return self._opened().table.situations.setdefault(key, new)
 
     # Free capacity
 

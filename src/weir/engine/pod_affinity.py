@@ -20,7 +20,7 @@ from weir.state.capacity_columns import CapacityColumns, Ints
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
-_NOBODY = -1
+_NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,54 @@ class ExcessPods:
     mark: int
     nodes: Bools
     pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """Matching pods of one rule by domain.
+
+    `is_own` is True if the rule counts the pod itself. Of a spread, `least` is the number of pods in the
+    emptiest domain that counts, and `selected` are the nodes that it spreads over.
+    """
+
+    rule: PodAffinityRule
+    level: TopologyLevel
+    pods: Ints
+    is_own: bool
+    least: int = 0
+    selected: Bools | None = None
+
+    def most(self) -> int:
+        """Return the pods that a domain may have before one more comes, by anti-affinity or a spread."""
+        return 0 if self.selected is None else self.rule.max_skew + self.least - self.is_own
+
+    def open_nodes(self) -> Bools:
+        """Return the nodes on which the rule allows one more pod."""
+        if self.rule.kind != "affinity":
+            open_ = self._by_node(self.pods <= self.most(), elsewhere=self.rule.kind == "anti_affinity")
+            return open_ if self.selected is None else open_ & self.selected
+        if self.is_own and not self.pods.any():
+            return self.level.of >= 0  # the first of them may begin
+        return self._by_node(self.pods > 0)
+
+    def wish(self) -> Ints:
+        """Return each node's weight of a preference.
+
+        To be beside pods or apart from them counts as a whole, spread by how far from even it would be.
+        """
+        level, weight = self.level, self.rule.weight
+        is_beside = np.where(self.pods > 0, 1, 0)
+        granted = is_beside if self.rule.kind == "affinity" else -is_beside
+        if self.rule.kind == "spread":
+            granted = self.least - self.pods
+        return np.where(level.of >= 0, granted[level.of], 0) * weight if level.count else level.of * 0
+
+    def _by_node(self, domains: Bools, elsewhere: bool = False) -> Bools:
+        """Map values of domains to their nodes; nodes without a domain get `elsewhere`."""
+        of = self.level.of
+        if not self.level.count:
+            return np.full(len(of), elsewhere)
+        return np.where(of >= 0, domains[of], elsewhere)
 
 
 class PodAffinityRules:
@@ -47,14 +95,12 @@ class PodAffinityRules:
             found = self._levels[label] = level_of(self._cluster, (label,))
         return found
 
-    # Where a pod may be
-
-    def open_to(self, columns: CapacityColumns, shape: RequestShape, itself: int = _NOBODY) -> Bools:
+    def open_to(self, columns: CapacityColumns, shape: RequestShape, itself: int = _NO_NODE) -> Bools:
         """Return the nodes on which no rule forbids one more pod; one counted on `itself` would leave it."""
         open_ = np.ones(columns.free.shape[1], np.bool_)
         for rule, mark in shape.pod_rules:
             if not rule.weight:
-                open_ &= self._open_by(columns, shape, rule, mark, itself)
+                open_ &= self._count(columns, shape, rule, mark, itself).open_nodes()
         return open_
 
     def allows(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
@@ -68,38 +114,93 @@ class PodAffinityRules:
     def refusal(self, columns: CapacityColumns, shape: RequestShape, node: int) -> PodAffinityRule | None:
         """Return the first rule that forbids one more pod of a shape on a node."""
         for rule, mark in shape.pod_rules:
-            if not rule.weight and not self._open_by(columns, shape, rule, mark, _NOBODY)[node]:
+            if not rule.weight and not self._count(columns, shape, rule, mark).open_nodes()[node]:
                 return rule
         return None
 
-    def _open_by(
-        self, columns: CapacityColumns, shape: RequestShape, rule: PodAffinityRule, mark: int, itself: int
-    ) -> Bools:
-        level, there, counts = self._counted(columns, shape, rule, mark, itself)
-        if rule.kind == "anti_affinity":
-            return _by_node(level, counts == 0, elsewhere=True)
-        if rule.kind == "spread":
-            most = rule.max_skew + _least(rule, there, counts) - (mark in shape.marks)
-            return _by_node(level, counts <= most) & self._selected_by(shape, rule)
-        if mark in shape.marks and not counts.any():
-            return level.of >= 0  # the first of them may begin
-        return _by_node(level, counts > 0)
+    def ranked(self, columns: CapacityColumns, shape: RequestShape, rank: Ints) -> Ints:
+        """Apply pod affinity to the ranks of nodes for a shape."""
+        found = np.where(self.open_to(columns, shape), rank, INFEASIBLE)
+        counts = [self._count(columns, shape, rule, mark) for rule, mark in shape.pod_rules if rule.weight]
+        if not counts:
+            return found
+        shift = TIE_BITS + COST_BITS
+        wish = np.sum([count.wish() for count in counts], axis=0)
+        granted = np.clip((rank >> shift) - wish, 0, (1 << PREFERENCE_BITS) - 1)
+        low = rank & ((1 << shift) - 1)
+        return np.where(found == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
 
-    def _counted(
-        self, columns: CapacityColumns, shape: RequestShape, rule: PodAffinityRule, mark: int, itself: int
-    ) -> tuple[TopologyLevel, Bools, Ints]:
-        """Return the domains of a rule, which of them count, and the matching pods in each."""
-        level = self.level(rule.topology)
+    # What would have to go
+
+    def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
+        """Return the pods to remove before a shape may come to a node; None if that doesn't help."""
+        found: list[ExcessPods] = []
+        for rule, mark in shape.pod_rules:
+            if rule.weight:
+                continue
+            count = self._count(columns, shape, rule, mark)
+            if count.open_nodes()[node]:
+                continue
+            domain = int(count.level.of[node])
+            if rule.kind == "affinity" or domain < 0:
+                return None
+            excess = int(count.pods[domain]) - count.most()
+            found.append(ExcessPods(mark, count.level.mask(domain), excess))
+        return found
+
+    def closed(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
+        """Return the nodes that stay closed to a shape while none but pods with `removable` marks go.
+
+        Only anti-affinity closes a node like this: a spread allows more pods once there are more elsewhere.
+        """
+        closed = np.zeros(columns.free.shape[1], np.bool_)
+        for rule, mark in shape.pod_rules:
+            if rule.kind == "anti_affinity" and not rule.weight and mark not in removable:
+                closed |= ~self._count(columns, shape, rule, mark).open_nodes()
+        return closed
+
+    def clearable(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
+        """Return the nodes that are open to a shape, or would be without pods with `removable` marks."""
+        open_ = np.ones(columns.free.shape[1], np.bool_)
+        for rule, mark in shape.pod_rules:
+            if not rule.weight:
+                by_rule = self._count(columns, shape, rule, mark).open_nodes()
+                if rule.kind != "affinity" and mark in removable:
+                    by_rule |= columns.marks[mark] > 0
+                open_ &= by_rule
+        return open_
+
+    def beginnings(self, columns: CapacityColumns, shape: RequestShape) -> Iterator[Bools]:
+        """Yield the domains in which the first pod of a shape with affinity to itself may start."""
+        for rule, mark in shape.pod_rules:
+            if rule.kind == "affinity" and not rule.weight and mark in shape.marks:
+                count = self._count(columns, shape, rule, mark)
+                if not count.pods.any():
+                    yield from map(count.level.mask, range(count.level.count))
+                    return
+
+    def _count(
+        self,
+        columns: CapacityColumns,
+        shape: RequestShape,
+        rule: PodAffinityRule,
+        mark: int,
+        itself: int = _NO_NODE,
+    ) -> RuleCount:
+        """Count the matching pods of a rule by domain, without one pod of the shape on `itself`."""
+        level, is_own = self.level(rule.topology), mark in shape.marks
         marked = columns.marks[mark]
-        if itself >= 0 and mark in shape.marks:
+        if itself >= 0 and is_own:
             marked = marked.copy()
             marked[itself] -= 1
         if rule.kind != "spread":
-            return level, np.ones(level.count, np.bool_), level.sums(marked)
-        among = self._selected_by(shape, rule) & (level.of >= 0)
+            return RuleCount(rule, level, level.sums(marked), is_own)
+        selected = self._selected_by(shape, rule)
+        among = selected & (level.of >= 0)
         there = np.bincount(level.of[among], minlength=level.count) > 0
-        counts = np.bincount(level.of[among], marked[among], level.count).astype(np.int64)
-        return level, there, counts
+        pods = np.bincount(level.of[among], marked[among], level.count).astype(np.int64)
+        is_spread = int(there.sum()) >= max(1, rule.min_domains)
+        return RuleCount(rule, level, pods, is_own, int(pods[there].min()) if is_spread else 0, selected)
 
     def _selected_by(self, shape: RequestShape, rule: PodAffinityRule) -> Bools:
         """Return the nodes whose domains a shape spreads over."""
@@ -114,97 +215,6 @@ class PodAffinityRules:
                     and not (rule.untainted and untolerated_taint(node, shape.request))
                 )
         return found
-
-    # What is wished for
-
-    def ranked(self, columns: CapacityColumns, shape: RequestShape, rank: Ints) -> Ints:
-        """Apply pod affinity to the ranks of nodes for a shape."""
-        found = np.where(self.open_to(columns, shape), rank, INFEASIBLE)
-        wish = self._wish(columns, shape)
-        if wish is None:
-            return found
-        shift = TIE_BITS + COST_BITS
-        granted = np.clip((rank >> shift) - wish, 0, (1 << PREFERENCE_BITS) - 1)
-        low = rank & ((1 << shift) - 1)
-        return np.where(found == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
-
-    def _wish(self, columns: CapacityColumns, shape: RequestShape) -> Ints | None:
-        """Return each node's weight of a shape's preferences; None if it has none.
-
-        To be beside pods or apart from them counts as a whole, spread by how far from even it would be.
-        """
-        wish: Ints | None = None
-        for rule, mark in shape.pod_rules:
-            if rule.weight:
-                level, there, counts = self._counted(columns, shape, rule, mark, _NOBODY)
-                is_beside = np.where(counts > 0, 1, 0)
-                granted = is_beside if rule.kind == "affinity" else -is_beside
-                if rule.kind == "spread":
-                    granted = _least(rule, there, counts) - counts
-                by_node = np.where(level.of >= 0, granted[level.of], 0) if level.count else level.of * 0
-                wish = by_node * rule.weight if wish is None else wish + by_node * rule.weight
-        return wish
-
-    # What would have to go
-
-    def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
-        """Return the pods to remove before a shape may come to a node; None if that doesn't help."""
-        found: list[ExcessPods] = []
-        for rule, mark in shape.pod_rules:
-            if rule.weight or self._open_by(columns, shape, rule, mark, _NOBODY)[node]:
-                continue
-            level, there, counts = self._counted(columns, shape, rule, mark, _NOBODY)
-            domain = int(level.of[node])
-            if rule.kind == "affinity" or domain < 0:
-                return None
-            most = 0
-            if rule.kind == "spread":
-                most = rule.max_skew + _least(rule, there, counts) - (mark in shape.marks)
-            found.append(ExcessPods(mark, level.mask(domain), int(counts[domain]) - most))
-        return found
-
-    def closed(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
-        """Return the nodes that stay closed to a shape while none but pods with `removable` marks go.
-
-        Only anti-affinity closes a node like this: a spread allows more pods once there are more elsewhere.
-        """
-        closed = np.zeros(columns.free.shape[1], np.bool_)
-        for rule, mark in shape.pod_rules:
-            if rule.kind == "anti_affinity" and not rule.weight and mark not in removable:
-                closed |= ~self._open_by(columns, shape, rule, mark, _NOBODY)
-        return closed
-
-    def clearable(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
-        """Return the nodes that are open to a shape, or would be without pods with `removable` marks."""
-        open_ = np.ones(columns.free.shape[1], np.bool_)
-        for rule, mark in shape.pod_rules:
-            if not rule.weight:
-                by_rule = self._open_by(columns, shape, rule, mark, _NOBODY)
-                if rule.kind != "affinity" and mark in removable:
-                    by_rule |= columns.marks[mark] > 0
-                open_ &= by_rule
-        return open_
-
-    def beginnings(self, columns: CapacityColumns, shape: RequestShape) -> Iterator[Bools]:
-        """Yield the domains in which the first pod of a shape with affinity to itself may start."""
-        for rule, mark in shape.pod_rules:
-            if rule.kind == "affinity" and not rule.weight and mark in shape.marks:
-                level, _, counts = self._counted(columns, shape, rule, mark, _NOBODY)
-                if not counts.any():
-                    yield from map(level.mask, range(level.count))
-                    return
-
-
-def _least(rule: PodAffinityRule, there: Bools, counts: Ints) -> int:
-    """Return the number of pods in the emptiest domain that counts."""
-    return int(counts[there].min()) if int(there.sum()) >= max(1, rule.min_domains) else 0
-
-
-def _by_node(level: TopologyLevel, domains: Bools, elsewhere: bool = False) -> Bools:
-    """Map values of domains to their nodes; nodes without a domain get `elsewhere`."""
-    if not level.count:
-        return np.full(len(level.of), elsewhere)
-    return np.where(level.of >= 0, domains[level.of], elsewhere)
 
 
 def rule_phrase(rule: PodAffinityRule) -> str:

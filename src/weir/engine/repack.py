@@ -6,7 +6,7 @@ is off by default, stays within one project and never serves a lower priority. E
 devices than before, so it ends.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
@@ -14,15 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.capacity import Capacity
 from weir.engine.eviction_price import devices_of, price_of_move
-from weir.engine.feasibility import Bools
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate
+from weir.engine.repack_queue import NodeSnapshot, RepackQueue, repack_queues
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import EquivalenceClass, Phase, Pod
-from weir.state.shapes import GPU_ROW, RequestShape
+from weir.state.shapes import GPU_ROW
 
 _NEW_PODS_MOST = 8
 """Pods that may replace one."""
@@ -36,15 +35,6 @@ class Repacking(NamedTuple):
     come: tuple[EquivalenceClass, ...]
 
 
-class RepackCandidate(NamedTuple):
-    """A class of pending workloads that miss one pod each, and the nodes that they may use."""
-
-    of: EquivalenceClass
-    shape: RequestShape
-    open: Bools
-    priority: float
-
-
 class RepackPlanner:
     """Finds pods to stop for pending pods of their project, the greatest gain first."""
 
@@ -56,15 +46,16 @@ class RepackPlanner:
         self._transaction = allocator.transaction
         self._accounting = allocator.transaction.accounting
         self._gain_milli = max(1, round(allocator.policy.repack.gain * WHOLE_MILLI))
-        self._at: dict[EquivalenceClass, int] = {}  # first pending member of each class
-        self._lines: dict[int, RepackQueue] = {}
+        self._at: dict[EquivalenceClass, int] = {}  # first unserved member of each class
+        self._queues: dict[int, RepackQueue] = {}  # by project
 
     def run(self) -> Iterator[tuple[Pod, list[NodePlacement]]]:
         """Yield each pod to stop with the placements of the pods that replace it."""
         rules = self._policy.repack
         if not rules.enabled:
             return
-        self._sort_candidates()
+        self._queues = repack_queues(self._allocator)
+        self._at = dict(self._allocator.unserved())
         numbers = count()
         free = self._capacity.columns.free[GPU_ROW]
         heap = [
@@ -89,33 +80,6 @@ class RepackPlanner:
                     if placements is not None or other.come != change.come:
                         heappush(heap, (key, next(numbers), node, other))
 
-    def _sort_candidates(self) -> None:
-        """Sort the candidates of each project by priority, then the largest first."""
-        allocator, cluster = self._allocator, self._cluster
-        lines: dict[int, list[RepackCandidate]] = {}
-        for of, at in allocator.unserved():
-            candidate = allocator.candidate(of, at)
-            job = candidate.job
-            if sum(candidate.lacks) != 1 or job.topology is not None or not of.step.gpu_milli:
-                continue
-            shape = job.shapes[candidate.lacks.index(1)]
-            if shape.pod_rules:  # its placement depends on other nodes, too
-                continue
-            open_, _ = allocator.feasibility.feasible_nodes(shape, allocator.feasibility.affinity(job))
-            within = allocator.placement.open_to(candidate)
-            in_service = allocator.placement.outages.open_nodes(job, wholly=True)
-            open_ = open_ if in_service is None else open_ & in_service
-            priority = effective_priority(job, self._policy, allocator.now_s)
-            self._at[of] = at
-            lines.setdefault(of.project, []).append(
-                RepackCandidate(of, shape, open_ if within is None else open_ & within, priority)
-            )
-        for project, candidates in lines.items():
-            candidates.sort(
-                key=lambda candidate: (-candidate.priority, -candidate.of.step.gpu_milli, candidate.of.number)
-            )
-            self._lines[project] = RepackQueue(candidates, len(cluster.rows))
-
     def _changes(
         self, node: int, only: Pod | None = None
     ) -> Iterator[tuple[tuple[float, float, float, str], Repacking]]:
@@ -123,11 +87,11 @@ class RepackPlanner:
         vain: set[tuple[object, ...]] = set()
         for pod in self._cluster.pods_on[node] if only is None else (only,):
             job = pod.job
-            line = self._lines.get(job.project)
+            queue = self._queues.get(job.project)
             alike = (job.project, job.priority, pod.shape.id, pod.devices)
-            if line is None or alike in vain or not self._may_go(pod):
+            if queue is None or alike in vain or not self._may_go(pod):
                 continue
-            change = self._change(node, pod, line)
+            change = self._change(node, pod, queue)
             if change is None:
                 vain.add(alike)
             else:
@@ -150,7 +114,7 @@ class RepackPlanner:
     def _price(self, pod: Pod) -> float:
         return price_of_move(pod.job, [pod], self._policy.price, self._allocator.now_s)
 
-    def _change(self, node: int, pod: Pod, line: "RepackQueue") -> Repacking | None:
+    def _change(self, node: int, pod: Pod, queue: RepackQueue) -> Repacking | None:
         """Return the pending pods that would replace a pod, as far as they fit; None without a gain."""
         held = round(devices_of([pod]) * WHOLE_MILLI)
         space = NodeSnapshot(self._capacity, node)
@@ -158,7 +122,7 @@ class RepackPlanner:
         own = effective_priority(pod.job, self._policy, self._allocator.now_s)
         come: list[EquivalenceClass] = []
         total = 0
-        for of, shape, _, priority in line.fitting(space, node):
+        for of, shape, _, priority in queue.fitting(space, node):
             at = self._at[of]
             left = len(of.members) - at
             if not left or priority < own or pod.job.name in of.members[at][2].stopped_for:
@@ -197,59 +161,3 @@ class RepackPlanner:
         """Return True if a candidate passes the quota checks without the stopped pod."""
         checks = self._allocator.checks
         return candidate.job.can_preempt and checks.refusal(candidate, self._capacity) is None
-
-
-class RepackQueue:
-    """Candidates of one project in order, with their requests as columns."""
-
-    def __init__(self, candidates: Sequence[RepackCandidate], rows: int) -> None:
-        self._candidates = candidates
-        self._needs = np.zeros((len(candidates), rows), np.int64)
-        for at, candidate in enumerate(candidates):
-            for row, amount in candidate.shape.needs:
-                self._needs[at, row] = amount
-        self._devices = np.array([candidate.shape.devices for candidate in candidates])
-        self._whole = np.array([candidate.shape.whole for candidate in candidates])
-        self._milli = np.array([candidate.shape.share_milli for candidate in candidates])
-        self._open = np.array([candidate.open for candidate in candidates])
-
-    def fitting(self, space: "NodeSnapshot", node: int) -> list[RepackCandidate]:
-        """Return the candidates that may use a node and fit it, except for fragmentation of devices."""
-        share = np.array(space.share)
-        devices = np.where(self._whole, (share == WHOLE_MILLI).sum(), (share > 0).sum())
-        ok = self._open[:, node] & (self._needs <= space.free).all(axis=1)
-        ok &= (self._devices <= devices) & (self._milli <= share.max(initial=0))
-        return [self._candidates[at] for at in np.flatnonzero(ok).tolist()]
-
-
-class NodeSnapshot:
-    """Copy of one node's free capacity, for trials."""
-
-    def __init__(self, capacity: Capacity, node: int) -> None:
-        self.free = capacity.columns.free[:, node].copy()
-        self.share: list[int] = capacity.columns.share[node].tolist()
-        self.device_memory = int(capacity.device_memory[node])
-        self._memory: list[int] = capacity.columns.memory[node].tolist()
-
-    def hold(self, shape: RequestShape, devices: Sequence[int], pods: int) -> None:
-        """Allocate devices to a pod (pods -1: release them)."""
-        for row, amount in shape.needs:
-            self.free[row] -= amount * pods
-        milli, each = shape.share_on(self.device_memory), shape.memory_on(self.device_memory)
-        for device in devices:
-            self.share[device] -= milli * pods
-            self._memory[device] -= each * pods
-
-    def devices_for(self, shape: RequestShape) -> tuple[int, ...] | None:
-        """Return the fullest devices that fit a pod; None if it doesn't fit."""
-        if any(self.free[row] < amount for row, amount in shape.needs):
-            return None
-        milli = WHOLE_MILLI if shape.whole else shape.share_on(self.device_memory)
-        open_ = [
-            (left, device)
-            for device, left in enumerate(self.share)
-            if left >= milli and self._memory[device] >= shape.gpu_memory
-        ]
-        if len(open_) < shape.devices:
-            return None
-        return tuple(sorted(device for _, device in sorted(open_)[: shape.devices]))

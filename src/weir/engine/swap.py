@@ -56,7 +56,7 @@ class SwapPlanner:
             and job.name not in self._accounting.coming
             and is_past_min_runtime(job, self._policy, self._allocator.now_s)
             and not any(pod in self._accounting.leaving for group in job.pods for pod in group)
-            and any(overlay.over_quota(queue) for queue in job.path)
+            and overlay.over_any_quota(job.path)
             and self._accounting.disruptions.allows(job.running_pods())
         )
 

@@ -143,9 +143,12 @@ class UsageOverlay:
                 return True
         return False
 
-    def over_quota(self, queue: int) -> bool:
-        """Return True if a queue exceeds its quota of any resource."""
-        return not self.within_quota(queue)
+    def over_any_quota(self, path: Sequence[int]) -> bool:
+        """Return True if a queue of a path exceeds its quota of any resource."""
+        for queue in path:
+            if not self.within_quota(queue):
+                return True
+        return False
 
     def fills_quota(self, queue: int, request: Amounts) -> bool:
         """Return True if a queue uses all its quota of a requested resource."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from weir.engine.cheapest_by_shape import CheapestByShape
 from weir.engine.cheapest_node import nodes_of
-from weir.engine.eviction_price import devices_of
 from weir.engine.feasibility import Bools
+from weir.engine.first_victims import first_under_limit, largest_victims
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
@@ -17,13 +17,10 @@ from weir.engine.preemption_rules import PreemptionKind
 from weir.engine.quota_protection import divergence_level
 from weir.engine.runner_up import RunnerUp, runner_up
 from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_sets import Tier, Victim
+from weir.engine.victim_sets import Victim
 from weir.engine.victim_settlement import ChosenVictims, VictimSettlement
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Job, Pod
-
-_FIRSTS_MOST = 4
-"""Large victims with which a gang that found no capacity is tried again."""
 
 
 class VictimSearch:
@@ -65,7 +62,7 @@ class VictimSearch:
             and self._kind in (PreemptionKind.RECLAIM, PreemptionKind.OVERRIDE)
             and sum(self._candidate.lacks) > 1
         ):
-            for first in self._largest():
+            for first in largest_victims(self._candidates):
                 taken = self._from(first)
                 if taken is not None:
                     break
@@ -102,21 +99,6 @@ class VictimSearch:
         self.nodes.clear()
         return None
 
-    def _largest(self) -> list[Job]:
-        """Return workloads that each free capacity for several pods of a gang, the largest first.
-
-        Of its queue smaller ones may go first until it is over no more, and leave the gang without.
-        """
-        each = max((pod.shape.devices for pods in self._candidate.pods().values() for pod in pods), default=0)
-        sizes = {
-            job: devices_of(self._context.running(job))
-            for job, only_moves in self._candidates.jobs.items()
-            if not only_moves
-        }
-        large = [job for job, devices in sizes.items() if devices > each]
-        large.sort(key=lambda job: (-sizes[job], -job.submitted_s, job.name))
-        return large[:_FIRSTS_MOST]
-
     def _stop_first(self, first: Job | None) -> bool:
         if first is not None:
             going = self._candidates.legal_order(
@@ -128,33 +110,13 @@ class VictimSearch:
         return True
 
     def _under_limits(self) -> bool:
-        """Stop work under every limit the workload would pass, the first to give first."""
+        """Stop work under every limit the workload would pass."""
         while (over := self._overlay.refusal(self._job, self._candidate.request)) is not None:
-            best: tuple[Tier, Victim, EvictionRule] | None = None
-            for job in self._candidates.jobs:
-                if over.queue in job.path:
-                    for victim in self._candidates.victims_of(job, self._context.running(job)):
-                        rule = self._candidates.order.rule(victim)
-                        key = (*victim.tier, victim.price, victim.younger)
-                        if (
-                            rule is not None
-                            and not victim.moves  # what is moved goes on counting
-                            and (best is None or key < best[0])
-                            and any(row == over.row for pod in victim.pods for row, _ in pod.amounts)
-                        ):
-                            best = (key, victim, rule)
-            if best is None:
+            going = first_under_limit(self._candidates, over)
+            if going is None:
                 return False
-            self._remove(self._with_elastic(*best[1:]))
+            self._remove(going)
         return True
-
-    def _with_elastic(self, victim: Victim, rule: EvictionRule) -> list[tuple[Victim, EvictionRule]]:
-        """Return a victim with the rest of its workload, if the workload can't run without it."""
-        if not victim.whole:
-            return [(victim, rule)]
-        return [
-            (one, rule) for one in self._candidates.victims_of(victim.job, self._context.running(victim.job))
-        ]
 
     def _place_all(self) -> bool:
         pods = self._candidate.pods()

@@ -34,7 +34,7 @@ def branch(
         projects.add(cluster.ledger.position[person[0]])
     _branch_jobs(cluster, made, copies, projects)
     _branch_waiting(cluster, made, copies, projects)
-    if any(job.holds_room() or job.name in cluster.nominated for job in jobs):
+    if any(job.holds_capacity() or job.name in cluster.nominated for job in jobs):
         _branch_capacity(cluster, made, copies)
     return made
 

@@ -139,14 +139,8 @@ class Job:
         self.shapes, self.requests, path, self.like, self.devices_milli = terms
         self.pod_milli = devices_asked(self.shapes, self.requests)
         self.belong(path)
-        # its pods that count with parts of GPUs
-        self.sharing = sum(
-            [
-                group.count
-                for group, shape in zip(spec.groups, self.shapes, strict=True)
-                if counts_in_parts(shape)
-            ]
-        )
+        groups = zip(spec.groups, self.shapes, strict=True)
+        self.sharing = sum([group.count for group, shape in groups if counts_in_parts(shape)])  # its pods
         self.forget_running()
         fresh = not self.pods
         del self.pods[len(spec.groups) :]
@@ -215,7 +209,7 @@ class Job:
         """Return True if its gang is incomplete."""
         return any(map(lt, self.placed, self.needed))
 
-    def holds_room(self) -> bool:
+    def holds_capacity(self) -> bool:
         """Return True if any of its pods runs or is being stopped."""
         return any(pod.node >= 0 for group in self.pods for pod in group)
 

@@ -102,7 +102,7 @@ def release(cluster: Cluster, pod: Pod, at_s: float) -> None:
     else:
         pod.phase = Phase.NOMINATED
     charge(cluster, pod, 1)
-    if not job.holds_room():
+    if not job.holds_capacity():
         job.started_s = job.saved_s = None
         job.waits_since_s = at_s
         set_running(cluster, job, False)
