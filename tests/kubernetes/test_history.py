@@ -82,7 +82,10 @@ def delete(cluster: Cluster, namespace: str, name: str) -> None:
 
 
 def run(cluster: Cluster, namespace: str, name: str) -> None:
-    cluster.api.create(job(namespace, name, 1))
+    made = job(namespace, name, 1)
+    if name == "first":
+        made["metadata"].setdefault("annotations", {})["weir.dev/user"] = "admin"  # as the webhook does
+    cluster.api.create(made)
     path = f"{ROOT}/namespaces/{namespace}/workloads/job-{name}"
 
     def runs() -> bool:
@@ -222,6 +225,14 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     assert [row["key"] for row in report["rows"]] == ["team-a"]
     assert (report["total"]["ended"], report["total"]["waits"]["count"]) == (2, 3)
     assert report["total"]["allocated_gpu_s"] > 0
+    by_user = json.loads(raw(f"namespaces/{a}/reports/history?by=user&since={time.time() - 30 * 86400}"))
+    assert {row["key"]: (row["workloads"], row["ended"]) for row in by_user["rows"]} == {
+        "admin": (1, 1),
+        "-": (2, 1),
+    }
+    of_one = listed(cluster, user="admin")
+    assert {row["name"] for row in of_one["items"]} == {f"{each}/job-first" for each in (a, b)}
+    assert (of_one["note"], listed(cluster, user=a)["items"]) == (None, [])
     of_all = cluster.api.get(f"{ROOT}/reports/history?since={time.time() - 30 * 86400}")
     assert "begins" in of_all["note"] or "begun" in of_all["note"]
 

@@ -268,7 +268,8 @@ def _row(workload: ClusterHistoryEntry, row: WorkloadRow, first_started_s: float
         "name": row.name,
         "project": row.project,
         "department": workload.department,
-        "user": workload.namespace,  # see `cluster_tables`
+        "user": row.user,
+        "namespace": workload.namespace,
         "type": row.type,
         "state": LIVE if workload.is_live else row.status,
         "priority": row.priority,

@@ -150,19 +150,20 @@ class ClusterHistoryReader:
     def usage(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> UsageReport:
         """Return sums by key, of one namespace or of all."""
         self._read(lambda _: None)
-        return self._usage.report(since_s, until_s, now_s, by, user=namespace or None)
+        return self._usage.report(since_s, until_s, now_s, by, namespace=namespace or None)
 
     def history(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> HistoryReport:
         """Return the figures of a period for planning, of one namespace or of all."""
         self._read(lambda _: None)
-        return self._reports.report(since_s, until_s, now_s, by, Prices(), user=namespace or None)
+        return self._reports.report(since_s, until_s, now_s, by, Prices(), namespace=namespace or None)
 
 
 def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
     where: list[ColumnElement[bool]] = [
         column == storable(value)
         for column, value in (
-            (_workloads.user, wanted.namespace),  # see the tables
+            (_workloads.namespace, wanted.namespace),
+            (_workloads.user, wanted.user),
             (_workloads.project, wanted.project),
             (_workloads.type, wanted.type),
         )

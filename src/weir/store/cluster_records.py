@@ -50,6 +50,7 @@ class ClusterWorkloadFilter:
 
     namespace: str = ""
     project: str = ""
+    user: str = ""
     statuses: Sequence[str] = ()
     type: str = ""
     text: str = ""

@@ -1,7 +1,7 @@
 """Tables of what a cluster's API server forgets: its workloads as they were stated, and events for people.
 
-The workloads are also rows of `workloads`, with their namespace as the user: a cluster doesn't know the
-person. So reports are made of the same tables as those of a machine.
+The workloads are also rows of `workloads`, with their namespace. So reports are made of the same tables as
+those of a machine.
 """
 
 from sqlalchemy import Column, Double, Index, String, Table, Text

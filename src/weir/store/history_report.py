@@ -12,7 +12,7 @@ from weir.api.history import EvictionRuleRow, HistoryPoint, HistoryReport, Histo
 from weir.store.codec import mapping_of
 from weir.store.database import ReadableDatabase
 from weir.store.histogram import Histogram, rank, rounded_percentiles
-from weir.store.period_sums import of_user, read_period
+from weir.store.period_sums import in_namespace, read_period
 from weir.store.records import Retention, UsagePoint
 from weir.store.tables import COUNTED_EVENTS, events, uses, workloads
 from weir.store.usage import By, UsageReports, in_pieces, pieces
@@ -52,18 +52,18 @@ class HistoryReports:
         by: By,
         prices: Prices,
         *,
-        user: str | None = None,
+        namespace: str | None = None,
     ) -> HistoryReport:
-        """Return everything about a period, of one user or of all."""
-        usage = self._usage.report(since_s, until_s, now_s, by, user=user)
+        """Return everything about a period, of one namespace or of all."""
+        usage = self._usage.report(since_s, until_s, now_s, by, namespace=namespace)
         found = pieces(since_s, until_s, now_s, self._retention)
         first, end = usage.since_s, usage.until_s
 
         def read(connection: Connection) -> _Facts:
-            sums = read_period(connection, "type" if by == "node" else by, first, end, user)
+            sums = read_period(connection, "type" if by == "node" else by, first, end, namespace)
             return _Facts(
-                _waits(connection, sums.by_key, first, end, by, user),
-                _reclaims(connection, sums.by_key, first, end, by, user),
+                _waits(connection, sums.by_key, first, end, by, namespace),
+                _reclaims(connection, sums.by_key, first, end, by, namespace),
                 {} if by == "node" else sums.by_key,
                 sums.by_rule,
                 _costs(connection, found, by, prices) if prices.currency is not None else {},
@@ -72,7 +72,7 @@ class HistoryReports:
         facts = self._database.read(read)
         rows = _rows({row.key: row for row in usage.rows}, facts, prices)
         points = self._usage.chart(
-            since_s, until_s, now_s, points=POINTS, project=None, uid=None, device=None, user=user
+            since_s, until_s, now_s, points=POINTS, project=None, uid=None, device=None, namespace=namespace
         )
         return HistoryReport(
             since_s=first,
@@ -111,11 +111,11 @@ def _waits(
     first: float,
     end: float,
     by: By,
-    user: str | None,
+    namespace: str | None,
 ) -> Times:
     """Return the waits of workloads that first started in a period."""
     histograms = {name: found.waits for name, found in sums.items() if found.waits}
-    return _times(histograms, by, lambda: _exact_waits(connection, first, end, by, user))
+    return _times(histograms, by, lambda: _exact_waits(connection, first, end, by, namespace))
 
 
 def _reclaims(
@@ -124,11 +124,11 @@ def _reclaims(
     first: float,
     end: float,
     by: By,
-    user: str | None,
+    namespace: str | None,
 ) -> Times:
     """Return how long owners waited for GPUs of their quota in a period."""
     histograms = {name: found.reclaims for name, found in sums.items() if found.reclaims}
-    return _times(histograms, by, lambda: _exact_reclaims(connection, first, end, by, user))
+    return _times(histograms, by, lambda: _exact_reclaims(connection, first, end, by, namespace))
 
 
 def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Times]) -> Times:
@@ -146,7 +146,7 @@ def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Time
     return rounded, rounded_percentiles(total)
 
 
-def _exact_waits(connection: Connection, first: float, end: float, by: By, user: str | None) -> Times:
+def _exact_waits(connection: Connection, first: float, end: float, by: By, namespace: str | None) -> Times:
     """Count equal tenths of a second in the database: they are far fewer than workloads."""
     seconds = cast(
         workloads.c.first_started_s - workloads.c.submitted_s, Numeric
@@ -155,7 +155,9 @@ def _exact_waits(connection: Connection, first: float, end: float, by: By, user:
     key = _key(by)
     query = (
         select(wait, key, func.count())
-        .where(workloads.c.first_started_s >= first, workloads.c.first_started_s < end, *of_user(user))
+        .where(
+            workloads.c.first_started_s >= first, workloads.c.first_started_s < end, *in_namespace(namespace)
+        )
         .group_by(wait, key)
     )
     counts: defaultdict[str, Counter[float]] = defaultdict(Counter)
@@ -167,12 +169,12 @@ def _exact_waits(connection: Connection, first: float, end: float, by: By, user:
     return {} if by == "node" else by_key, percentiles(together.elements())
 
 
-def _exact_reclaims(connection: Connection, first: float, end: float, by: By, user: str | None) -> Times:
+def _exact_reclaims(connection: Connection, first: float, end: float, by: By, namespace: str | None) -> Times:
     query = (
         select(_key(by), events.c.numbers)
         .select_from(events.join(workloads, workloads.c.uid == events.c.uid))
         .where(COUNTED_EVENTS, events.c.kind == QUOTA_MET, events.c.at_s >= first, events.c.at_s < end)
-        .where(*of_user(user))
+        .where(*in_namespace(namespace))
     )
     times: defaultdict[str, list[float]] = defaultdict(list)
     for name, text in connection.execute(query):

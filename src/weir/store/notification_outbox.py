@@ -17,8 +17,8 @@ from weir.api.notifications import DeliveryState, Topic
 from weir.store.codec import record_of, row_of
 from weir.store.database import Database, WriteListener
 from weir.store.notification_rules import NotificationRule, RuleTable
+from weir.store.notification_tables import notification_messages, notification_rules, notifications
 from weir.store.records import HistoryEvent, RecordPage
-from weir.store.tables import notification_messages, notification_rules, notifications
 
 MESSAGE_SIZE_MAX = 100
 """Notifications in one message."""

@@ -17,8 +17,9 @@ from weir.control.port import LifecycleRule
 from weir.store.codec import record_of, row_of
 from weir.store.database import Database
 from weir.store.errors import NoSuchRule, TooManyRules
+from weir.store.notification_tables import notification_messages, notification_rules, notifications
 from weir.store.records import HistoryEvent
-from weir.store.tables import ENDED, notification_messages, notification_rules, notifications, workloads
+from weir.store.tables import ENDED, workloads
 
 RULES_MAX = 5000
 """Rules of one pool."""

@@ -37,17 +37,17 @@ class PeriodSums:
 
 
 def read_period(
-    connection: Connection, kind: Kind, first_s: float, end_s: float, user: str | None = None
+    connection: Connection, kind: Kind, first_s: float, end_s: float, namespace: str | None = None
 ) -> PeriodSums:
     """Return the waits, evictions and reclaims of a period, live workloads' too.
 
-    Those of one user are counted from their rows: the sums of days have one kind of key each.
+    Those of one namespace are counted from their rows: the sums of days have one kind of key each.
     """
-    pieces, parts = _divided(first_s, end_s, user)
+    pieces, parts = _divided(first_s, end_s, namespace)
     by_key, by_rule = sums_between(connection, kind, pieces), sums_between(connection, RULE, pieces)
     if parts:
-        _add_waits(connection, kind, by_key, _in(workloads.c.first_started_s, parts), user)
-        _add_events(connection, kind, by_key, by_rule, parts, user)
+        _add_waits(connection, kind, by_key, _in(workloads.c.first_started_s, parts), namespace)
+        _add_events(connection, kind, by_key, by_rule, parts, namespace)
     if pieces:
         days = min(piece[1] for piece in pieces), max(piece[2] for piece in pieces)
         is_live = and_(workloads.c.state == LIVE, _in(workloads.c.first_started_s, [days]))
@@ -56,7 +56,7 @@ def read_period(
 
 
 def workload_counts(
-    connection: Connection, kind: Kind, first_s: float, end_s: float, user: str | None = None
+    connection: Connection, kind: Kind, first_s: float, end_s: float, namespace: str | None = None
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the number of workloads that were live in a period, and of those that ended in it, by key.
 
@@ -65,32 +65,34 @@ def workload_counts(
     """
     ended: defaultdict[str, int] = defaultdict(int)
     workloads_of: defaultdict[str, int] = defaultdict(int)
-    pieces, parts = _divided(first_s, end_s, user)
-    for name, count in (*_ended(connection, kind, parts, user), *_ended_days(connection, kind, pieces)):
+    pieces, parts = _divided(first_s, end_s, namespace)
+    for name, count in (*_ended(connection, kind, parts, namespace), *_ended_days(connection, kind, pieces)):
         ended[name] += count
         workloads_of[name] += count
-    later, rest = _divided(end_s, (end_s + _AHEAD_S) // MONTH * MONTH, user)
+    later, rest = _divided(end_s, (end_s + _AHEAD_S) // MONTH * MONTH, namespace)
     for name, since, submitted in counts_between(connection, kind, later):
         workloads_of[name] += since - submitted
-    for name, since in _ended(connection, kind, rest, user):
+    for name, since in _ended(connection, kind, rest, namespace):
         workloads_of[name] += since
-    for name, submitted in _submitted(connection, kind, rest, user):
+    for name, submitted in _submitted(connection, kind, rest, namespace):
         workloads_of[name] -= submitted
-    for name, live in _live(connection, kind, end_s, user):
+    for name, live in _live(connection, kind, end_s, namespace):
         workloads_of[name] += live
     for name, count in workloads_of.items():
         if count > 0 or ended[name]:
             yield name, max(count, ended[name]), ended[name]
 
 
-def of_user(user: str | None) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition for the workloads of one user; none for those of all."""
-    return () if user is None else (workloads.c.user == user,)
+def in_namespace(namespace: str | None) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition for the workloads of one namespace; none for those of all."""
+    return () if namespace is None else (workloads.c.namespace == namespace,)
 
 
-def _divided(first_s: float, end_s: float, user: str | None) -> tuple[list[tuple[int, int, int]], list[Part]]:
-    """Divide a period into sums of days and into the rest; of one user, all of it is rest."""
-    if user is None:
+def _divided(
+    first_s: float, end_s: float, namespace: str | None
+) -> tuple[list[tuple[int, int, int]], list[Part]]:
+    """Divide a period into sums of days and into the rest; of one namespace, all of it is rest."""
+    if namespace is None:
         return whole_days(first_s, end_s)
     return [], [(first_s, end_s)] if first_s < end_s else []
 
@@ -111,31 +113,35 @@ def _ended_days(
 
 
 def _ended(
-    connection: Connection, kind: Kind, parts: Sequence[Part], user: str | None
+    connection: Connection, kind: Kind, parts: Sequence[Part], namespace: str | None
 ) -> Iterator[tuple[str, int]]:
-    yield from _counted(connection, kind, parts, workloads.c.ended_s, user)
+    yield from _counted(connection, kind, parts, workloads.c.ended_s, namespace)
 
 
 def _submitted(
-    connection: Connection, kind: Kind, parts: Sequence[Part], user: str | None
+    connection: Connection, kind: Kind, parts: Sequence[Part], namespace: str | None
 ) -> Iterator[tuple[str, int]]:
-    yield from _counted(connection, kind, parts, workloads.c.submitted_s, user)
+    yield from _counted(connection, kind, parts, workloads.c.submitted_s, namespace)
 
 
 def _counted(
-    connection: Connection, kind: Kind, parts: Sequence[Part], column: Column[Any], user: str | None
+    connection: Connection, kind: Kind, parts: Sequence[Part], column: Column[Any], namespace: str | None
 ) -> Iterator[tuple[str, int]]:
     """Yield the number of ended workloads with a time in some parts, by key."""
     if parts:
         key = _key(kind)
         over = workloads.c.state.not_in(NOT_OVER), not_(IS_ARRAY)
-        query = select(key, func.count()).where(_in(column, parts), *over, *of_user(user)).group_by(key)
+        query = (
+            select(key, func.count()).where(_in(column, parts), *over, *in_namespace(namespace)).group_by(key)
+        )
         yield from ((name, count) for name, count in connection.execute(query))
 
 
-def _live(connection: Connection, kind: Kind, end_s: float, user: str | None) -> Iterator[tuple[str, int]]:
+def _live(
+    connection: Connection, kind: Kind, end_s: float, namespace: str | None
+) -> Iterator[tuple[str, int]]:
     key = _key(kind)
-    there = workloads.c.state == LIVE, workloads.c.submitted_s < end_s, *of_user(user)
+    there = workloads.c.state == LIVE, workloads.c.submitted_s < end_s, *in_namespace(namespace)
     query = select(key, func.count()).where(*there).group_by(key)
     yield from ((name, count) for name, count in connection.execute(query))
 
@@ -145,10 +151,10 @@ def _add_waits(
     kind: Kind,
     by_key: defaultdict[str, WorkloadSum],
     where: ColumnElement[bool],
-    user: str | None = None,
+    namespace: str | None = None,
 ) -> None:
     query = select(_key(kind), workloads.c.first_started_s - workloads.c.submitted_s).where(
-        where, *of_user(user)
+        where, *in_namespace(namespace)
     )
     for name, wait_s in connection.execute(query):
         by_key[name].waits[bucket_of(wait_s)] += 1
@@ -160,12 +166,12 @@ def _add_events(
     by_key: defaultdict[str, WorkloadSum],
     by_rule: defaultdict[str, WorkloadSum],
     parts: Sequence[Part],
-    user: str | None,
+    namespace: str | None,
 ) -> None:
     query = (
         select(_key(kind), events.c.kind, events.c.numbers)
         .select_from(events.join(workloads, workloads.c.uid == events.c.uid))
-        .where(COUNTED_EVENTS, _in(events.c.at_s, parts), *of_user(user))
+        .where(COUNTED_EVENTS, _in(events.c.at_s, parts), *in_namespace(namespace))
     )
     for name, event, text in connection.execute(query):
         numbers = mapping_of(text)

@@ -177,7 +177,7 @@ class RungResult:
 
 @dataclass(frozen=True, slots=True)
 class UsageSample:
-    """Usage of one project, user, type and node.
+    """Usage of one project, user, type and node; on a cluster, of one namespace.
 
     Waiting has no node (""). `seen_gpu_s` is the part of `allocated_gpu_s` of which the use is known. The
     last four are parts of it by the state of the workload, where that is known.
@@ -198,6 +198,7 @@ class UsageSample:
     starved_gpu_s: float = 0.0
     parked_gpu_s: float = 0.0
     left_gpu_s: float = 0.0
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

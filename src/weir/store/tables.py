@@ -69,6 +69,7 @@ workloads = Table(
     Column("project", String, nullable=False),
     Column("department", String),
     Column("user", String, nullable=False),
+    Column("namespace", String),  # of a workload of a cluster
     Column("type", String, nullable=False),
     Column("state", String, nullable=False),
     Column("priority", Integer, nullable=False),
@@ -116,6 +117,14 @@ Index("workloads_ended", workloads.c.ended_s)
 Index("workloads_started", workloads.c.first_started_s)
 Index("workloads_submitted", workloads.c.submitted_s)
 Index("workloads_user", workloads.c.user, workloads.c.uid)
+IN_NAMESPACE = workloads.c.namespace.is_not(None)
+"""Condition of the index below: a machine's workloads have no namespace."""
+Index(
+    "workloads_namespace",
+    *(workloads.c.namespace, workloads.c.uid),
+    sqlite_where=IN_NAMESPACE,
+    postgresql_where=IN_NAMESPACE,
+)
 IN_ARRAY = text("array_uid IS NOT NULL")
 """Condition of the index below."""
 Index(
@@ -264,6 +273,7 @@ uses = Table(
     Column("project", String, primary_key=True),
     Column("department", String, primary_key=True),
     Column("user", String, primary_key=True),
+    Column("namespace", String, primary_key=True, server_default=""),
     Column("type", String, primary_key=True),
     Column("node", String, primary_key=True),
     *_sums(),
@@ -325,71 +335,6 @@ workload_sums = Table(
     Column("waits", LargeBinary, nullable=False),
     Column("reclaims", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
-)
-
-notification_rules = Table(
-    "notification_rules",
-    metadata,
-    Column("id", NUMBER, primary_key=True, autoincrement=True),
-    Column("user", String, nullable=False),
-    Column("project", String),
-    Column("channel", String, nullable=False),
-    Column("topics", Text, nullable=False),
-    Column("target", String, nullable=False),
-    Column("address_key", String, nullable=False),
-    Column("quiet", String, nullable=False),
-    Column("digest_s", Double, nullable=False),
-    Column("created_s", Double, nullable=False),
-    Column("dropped", Integer, nullable=False),
-    sqlite_autoincrement=True,
-)
-
-notifications = Table(
-    "notifications",
-    metadata,
-    Column("id", NUMBER, primary_key=True, autoincrement=True),
-    Column("rule", NUMBER, nullable=False),
-    Column("message", NUMBER),
-    Column("at_s", Double, nullable=False),
-    Column("topic", String, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("uid", NUMBER),
-    Column("workload", String),
-    Column("project", String),
-    Column("sentence", Text, nullable=False),
-    sqlite_autoincrement=True,
-)
-Index(
-    "notifications_queued",
-    notifications.c.rule,
-    notifications.c.id,
-    sqlite_where=text("message IS NULL"),
-    postgresql_where=text("message IS NULL"),
-)
-Index("notifications_message", notifications.c.message)
-
-notification_messages = Table(
-    "notification_messages",
-    metadata,
-    Column("id", NUMBER, primary_key=True, autoincrement=True),
-    Column("key", String, nullable=False),
-    Column("rule", NUMBER, nullable=False),
-    Column("made_s", Double, nullable=False),
-    Column("size", Integer, nullable=False),
-    Column("state", String, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("due_s", Double, nullable=False),
-    Column("done_s", Double),
-    Column("error", Text, nullable=False),
-    sqlite_autoincrement=True,
-)
-Index("notification_messages_rule", notification_messages.c.rule, notification_messages.c.id)
-Index(
-    "notification_messages_pending",
-    notification_messages.c.rule,
-    notification_messages.c.due_s,
-    sqlite_where=text("state = 'pending'"),
-    postgresql_where=text("state = 'pending'"),
 )
 
 marks = Table(

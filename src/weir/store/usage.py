@@ -96,9 +96,9 @@ class UsageReports:
         self._retention = retention
 
     def report(
-        self, since_s: float, until_s: float, now_s: float, by: By, *, user: str | None = None
+        self, since_s: float, until_s: float, now_s: float, by: By, *, namespace: str | None = None
     ) -> UsageReport:
-        """Return sums by key, of one user or of all."""
+        """Return sums by key, of one namespace or of all."""
         found = pieces(since_s, until_s, now_s, self._retention)
         if not found:
             return UsageReport(since_s=since_s, until_s=until_s, by=by, rows=[])
@@ -106,12 +106,12 @@ class UsageReports:
 
         def read(connection: Connection) -> dict[str, dict[str, Any]]:
             rows: dict[str, dict[str, Any]] = {}
-            for key, values in _sums(connection, found, by, user):
+            for key, values in _sums(connection, found, by, namespace):
                 rows[key] = {**rows.get(key, {}), **values}
             counts = (
                 _on_nodes(connection, pieces(since_s, until_s, now_s, self._retention, SPANS), first, end)
                 if by == "node"
-                else _counts(connection, first, end, by, user)
+                else _counts(connection, first, end, by, namespace)
             )
             for key, values in counts:
                 rows[key] = {**rows.get(key, {}), **values}
@@ -132,7 +132,7 @@ class UsageReports:
         project: str | None,
         uid: int | None,
         device: tuple[str, int] | None,
-        user: str | None = None,
+        namespace: str | None = None,
     ) -> Sequence[UsagePoint]:
         """Return the points of one line; the last one is of the time that is stored yet."""
         points = max(1, min(points, POINTS_MOST))
@@ -140,7 +140,7 @@ class UsageReports:
         finest = _finest(since_s, now_s, self._retention)
         span_s = next((span for span in SPANS if span >= finest and long_s <= points * span), DAY)
         step_s = span_s * max(1, -(-int(long_s) // (span_s * points)))
-        table, where = _line(project, uid, device, user)
+        table, where = _line(project, uid, device, namespace)
         first, end = int(since_s // step_s) * step_s, until_s
         at_s = table.c.at_s - table.c.at_s % step_s
         names = [name for name in _SUMS[:-1] if name in table.c]
@@ -169,36 +169,36 @@ class UsageReports:
 
 
 def _line(
-    project: str | None, uid: int | None, device: tuple[str, int] | None, user: str | None
+    project: str | None, uid: int | None, device: tuple[str, int] | None, namespace: str | None
 ) -> tuple[Table, list[ColumnElement[bool]]]:
     if device is not None:
         return device_uses, [device_uses.c.node == device[0], device_uses.c.device == device[1]]
     if uid is not None:
         return workload_uses, [workload_uses.c.uid == uid]
-    if user is not None:
-        return uses, [uses.c.user == user]
+    if namespace is not None:
+        return uses, [uses.c.namespace == namespace]
     return (pool_uses, []) if project is None else (uses, [uses.c.project == project])
 
 
 def _sums(
-    connection: Connection, found: Sequence[Piece], by: By, user: str | None
+    connection: Connection, found: Sequence[Piece], by: By, namespace: str | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     key = uses.c[by]
     sums = (func.sum(uses.c[name]).label(name) for name in _REPORTED)
     query = select(key, *sums).where(in_pieces(uses, found))
     if by == "node":
         query = query.where(key != "")
-    if user is not None:
-        query = query.where(uses.c.user == user)
+    if namespace is not None:
+        query = query.where(uses.c.namespace == namespace)
     for row in connection.execute(query.group_by(key)).mappings():
         yield row[by], {name: row[name] for name in _REPORTED}
 
 
 def _counts(
-    connection: Connection, first: int, end: int, by: Kind, user: str | None
+    connection: Connection, first: int, end: int, by: Kind, namespace: str | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the workloads that were live in the period, and those that ended in it."""
-    for name, count, ended in workload_counts(connection, by, first, end, user):
+    for name, count, ended in workload_counts(connection, by, first, end, namespace):
         yield name, {"workloads": count, "ended": ended}
 
 

@@ -8,7 +8,7 @@ submission, and `waits` by the day of their first start. Live workloads are in n
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -164,8 +164,8 @@ def whole_days(first_s: float, end_s: float) -> tuple[list[Piece], list[tuple[fl
     return pieces, [part for part in ((first_s, float(day)), (float(last), end_s)) if part[0] < part[1]]
 
 
-def fill(connection: Connection) -> None:
-    """Sum up everything that is stored: once, when the table is made."""
+def fill(connection: Connection, kinds: Collection[str] = (*KINDS, RULE)) -> None:
+    """Sum up all that is stored, by some kinds of keys: when the table is made, or a kind has changed."""
     additions: Additions = defaultdict(WorkloadSum)
     for row in _paged(connection, _WORKLOAD.where(workloads.c.state != LIVE), workloads.c.uid):
         if row.ended_s is not None:
@@ -177,7 +177,7 @@ def fill(connection: Connection) -> None:
     )
     for row in _paged(connection, counted, events.c.id):
         _add_event(additions, _keys_of(row), row.kind, row.at_s, mapping_of(row.numbers))
-    _add(connection, additions)
+    _add(connection, {key: found for key, found in additions.items() if key[0] in kinds})
 
 
 def _paged(connection: Connection, query: Select[Any], number: ColumnElement[int]) -> Iterator[Row[Any]]:
@@ -225,7 +225,7 @@ def _add_event(
             into.reclaims[bucket_of(number_of(numbers, "waited_s"))] += 1
 
 
-def _add(connection: Connection, additions: Additions) -> None:
+def _add(connection: Connection, additions: Mapping[SumKey, WorkloadSum]) -> None:
     """Add to the sums of days and of 30 days; only the writer calls it, so nothing changes meanwhile."""
     into: defaultdict[tuple[str, int, int, str], WorkloadSum] = defaultdict(WorkloadSum)
     for (kind, day, key), addition in additions.items():

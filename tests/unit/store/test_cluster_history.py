@@ -27,6 +27,7 @@ from weir.store import (
     UsageSamples,
 )
 from weir.store.cluster_history import VANISHED
+from weir.store.dialects import address_of, encrypted
 
 NOW_S = 1_769_860_800.0
 DAY = 86400.0
@@ -178,7 +179,9 @@ def test_namespaces_see_their_own_part(history: ClusterHistory, reader: ClusterH
     )
     history.write([second], [])
     uses = [
-        UsageSample("vision", "lab", namespace, "train", "", allocated_gpu_s=gpu_s, waiting_s=1.0)
+        UsageSample(
+            *("vision", "lab", "ann", "train", ""), allocated_gpu_s=gpu_s, waiting_s=1.0, namespace=namespace
+        )
         for namespace, gpu_s in (("ns", 3600.0), ("other", 7200.0))
     ]
     history.sample(UsageSamples(NOW_S, NOW_S + 3600, uses))
@@ -194,6 +197,59 @@ def test_namespaces_see_their_own_part(history: ClusterHistory, reader: ClusterH
     mine = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, "ns")
     assert gpu_s_of(mine) == 3600.0
     assert reader.stored() == (NOW_S, NOW_S + 3600)
+
+
+def people(history: ClusterHistory) -> None:
+    """Store a workload of each of two people and one of an unknown person, and their use."""
+    history.write([ended(1, name="a", user="ann"), ended(2, name="b", user="bob"), ended(3, name="c")], [])
+    uses = [
+        UsageSample("vision", "lab", user, "train", "", allocated_gpu_s=gpu_s, namespace="ns")
+        for user, gpu_s in (("ann", 3600.0), ("bob", 1800.0), ("", 900.0))
+    ]
+    history.sample(UsageSamples(NOW_S, NOW_S + 3600, uses))
+
+
+def by_user(reader: ClusterHistoryReader, namespace: str = "") -> dict[str, tuple[float, int]]:
+    """Return the GPU time and the number of ended workloads of a week by user."""
+    report = reader.history(NOW_S - DAY, NOW_S + 6 * DAY, "user", NOW_S + DAY, namespace)
+    return {row.key: (round(row.allocated_gpu_s, 6), row.ended) for row in report.rows}
+
+
+def test_reports_and_lists_are_by_the_person_and_not_by_the_namespace(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    people(history)
+    found = {"ann": (3600.0, 1), "bob": (1800.0, 1), "": (900.0, 1)}
+    assert by_user(reader) == by_user(reader, "ns") == found
+    assert by_user(reader, "ann") == {}
+    assert names(reader, user="bob") == names(reader, user="bob", namespace="ns") == ["ns/b"]
+    assert names(reader, user="ns") == []
+
+
+def test_a_history_with_namespaces_as_users_is_brought_up_to_date(url: str) -> None:
+    history = ClusterHistory(url, "c1", Retention())
+    people(history)
+    history.close()
+    engine = create_engine(encrypted(address_of(url, None)))
+    with engine.begin() as before:
+        for statement in (
+            "DELETE FROM uses WHERE \"user\" <> 'ann'",
+            "UPDATE uses SET \"user\" = namespace, namespace = ''",
+            'UPDATE workloads SET "user" = namespace',
+            "DELETE FROM workload_sums WHERE kind = 'user' AND key <> 'ann'",
+            "UPDATE workload_sums SET key = 'ns', ended = 3, submitted = 3 WHERE kind = 'user'",
+            "DROP INDEX workloads_namespace",
+            "ALTER TABLE workloads DROP COLUMN namespace",
+            "UPDATE alembic_version SET version_num = '0017'",
+        ):
+            before.execute(text(statement))
+    engine.dispose()
+    ClusterHistory(url, "c1", Retention()).close()
+    reader = ClusterHistoryReader(url, "c1", Retention())
+    assert by_user(reader) == {"ann": (0.0, 1), "bob": (0.0, 1), "": (3600.0, 1)}
+    assert by_user(reader, "ns") == by_user(reader)
+    assert names(reader, user="ann", namespace="ns") == ["ns/a"]
+    reader.close()
 
 
 def test_lists_are_filtered_newest_first_without_what_is_present(

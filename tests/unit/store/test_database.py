@@ -286,6 +286,7 @@ def test_tables_can_be_made_elsewhere() -> None:
             made = str(CreateIndex(index).compile(dialect=dialect))
             partial = (
                 *("workloads_live_name", "workloads_array", "events_one_end", "events_counted"),
+                "workloads_namespace",
                 *("notifications_queued", "notification_messages_pending"),
             )
             assert ("WHERE" in made) == (index.name in partial)
@@ -299,12 +300,25 @@ def test_stopped_indices_survive_the_change_of_their_list_to_rows(tmp_path: Path
         before.execute("ALTER TABLE arrays ADD COLUMN skipped TEXT NOT NULL DEFAULT '[]'")
         before.execute("UPDATE arrays SET skipped = '[3, 7]'")
         before.execute("DROP TABLE array_skips")
+        before.execute("DROP INDEX workloads_namespace")
+        before.execute("ALTER TABLE workloads DROP COLUMN namespace")
         before.execute("UPDATE alembic_version SET version_num = '0016'")
     with opened(tmp_path, migrated=False) as store:
         page = store.arrays.page(made.launch.uid, None, 100)
         assert [row.index for row in page.items if row.status == "stopped"] == [3, 7]
         queued = store.arrays.queue(made.launch.uid, 100, NOW_S)
         assert [record.member.index for record in queued if record.member] == [0, 1, 2, 4, 5, 6, 8, 9]
+
+
+FIRST_USES = """
+    CREATE TABLE uses (
+        span_s INTEGER NOT NULL, at_s INTEGER NOT NULL, project VARCHAR NOT NULL, department VARCHAR NOT NULL,
+        user VARCHAR NOT NULL, type VARCHAR NOT NULL, node VARCHAR NOT NULL, allocated_gpu_s DOUBLE NOT NULL,
+        seen_gpu_s DOUBLE NOT NULL, used_gpu_s DOUBLE NOT NULL, over_quota_gpu_s DOUBLE NOT NULL,
+        waiting_s DOUBLE NOT NULL, preempted INTEGER NOT NULL,
+        PRIMARY KEY (span_s, at_s, project, department, user, type, node)
+    ) WITHOUT ROWID
+"""
 
 
 def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
@@ -327,14 +341,15 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
             before.execute(f"DROP TABLE {table}")
         for column in ("container", "conditions"):
             before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")
-        for column in ("idle", "sweep"):
+        before.execute("DROP INDEX workloads_namespace")
+        for column in ("idle", "sweep", "namespace"):
             before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")
         for table in ("sweeps", "sweep_trials", "sweep_results", "cluster_workloads", "cluster_events"):
             before.execute(f"DROP TABLE {table}")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")
-        for column in ("working_gpu_s", "starved_gpu_s", "parked_gpu_s", "left_gpu_s"):
-            before.execute(f"ALTER TABLE uses DROP COLUMN {column}")
+        before.execute("DROP TABLE uses")
+        before.execute(FIRST_USES)
         before.execute("DROP INDEX workloads_array")
         for column in ("array_uid", "array_index", "replaced"):
             before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")

@@ -6,9 +6,9 @@ from weir.api.answers import UsageReport, UsageRow
 from weir.api.history import HistoryReport, HistoryRow
 
 Row = TypeVar("Row", bound=UsageRow)
-Report = UsageReport | HistoryReport
-NO_DEPARTMENT = ""
-"""Key in the database of projects without a department; in memory it is a dash."""
+Report = TypeVar("Report", UsageReport, HistoryReport)
+NO_KEY = "-"
+"""Key in answers of work without a department or a known user. It is empty in the database."""
 _ADDED = ("allocated_gpu_s", "over_quota_gpu_s", "waiting_s")
 _MEASURED = ("used_gpu_s", "idle_gpu_s")
 
@@ -33,12 +33,19 @@ def history_with_recent(stored: HistoryReport, recent: HistoryReport, until_s: f
     return stored.model_copy(update=changed)
 
 
-def _joined(stored: Report, recent: Report, of: type[Row]) -> list[Row]:
+def _joined(
+    stored: UsageReport | HistoryReport, recent: UsageReport | HistoryReport, of: type[Row]
+) -> list[Row]:
     rows: dict[str, Row] = {row.key: of.model_validate(row, from_attributes=True) for row in stored.rows}
     for row in recent.rows:
-        key = NO_DEPARTMENT if recent.by == "department" and row.key == "-" else row.key
-        rows[key] = _sum(rows.get(key) or of.model_validate(_none(key)), row)
+        rows[row.key] = _sum(rows.get(row.key) or of.model_validate(_none(row.key)), row)
     return list(rows.values())
+
+
+def named(report: Report) -> Report:
+    """Return a stored report whose rows have the keys of answers."""
+    rows = [row if row.key else row.model_copy(update={"key": NO_KEY}) for row in report.rows]
+    return report.model_copy(update={"rows": rows})
 
 
 def _none(key: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ from weir.api.answers import EventRow, QueueRow, UsageReport
 from weir.api.history import HistoryReport
 from weir.kubernetes.api.object_numbers import at_s, number_of
 from weir.kubernetes.history.options import HistoryOptions
-from weir.kubernetes.history.recent_part import history_with_recent, usage_with_recent
+from weir.kubernetes.history.recent_part import history_with_recent, named, usage_with_recent
 from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.query.event_index import EventQuery
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
@@ -81,6 +81,7 @@ class StoredAnswers:
         wanted = ClusterWorkloadFilter(
             namespace=query.namespace,
             project=query.project,
+            user=query.user,
             statuses=sorted(query.statuses - LIVE),
             type=query.type,
             text=query.text,
@@ -221,11 +222,11 @@ def _report(
         tail = ReportRequest(max(asked.since_s, stored_s or 0.0), asked.until_s, asked.by, asked.namespace)
     report: UsageReport | HistoryReport
     if kind == "usage":
-        report = reader.usage(*period)
+        report = named(reader.usage(*period))
         if tail is not None:
             report = usage_with_recent(report, usage_report(past, queues, tail, ""), asked.until_s)
     else:
-        report = reader.history(*period)
+        report = named(reader.history(*period))
         if tail is not None:
             report = history_with_recent(report, history_report(past, queues, tail, ""), asked.until_s)
     return report.model_copy(update={"note": note})

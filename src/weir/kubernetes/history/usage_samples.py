@@ -13,8 +13,8 @@ STEP_S = float(USE_S)
 """Times of samples are multiples of this: measured use is summed over it."""
 HOUR_S = 3600.0
 
-Group = tuple[str, str, str, str]
-"""Project, department, namespace, type."""
+Group = tuple[str, str, str, str, str]
+"""Project, department, namespace, type, user."""
 
 
 def sample_periods(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
@@ -35,11 +35,11 @@ def usage_samples(
     for each in within:
         row = queues.get(each.project)
         department = (row.parent if row is not None else None) or ""
-        groups[each.project, department, each.namespace, each.type].append(each)
+        groups[each.project, department, each.namespace, each.type, each.user].append(each)
         projects[each.project].append(each)
     held = {key: _held(entries, since_s, until_s) for key, entries in groups.items()}
     by_namespace: dict[tuple[str, str], float] = defaultdict(float)
-    for (project, _, namespace, _), gpu_s in held.items():
+    for (project, _, namespace, _, _), gpu_s in held.items():
         by_namespace[project, namespace] += gpu_s
     over = {
         key: over_quota_s(projects[key[0]], _quota(queues, key[0]), since_s, until_s, key[1])
@@ -76,11 +76,11 @@ def _sample(
     preempted = sum(1 for _ in evictions_between(entries, since_s, until_s))
     if not (held_gpu_s or seen or waiting_s or preempted):
         return None
-    project, department, namespace, type_ = group
+    project, department, namespace, type_, user = group
     return UsageSample(
         project,
         department,
-        namespace,  # as the user: see the tables
+        user,
         type_,
         "",
         allocated_gpu_s=held_gpu_s,
@@ -89,6 +89,7 @@ def _sample(
         over_quota_gpu_s=over_gpu_s,
         waiting_s=waiting_s,
         preempted=preempted,
+        namespace=namespace,
     )
 
 

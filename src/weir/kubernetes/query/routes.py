@@ -38,7 +38,7 @@ from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation
 from weir.kubernetes.query.shared_answer import SharedAnswer
-from weir.kubernetes.query.stored_history import NO_PERSONS, RECENT_ALONE, Listed, StoredHistory, StoredRow
+from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredHistory, StoredRow
 from weir.kubernetes.query.usage_reports import (
     history_report,
     note_of,
@@ -167,8 +167,6 @@ class QueryRoutes:
         if query.asks_for_ended:
             if self._history is None:
                 note = RECENT_ALONE
-            elif query.user:
-                note = NO_PERSONS
             else:
                 stored = await self._history.workloads(workloads, found, query, start, limit)
                 note = self._history.note

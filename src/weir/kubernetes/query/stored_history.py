@@ -15,9 +15,6 @@ from weir.kubernetes.query.workload_index import WorkloadIndexEntry, WorkloadQue
 RECENT_ALONE = (
     "A cluster without a database has a history of the last 6 hours, and workloads until they are deleted."
 )
-NO_PERSONS = (
-    "The history doesn't keep who made a workload: those that were deleted aren't listed for a person."
-)
 
 
 @dataclass(frozen=True, slots=True)

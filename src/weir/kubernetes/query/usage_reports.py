@@ -24,7 +24,7 @@ from weir.kubernetes.query.recent_usage import (
 POINT_S = 300.0
 ClusterBy = Literal["project", "department", "user", "type", "node"]
 _KEYS: tuple[ClusterBy, ...] = get_args(ClusterBy)
-RECENT_KEYS: frozenset[ClusterBy] = frozenset(("user", "node"))
+RECENT_KEYS: frozenset[ClusterBy] = frozenset(("node",))
 """Keys of reports that a database doesn't keep: their sums would be too many."""
 
 

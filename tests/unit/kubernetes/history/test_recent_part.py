@@ -4,7 +4,7 @@ from typing import Any
 
 from weir.api.answers import UsageReport, UsageRow
 from weir.api.history import HistoryPoint, HistoryReport, HistoryRow
-from weir.kubernetes.history.recent_part import history_with_recent, usage_with_recent
+from weir.kubernetes.history.recent_part import history_with_recent, named, usage_with_recent
 
 T0 = 1_769_860_800.0
 
@@ -29,9 +29,9 @@ def history(*rows: dict[str, Any]) -> HistoryReport:
 def test_gpu_time_is_added_by_key_and_workloads_are_those_of_the_database() -> None:
     recent = usage(sums("lab", 5.0, used_gpu_s=2.0), sums("-", 7.0), sums("new", 1.0))
     stored = usage(sums("lab", 10.0, used_gpu_s=4.0), sums("", 100.0))
-    found = usage_with_recent(stored, recent, T0 + 90)
+    found = usage_with_recent(named(stored), recent, T0 + 90)
     assert [(row.key, row.allocated_gpu_s, row.used_gpu_s, row.workloads) for row in found.rows] == [
-        ("", 107.0, None, 2),
+        ("-", 107.0, None, 2),
         ("lab", 15.0, 6.0, 2),
         ("new", 1.0, None, 0),
     ]

@@ -120,7 +120,7 @@ def test_gpu_time_is_counted_by_node_and_by_user() -> None:
     assert {row.key: row.allocated_gpu_s for row in users} == {"mia": 2000.0, "-": 1000.0}
     history = history_report(past, QUEUES, asked(1000, "node"), "")
     assert [row.key for row in history.rows] == ["-", "n1", "n2", "n3"]
-    assert "by user goes back 6 hours" in note_of(usage, asked(1000, "user"))
+    assert "by node goes back 6 hours" in note_of(usage, asked(1000, "node"))
 
 
 def test_a_namespace_sees_its_own_part_alone() -> None:
