@@ -33,7 +33,7 @@ class PodInfo:
     orphan: bool = False  # its owner doesn't exist
     wait: str = ""  # why it isn't ready to be placed, in a sentence
     wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
-    is_guess: bool = False  # it runs, and what its claims count as is unknown at the moment
+    is_guess: bool = False  # what its allocated claims count as is unknown at the moment
 
     @property
     def request(self) -> Request:

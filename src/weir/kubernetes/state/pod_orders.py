@@ -87,6 +87,7 @@ class PodOrders:
         tracked.assumed, tracked.node, tracked.devices = True, place.node, place.devices
         tracked.written_start = tracked.start = tracked.reported_start = start
         tracked.settled, tracked.origin = True, AllocationOrigin.WEIR
+        tracked.guessed = tracked.info.is_guess
         tracked.doubted_s = 0.0
         tracked.reported_stopping, tracked.at_s = False, now_s
         tracked.gang.starts = max(tracked.gang.starts, start)
@@ -109,7 +110,7 @@ class PodOrders:
         self._pods.advance(now_s)
         tracked.gang.exits(tracked, now_s, PodExit.LOST, sentence)
         tracked.assumed, tracked.node, tracked.devices = False, "", ()
-        tracked.settled, tracked.origin = False, None
+        tracked.settled, tracked.origin, tracked.guessed = False, None, False
         self._pods.moving.pop(tracked.key, None)
         self._node_states.ours(tracked.key, None)
         self._claims.refused(tracked.key, now_s, unsent=again)

@@ -115,6 +115,8 @@ class PodTracker:
             assert tracked.gang is not None
             tracked.gang.exits(tracked, self.now_s, PodExit.LOST, f"Another scheduler bound it to {node}.")
             tracked.assumed = False
+        if tracked.guessed:
+            tracked.claimed = claimed  # what its claims count as is found out later
         if not tracked.assumed:
             tracked.claimed, tracked.origin, tracked.settled = claimed, None, False
             tracked.guessed = False

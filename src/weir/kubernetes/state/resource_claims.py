@@ -121,6 +121,9 @@ class ResourceClaims:
         if over or not pod.spec.resource_claims:
             return NO_CLAIMS
         found = self._started.get(key)
+        if found is not None and found.is_guess and bound:
+            del self._started[key]  # slices that came since say more
+            found = None
         if found is None:
             found = self._last[key] = self._constraints(key, pod, bound=bound)
         return found
@@ -179,7 +182,10 @@ class ResourceClaims:
         else:
             self._idle_since_s.pop(key, None)
         needs = ((self.sets.join(key, counted), 1),) if counted and not all_allocated else ()
-        is_guess = bound and (is_unread or not self._are_named(key, pod))
+        if bound:
+            is_guess = is_unread or not self._are_named(key, pod)
+        else:  # allocated by a Weir that was stopped, and no node's slices say what a part is
+            is_guess = all_allocated and bool(counted) and not any(self.inventory.known_pools())
         return ClaimConstraints(
             tuple(rules), waits, needs, gpus.devices, gpus.share_milli, gpus.weight_milli, is_guess
         )

@@ -15,7 +15,7 @@ class ClaimConstraints:
     devices: int = 0
     share_milli: int = WHOLE_MILLI
     weight_milli: int = WHOLE_MILLI
-    is_guess: bool = False  # its pod runs, and the devices of its claims aren't known at the moment
+    is_guess: bool = False  # its claims are allocated, and their devices aren't known at the moment
 
 
 NO_CLAIMS = ClaimConstraints()
