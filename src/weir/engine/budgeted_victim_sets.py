@@ -6,8 +6,6 @@ together is chosen first, by tier and price, and the usual search runs in this g
 
 from collections.abc import Callable, Iterator, Sequence
 
-from weir.engine.capacity import Capacity
-from weir.engine.pod_affinity import ExcessPods
 from weir.engine.victim_sets import (
     MAX_ENUMERATED,
     NodeCapacity,
@@ -18,30 +16,26 @@ from weir.engine.victim_sets import (
     set_key,
 )
 from weir.state.jobs import Job
-from weir.state.shapes import RequestShape
 
 Allowances = Callable[[Sequence[Victim]], int]
 """Number of disruption allowances that victims use up, as far as an attempt spares them."""
 
 
 def permitted_victim_sets(
-    capacity: Capacity,
-    node: int,
-    shape: RequestShape,
+    space_of: Callable[[Sequence[Victim]], NodeCapacity],
     victims: Sequence[Victim],
-    excesses: Sequence[ExcessPods],
     permits: Permits,
     allowances: Allowances,
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
-    """Yield minimal permitted sets that free capacity for one pod of the shape, best first.
+    """Yield minimal permitted sets that free the node's capacity for one pod, best first.
 
     Order and keys are those of `minimal_victim_sets`, after the allowances that a set uses up.
     """
     if len(victims) > MAX_ENUMERATED:
         together = _together(victims, permits, allowances)
-        yield from minimal_victim_sets(capacity, node, shape, together, excesses)
+        yield from minimal_victim_sets(space_of(together), together)
         return
-    space = NodeCapacity(capacity, node, shape, victims, excesses)
+    space = space_of(victims)
     mates: dict[Job, list[Victim]] = {}
     for victim in victims:
         mates.setdefault(victim.job, []).append(victim)

@@ -3,7 +3,6 @@
 from weir.engine.cheapest_node import CheapestNode
 from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind
 from weir.engine.victim_candidates import VictimCandidates
 from weir.state.shapes import RequestShape
 
@@ -35,10 +34,7 @@ class CheapestByShape:
             mask = placer.ranking_of(shape, self._affinity).mask
             if self._within is not None:
                 mask = mask & self._within
-            moves = candidates.way.kind is PreemptionKind.CONSOLIDATE
-            most = candidates.move_budget if moves else float("inf")
-            found = CheapestNode(placer.rules, placer.capacity, candidates, shape, mask, most)
-            self._by_shape[shape.id] = found
+            found = self._by_shape[shape.id] = CheapestNode(placer, candidates, shape, mask)
         return found
 
     def could_suffice(self) -> bool:

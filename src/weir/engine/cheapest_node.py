@@ -5,18 +5,17 @@ only after other evictions. Each eviction makes its queue harder to evict from, 
 the nodes that it freed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Any
 
 from weir.engine.budgeted_victim_sets import permitted_victim_sets
-from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
 from weir.engine.node_bounds import NodeBounds
-from weir.engine.pod_affinity import PodAffinityRules
+from weir.engine.pod_placer import PodPlacer
 from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_sets import MAX_ENUMERATED, Tier, Victim, minimal_victim_sets
+from weir.engine.victim_sets import MAX_ENUMERATED, NodeCapacity, Tier, Victim, minimal_victim_sets
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Pod
 from weir.state.shapes import RequestShape
@@ -41,21 +40,14 @@ class CheapestNode:
     """
 
     def __init__(
-        self,
-        rules: PodAffinityRules,
-        capacity: Capacity,
-        victim_candidates: VictimCandidates,
-        shape: RequestShape,
-        open_: Bools,
-        price_most: float,
+        self, placer: PodPlacer, victim_candidates: VictimCandidates, shape: RequestShape, open_: Bools
     ) -> None:
-        self._rules = rules
-        self._capacity = capacity
+        self._rules = placer.rules
+        self._capacity = placer.capacity
         self._victim_candidates = victim_candidates
         self._shape = shape
         self._open = open_
-        self._price_most = price_most
-        self.bounds = NodeBounds(capacity, victim_candidates, shape, open_, price_most)
+        self.bounds = NodeBounds(placer.capacity, victim_candidates, shape, open_)
         self.gave_up = False  # there were more sets of victims than were tried
         self._version = 0
         self._found: dict[int, Going] = {}
@@ -138,16 +130,17 @@ class CheapestNode:
             return False
         victims = self._victim_candidates.victims_on(node)
         limits = self._victim_candidates.limits(victims)
+
+        def space_of(some: Sequence[Victim]) -> NodeCapacity:
+            return NodeCapacity(self._capacity, node, self._shape, some, excesses)
+
         if limits is None:
-            found = minimal_victim_sets(self._capacity, node, self._shape, victims, excesses)
+            found = minimal_victim_sets(space_of(victims), victims)
         else:
-            found = permitted_victim_sets(
-                *(self._capacity, node, self._shape, victims, excesses),
-                limits,
-                self._victim_candidates.allowances,
-            )
+            allowances = self._victim_candidates.allowances
+            found = permitted_victim_sets(space_of, victims, limits, allowances)
         for at, (key, chosen) in enumerate(islice(found, SETS_MOST), 1):
-            if sum(victim.price for victim in chosen) > self._price_most:
+            if sum(victim.price for victim in chosen) > self._victim_candidates.price_most:
                 break
             self.gave_up |= at == SETS_MOST or len(victims) > MAX_ENUMERATED
             going = self._victim_candidates.legal_order(chosen)

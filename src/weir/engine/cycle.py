@@ -20,7 +20,6 @@ from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption import Preemptor
-from weir.engine.preemption_context import PreemptionContext, context_after_releases
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind
 from weir.engine.repack import RepackPlanner
@@ -106,7 +105,7 @@ class Cycle:
 
     def _retry_refused(self) -> bool:
         """Choose other victims after refused evictions; then everything else waits for the next cycle."""
-        for candidate, plan in self._preemptor().retry_refused():
+        for candidate, plan in Preemptor(self._allocator, self._plan).retry_refused():
             self._add(candidate.job, plan)
         return bool(self._plan.nominations)
 
@@ -116,12 +115,9 @@ class Cycle:
         self._cache.keep(self._cluster, self._plan)
         return self._plan
 
-    def _preemptor(self) -> Preemptor:
-        return Preemptor(self._allocator, self._context)
-
     def _preempt(self) -> bool:
         """Free capacity for workloads; True if this is enough for one cycle, and some weren't looked at."""
-        preemptor = self._preemptor()
+        preemptor = Preemptor(self._allocator, self._plan)
         for candidate, plan in preemptor.gather():
             if plan.kind is None:
                 self._bind(plan.placements)
@@ -177,9 +173,3 @@ class Cycle:
             grace_s = self._policy.budgets.grace
             times += [of.first.waits_since_s + grace_s for of in self._cluster.waiting.values()]
         return min((time_s for time_s in times if time_s > self._now_s), default=None)
-
-    def _context(self) -> PreemptionContext:
-        context = context_after_releases(self._allocator)
-        self._accounting.expect(self._cluster.nominated)
-        self._accounting.expect([place.pod.workload for place in self._plan.binds])
-        return context

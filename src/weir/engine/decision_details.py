@@ -9,7 +9,7 @@ from weir.engine.allocate import Allocator, new_allocator
 from weir.engine.cache import EngineCache
 from weir.engine.considered_victims import ConsideredVictims, considered_victims
 from weir.engine.node_scores import INFEASIBLE, NodeScores
-from weir.engine.preemption_context import context_after_releases
+from weir.engine.preemption_context import PreemptionContext
 from weir.engine.queue_order import Candidate
 from weir.engine.reason_context import ReasonContext
 from weir.model.policy import Policy
@@ -62,8 +62,7 @@ def decision_details(
     useful = np.zeros(cluster.free_capacity.free.shape[1], np.bool_)
     for _, shape, _ in context.lacking(candidate):
         useful |= context.feasibility.feasible_nodes(shape, affinity)[0]
-    preemption = context_after_releases(context.allocator)
-    preemption.accounting.expect(cluster.nominated)
+    preemption = PreemptionContext(context.allocator)
     return DecisionDetails(
         tuple(_node_rankings(context.allocator, candidate)),
         considered_victims(preemption, context.rules(candidate), useful),

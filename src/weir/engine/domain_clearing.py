@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from weir.engine.allocate import Allocator
 from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
@@ -19,53 +18,40 @@ _DOMAINS_MOST = 8
 class DomainClearing:
     """Domains that may be cleared in one cycle, with candidates since capacity was last freed."""
 
-    def __init__(self, allocator: Allocator) -> None:
-        self._allocator = allocator
-        self._policy = allocator.policy
+    def __init__(self, context: PreemptionContext) -> None:
+        self._context = context
         self._victims: dict[tuple[float, PreemptionWay, PreemptionRules | bool], VictimCandidates] = {}
 
     def forget(self) -> None:
         """Forget the candidates: capacity was freed, or a trial begins."""
         self._victims.clear()
 
-    def find(
-        self, context: PreemptionContext, candidate: Candidate, kind: PreemptionKind
-    ) -> tuple[list[Bools], bool]:
+    def find(self, candidate: Candidate, kind: PreemptionKind) -> tuple[list[Bools], bool]:
         """Return the domains to clear by its topology, and whether any node may be cleared."""
-        job, placement = candidate.job, self._allocator.placement
-        asked, open_ = job.topology, placement.open_to(candidate)
+        context, job = self._context, candidate.job
+        asked, open_ = job.topology, context.placement.open_to(candidate)
         if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
             return [], True
-        levels, affinity = self._allocator.feasibility.levels(asked.name), context.affinity_of(job)
+        levels, affinity = context.levels_of(asked.name), context.affinity_of(job)
         placer = TopologyPlacer(context.placer, job, affinity, levels, open_)
         anywhere = asked.required is None and (
-            kind is not PreemptionKind.CONSOLIDATE or placement.may_scatter(job, candidate.lacks)
+            kind is not PreemptionKind.CONSOLIDATE or context.placement.may_scatter(job, candidate.lacks)
         )
         return placer.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
 
     def clear_one(
-        self,
-        context: PreemptionContext,
-        domains: Sequence[Bools],
-        rules: PreemptionRules,
-        way: PreemptionWay,
+        self, domains: Sequence[Bools], rules: PreemptionRules, way: PreemptionWay
     ) -> PreemptionPlan | None:
         """Free capacity in the cheapest domain, which may cost more than anywhere."""
         if not domains:
             return None
-        victims = self.candidates(context, rules, way, self._policy.topology.budget)
-        searches = [VictimSearch(context, victims, within) for within in domains]
+        victims = self.candidates(rules, way, self._context.policy.topology.budget)
+        searches = [VictimSearch(self._context, victims, within) for within in domains]
         if len(searches) > 1:
             searches.sort(key=lambda search: search.nodes.least_price())
         return next((plan for search in searches if (plan := search.run()) is not None), None)
 
-    def candidates(
-        self,
-        context: PreemptionContext,
-        rules: PreemptionRules,
-        way: PreemptionWay,
-        budget: float,
-    ) -> VictimCandidates:
+    def candidates(self, rules: PreemptionRules, way: PreemptionWay, budget: float) -> VictimCandidates:
         """Return the victim candidates; requesters that need moves share them until capacity is freed."""
         alone = (
             way.kind is not PreemptionKind.CONSOLIDATE or rules.job.is_running or bool(rules.job.stopped_for)
@@ -73,5 +59,5 @@ class DomainClearing:
         key = (budget, way, rules if alone else rules.is_owner)
         found = self._victims.get(key)
         if found is None:
-            found = self._victims[key] = VictimCandidates(context, rules, way, budget)
+            found = self._victims[key] = VictimCandidates(self._context, rules, way, budget)
         return found.asked_by(rules)

@@ -19,11 +19,7 @@ class EligibleVictims:
     """
 
     def __init__(
-        self,
-        context: PreemptionContext,
-        rules: PreemptionRules,
-        way: PreemptionWay,
-        move_budget: float,
+        self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay, move_budget: float
     ) -> None:
         self._context = context
         self._cluster = context.cluster

@@ -143,12 +143,7 @@ def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason
 
 
 def _apart(
-    cluster: Cluster,
-    policy: Policy,
-    cache: EngineCache,
-    idle: Capacity,
-    need: Need,
-    affinity: AffinityRules,
+    cluster: Cluster, policy: Policy, cache: EngineCache, idle: Capacity, need: Need, affinity: AffinityRules
 ) -> Reason | None:
     """Return why the pods of a group can't keep apart from one another as their rules demand."""
     group, shape, pods = need

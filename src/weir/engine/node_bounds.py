@@ -20,12 +20,7 @@ class NodeBounds:
     """
 
     def __init__(
-        self,
-        capacity: Capacity,
-        candidates: VictimCandidates,
-        shape: RequestShape,
-        open_: Bools,
-        price_most: float,
+        self, capacity: Capacity, candidates: VictimCandidates, shape: RequestShape, open_: Bools
     ) -> None:
         self._capacity = capacity
         self._shape = shape
@@ -35,7 +30,7 @@ class NodeBounds:
         self._pods_most = 0  # pods that fit without all candidates
         self._to_move: Ints | None = None  # least devices to move for one pod, by usable node
         if shape.whole:
-            self._bound_whole(candidates.takeable(), price_most)
+            self._bound_whole(candidates.takeable(), candidates.price_most)
         self._least = sorted([price for _, price, _ in self.entries])
         if not shape.whole or not candidates.bounds:
             self._bound_any(candidates)

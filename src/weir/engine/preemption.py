@@ -1,12 +1,15 @@
 """Preemption: free capacity for workloads that didn't fit, by consolidation, reclaim or preempt."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from weir.engine.allocate import Allocator
+from weir.engine.plan import Plan
 from weir.engine.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.queue_order import Candidate, QueueOrder
+from weir.engine.reclaim_bounds import ReclaimBounds
 from weir.engine.refusals import RefusalKind
 from weir.model.workloads import WorkloadType
 
@@ -19,17 +22,17 @@ STOPPED_POD_COUNTS = 64
 
 
 class Preemptor:
-    """Frees capacity in one cycle. The context is built only if a workload is eligible."""
+    """Frees capacity in one cycle, beside the binds of its plan so far."""
 
-    def __init__(self, allocator: Allocator, new_context: Callable[[], PreemptionContext]) -> None:
+    def __init__(self, allocator: Allocator, plan: Plan) -> None:
         self._allocator = allocator
+        self._plan = plan
         self._cluster = allocator.cluster
         self._policy = allocator.policy
-        self._overlay = allocator.overlay
         self._checks = allocator.checks
-        self._new_context = new_context
-        self._kept_context: PreemptionContext | None = None
-        self._attempts = PreemptionAttempts(allocator)
+        self._bounds = ReclaimBounds(allocator)
+        self._eligibility = PreemptionEligibility(allocator, self._bounds)
+        self._known_attempts: PreemptionAttempts | None = None
         self._looked_at = 0  # pods, for the plans so far
         self.stopped_early = False  # other workloads have to wait for the next cycle
 
@@ -37,16 +40,16 @@ class Preemptor:
         """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
         scattered = self._allocator.scattered
         if scattered:  # none of them is moved for another
-            self._context.accounting.expect(candidate.job.name for candidate, _ in scattered)
+            self._attempts.context.accounting.expect(candidate.job.name for candidate, _ in scattered)
         for candidate, placements in scattered:
-            plan = self._attempts.cleared_or_kept(self._context, candidate, placements)
+            plan = self._attempts.cleared_or_kept(candidate, placements)
             if plan.kind is not None:
                 self._allocator.withdraw(placements)
             yield candidate, plan
 
     def preempt(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield each workload for which capacity was freed, with the plan."""
-        candidates = self._attempts.eligibility.candidates()
+        candidates = self._eligibility.candidates()
         if candidates:
             yield from self._preempt_for(candidates)
 
@@ -62,7 +65,7 @@ class Preemptor:
             yield from self._preempt_for(candidates)
 
     def _preempt_for(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        order = QueueOrder(self._overlay, candidates)
+        order = QueueOrder(self._allocator.overlay, candidates)
         while (candidate := order.next()) is not None:
             plan = self._plan_for(candidate)
             if plan is None:
@@ -99,22 +102,26 @@ class Preemptor:
         return followers
 
     @property
-    def _context(self) -> PreemptionContext:
-        """Return the context; it is built at its first use."""
-        if self._kept_context is None:
-            self._kept_context = self._new_context()
-        return self._kept_context
+    def _attempts(self) -> PreemptionAttempts:
+        """Return the attempts of the cycle; they need a copy of the capacity, so they wait for need."""
+        if self._known_attempts is None:
+            context = PreemptionContext(self._allocator)
+            context.accounting.expect([place.pod.workload for place in self._plan.binds])
+            self._known_attempts = PreemptionAttempts(
+                self._allocator, context, self._bounds, self._eligibility
+            )
+        return self._known_attempts
 
     def _plan_for(self, candidate: Candidate) -> PreemptionPlan | None:
         """Free capacity for a workload; None if no way succeeds."""
         outages = self._allocator.placement.outages
         if not outages:
             return self._found_plan(candidate)
-        with outages.withheld(self._context.placer.capacity, candidate.job):
+        with outages.withheld(self._attempts.context.placer.capacity, candidate.job):
             return self._found_plan(candidate)
 
     def _found_plan(self, candidate: Candidate) -> PreemptionPlan | None:
-        job, context = candidate.job, self._context
+        job, context = candidate.job, self._attempts.context
         leaving = context.accounting.leaving
         if leaving and job.is_running and any(pod in leaving for pod in job.running_pods()):
             return None  # a workload that is stopped or moved in this plan doesn't grow in it
@@ -126,9 +133,9 @@ class Preemptor:
             placements = self._allocator.placement.place(candidate, context.placer)
             if placements is not None:
                 context.accounting.start(placements)
-                return self._attempts.cleared_or_kept(self._context, candidate, placements)
+                return self._attempts.cleared_or_kept(candidate, placements)
         if not job.can_preempt:
             return None
         under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
         rules = self._checks.rules_of(candidate, self._allocator.now_s)
-        return self._attempts.first_success(context, rules, under_limits)
+        return self._attempts.first_success(rules, under_limits)

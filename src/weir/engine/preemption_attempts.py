@@ -21,32 +21,34 @@ _NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKi
 class PreemptionAttempts:
     """Attempts of one cycle. Failures are kept until capacity is freed, or longer."""
 
-    def __init__(self, allocator: Allocator) -> None:
-        bounds = ReclaimBounds(allocator)
-        self._allocator = allocator
-        self._cluster = allocator.cluster
-        self._policy = allocator.policy
-        self.eligibility = PreemptionEligibility(allocator, bounds)
-        self._ways = PreemptionWays(allocator, bounds, self.eligibility)
+    def __init__(
+        self,
+        allocator: Allocator,
+        context: PreemptionContext,
+        bounds: ReclaimBounds,
+        eligibility: PreemptionEligibility,
+    ) -> None:
+        self.context = context
+        self._policy = context.policy
+        self._eligibility = eligibility
+        self._ways = PreemptionWays(context, bounds, eligibility)
         self._failed = FailedPreemptions(allocator, bounds)
-        self._domains = DomainClearing(allocator)
+        self._domains = DomainClearing(context)
 
-    def cleared_or_kept(
-        self, context: PreemptionContext, candidate: Candidate, placements: list[NodePlacement]
-    ) -> PreemptionPlan:
+    def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; otherwise keep them."""
-        job, transaction, way = candidate.job, context.transaction, PreemptionWay(PreemptionKind.CONSOLIDATE)
+        context, job, way = self.context, candidate.job, PreemptionWay(PreemptionKind.CONSOLIDATE)
         self._domains.forget()
         if (
-            self._allocator.placement.is_scattered(job, placements)
+            context.placement.is_scattered(job, placements)
             and job.can_preempt
             and self._policy.consolidation.enabled
         ):
-            with transaction.trial() as trial:
-                transaction.cancel(placements)
-                domains, _ = self._domains.find(context, candidate, way.kind)
-                rules = self._allocator.checks.rules_of(candidate, self._allocator.now_s)
-                plan = self._domains.clear_one(context, domains, rules, way)
+            with context.transaction.trial() as trial:
+                context.transaction.cancel(placements)
+                domains, _ = self._domains.find(candidate, way.kind)
+                rules = context.checks.rules_of(candidate, context.now_s)
+                plan = self._domains.clear_one(domains, rules, way)
                 if plan is not None:
                     trial.commit()
                     self._failed.consolidations.clear()
@@ -55,23 +57,23 @@ class PreemptionAttempts:
                 return plan
         return PreemptionPlan(None, placements)
 
-    def first_success(
-        self, context: PreemptionContext, rules: PreemptionRules, under_limits: bool
-    ) -> PreemptionPlan | None:
+    def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; keep a failure that lasts."""
         failed = self._failed.consolidations
         until_s = INFINITE  # until when every way fails
-        for way in self._ways.of(rules, context, under_limits):
-            failing_until_s = self._failing_until_s(context, rules, way)
+        for way in self._ways.of(rules, under_limits):
+            failing_until_s = self._failing_until_s(rules, way)
             if failing_until_s is not None:
                 until_s = min(until_s, failing_until_s)
                 continue
             moves = way.kind is PreemptionKind.CONSOLIDATE
-            key = self._failed.consolidation_key(rules, context.affinity_of(rules.job)) if moves else None
+            key = (
+                self._failed.consolidation_key(rules, self.context.affinity_of(rules.job)) if moves else None
+            )
             if key is not None and key in failed:
                 until_s = until_s if failed[key] else -INFINITE
                 continue
-            plan, is_final = self._search(context, rules, way)
+            plan, is_final = self._search(rules, way)
             if plan is not None:
                 failed.clear()
                 self._domains.forget()
@@ -80,36 +82,34 @@ class PreemptionAttempts:
                 until_s = -INFINITE
             if key is not None:
                 failed[key] = is_final
-        if until_s > context.now_s and not (context.accounting.leaving or self._cluster.releasing_on):
+        if until_s > self.context.now_s and not (
+            self.context.accounting.leaving or self.context.cluster.releasing_on
+        ):
             self._failed.sleep(rules, until_s)
         return None
 
-    def _failing_until_s(
-        self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay
-    ) -> float | None:
+    def _failing_until_s(self, rules: PreemptionRules, way: PreemptionWay) -> float | None:
         """Return the time until which a kept failure holds; None if a search is needed."""
-        if way.kind in _NEVER_KEPT or context.accounting.leaving:
+        if way.kind in _NEVER_KEPT or self.context.accounting.leaving:
             return None
-        failure = self._failed.reclaim(rules, context.now_s)
+        failure = self._failed.reclaim(rules, self.context.now_s)
         if failure is None:
             return None
-        victims = self._domains.candidates(context, rules, way, self._policy.consolidation.budget)
+        victims = self._domains.candidates(rules, way, self._policy.consolidation.budget)
         return failure.until_s if self._failed.covers(failure, rules, victims.jobs.keys()) else None
 
-    def _search(
-        self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay
-    ) -> tuple[PreemptionPlan | None, bool]:
+    def _search(self, rules: PreemptionRules, way: PreemptionWay) -> tuple[PreemptionPlan | None, bool]:
         """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
         candidate = rules.candidate
-        domains, anywhere = self._domains.find(context, candidate, way.kind)
-        plan = self._domains.clear_one(context, domains, rules, way)
+        domains, anywhere = self._domains.find(candidate, way.kind)
+        plan = self._domains.clear_one(domains, rules, way)
         if plan is not None or not anywhere:
             return plan, False
-        victims = self._domains.candidates(context, rules, way, self._policy.consolidation.budget)
-        search = VictimSearch(context, victims, self._allocator.placement.open_to(candidate))
+        victims = self._domains.candidates(rules, way, self._policy.consolidation.budget)
+        search = VictimSearch(self.context, victims, self.context.placement.open_to(candidate))
         plan = search.run()
         fell_short = plan is None and not domains and search.fell_short
-        alone = not context.accounting.leaving and not self.eligibility.has_lower(candidate.of)
+        alone = not self.context.accounting.leaving and not self._eligibility.has_lower(candidate.of)
         if fell_short and way.kind is PreemptionKind.RECLAIM and alone:
             self._failed.keep_reclaim(rules, victims.jobs.keys())
         return plan, search.is_final and not domains and not self._failed.more_by_time

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from weir.engine.allocate import Allocator
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
@@ -14,27 +13,23 @@ class PreemptionWays:
     """Ways of one cycle. A way without any chance is left out by cheap checks."""
 
     def __init__(
-        self, allocator: Allocator, bounds: ReclaimBounds, eligibility: PreemptionEligibility
+        self, context: PreemptionContext, bounds: ReclaimBounds, eligibility: PreemptionEligibility
     ) -> None:
-        self._cluster = allocator.cluster
-        self._policy = allocator.policy
-        self._checks = allocator.checks
-        self._now_s = allocator.now_s
+        self._context = context
+        self._cluster = context.cluster
         self._bounds = bounds
         self._eligibility = eligibility
         self._lapsed: bool | None = None
 
-    def of(
-        self, rules: PreemptionRules, context: PreemptionContext, under_limits: bool
-    ) -> Iterator[PreemptionWay]:
+    def of(self, rules: PreemptionRules, under_limits: bool) -> Iterator[PreemptionWay]:
         """Yield the ways to free capacity for a workload, in the order in which they are tried.
 
         Idle workloads without protection go first. Work over quota goes before work within a quota: that of
         other projects by reclaim, and that of its own project, if it is over its quota, by preemption.
         """
-        candidate, eligibility = rules.candidate, self._eligibility
+        context, candidate, eligibility = self._context, rules.candidate, self._eligibility
         of, at = candidate.of, candidate.at
-        owner = self._checks.is_owner(of, at)
+        owner = context.checks.is_owner(of, at)
         if eligibility.may_take_idle(of):
             yield PreemptionWay(PreemptionKind.IDLE)
         if (
@@ -66,12 +61,12 @@ class PreemptionWays:
 
     def _may_override(self, rules: PreemptionRules) -> bool:
         """Return True if budgets no longer protect work over quota from this workload."""
-        budgets = self._policy.budgets
+        budgets = self._context.policy.budgets
         if not self._cluster.budgets or not rules.is_owner:
             return False
         if budgets.borrowed == "grace_period":
             return self._any_lapsed()
-        waited_s = self._now_s - rules.job.waits_since_s
+        waited_s = self._context.now_s - rules.job.waits_since_s
         return budgets.borrowed == "override" and waited_s >= budgets.grace
 
     def _any_lapsed(self) -> bool:

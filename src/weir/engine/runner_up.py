@@ -6,7 +6,7 @@ from itertools import islice
 from weir.engine.capacity import Capacity
 from weir.engine.cheapest_node import PRICE_AT, SETS_MOST, CheapestNode, Entry
 from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_sets import minimal_victim_sets
+from weir.engine.victim_sets import NodeCapacity, minimal_victim_sets
 from weir.state.shapes import RequestShape
 
 _BESIDE_MOST = 16
@@ -59,10 +59,11 @@ def _beside(
     victims, chosen = candidates.victims_on(node), nodes.chosen_on(node)
     if chosen is None or len(victims) > _BESIDE_MOST or candidates.limits(victims) is not None:
         return None
+    space = NodeCapacity(capacity, node, shape, victims)
     pods = {pod for victim, _ in chosen for pod in victim.pods}
     price = sum([victim.price for victim, _ in chosen])
     tier = max([victim.tier for victim, _ in chosen])
-    for key, others in islice(minimal_victim_sets(capacity, node, shape, victims), SETS_MOST):
+    for key, others in islice(minimal_victim_sets(space, victims), SETS_MOST):
         differs = {pod for victim in others for pod in victim.pods} != pods
         moves = any(victim.moves for victim in others)
         if differs and not moves and candidates.legal_order(others) is not None:

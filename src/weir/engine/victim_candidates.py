@@ -9,6 +9,7 @@ from weir.engine.knapsack import VictimEntries
 from weir.engine.legal_order import LegalOrder
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.quota_overlay import INFINITE
 from weir.engine.quota_protection import QuotaProtection
 from weir.engine.victim_sets import ANY_PROJECT, Permits, Tier, Victim
 from weir.engine.victim_tiers import VictimTiers
@@ -64,6 +65,7 @@ class VictimCandidates:
         self.rules = rules
         self.way = way
         self.move_budget = move_budget
+        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE  # of one pod
         self.tiers = VictimTiers(context, rules)
         self.order = LegalOrder(context, rules, way)
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by

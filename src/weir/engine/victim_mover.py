@@ -37,7 +37,7 @@ class VictimMover:
     def _placed(self, victim: Victim) -> list[NodePlacement] | None:
         """Return new placements that don't run into an outage; None if there are none."""
         place = self._one_by_one if victim.job.topology is None else self._by_topology
-        outages = self._context.outages
+        outages = self._context.placement.outages
         if not outages:
             return place(victim)
         with outages.withheld(self._placer.capacity, victim.job, moved=True):

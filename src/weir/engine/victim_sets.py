@@ -55,7 +55,9 @@ Permits = Callable[[Sequence[Victim]], bool]
 
 
 class NodeCapacity:
-    """Capacity of one node as plain numbers, to test sets of victims.
+    """Capacity of one node as plain numbers, to test sets of victims for one pod of a shape.
+
+    With them go the pods that are in excess of what a pod rule allows.
 
     Where shape and units hold whole devices only, what is short and what each unit gives are numbers
     that add up. With shares, or devices held twice, the devices have to be looked at one by one.
@@ -150,20 +152,14 @@ def _gain(victim: Victim, row: int) -> int:
 
 
 def minimal_victim_sets(
-    capacity: Capacity,
-    node: int,
-    shape: RequestShape,
-    victims: Sequence[Victim],
-    excesses: Sequence[ExcessPods] = (),
+    space: NodeCapacity, victims: Sequence[Victim]
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
-    """Yield minimal sets of victims that free capacity for one pod of the shape, best first.
+    """Yield minimal sets of victims that free the node's capacity for one pod, best first.
 
     Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is
     taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
-    what is still needed, and so on. Each set comes with its key, by which nodes compare. With them go the
-    pods that are in `excess` of what a pod rule allows.
+    what is still needed, and so on. Each set comes with its key, by which nodes compare.
     """
-    space = NodeCapacity(capacity, node, shape, victims, excesses)
     tiers: list[list[Victim]] = []
     for _, group in groupby(sorted(victims, key=lambda victim: victim.tier), key=lambda victim: victim.tier):
         tiers.append(list(group))
