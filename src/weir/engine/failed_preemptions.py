@@ -6,7 +6,6 @@ from weir.engine.allocate import Allocator
 from weir.engine.preemption_cache import FailedReclaim, Sleeping
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.reclaim_bounds import ReclaimBounds
-from weir.model.policy import AffinityRules
 from weir.state.jobs import Job
 
 ConsolidationAttempt = tuple[object, ...]
@@ -25,9 +24,7 @@ class FailedPreemptions:
         # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
         self.consolidations: dict[ConsolidationAttempt, bool] = {}
 
-    def consolidation_key(
-        self, rules: PreemptionRules, affinity: AffinityRules
-    ) -> ConsolidationAttempt | None:
+    def consolidation_key(self, rules: PreemptionRules) -> ConsolidationAttempt | None:
         """Return the key of requests for which moves fail alike; None if more than the key matters."""
         candidate, job = rules.candidate, rules.job
         if job.is_running or job.stopped_for:
@@ -38,6 +35,7 @@ class FailedPreemptions:
         orders, scattered = tuple(group.order for group in job.spec.groups), None
         if job.topology is not None:
             scattered = self._allocator.placement.may_scatter(job, candidate.lacks)
+        affinity = self._allocator.feasibility.affinity(job)
         return candidate.of.wants, orders, affinity, rules.is_owner, job.topology, scattered
 
     def reclaim(self, rules: PreemptionRules, now_s: float) -> FailedReclaim | None:

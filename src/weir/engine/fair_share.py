@@ -5,6 +5,7 @@ each by priority. Cost: O(n log n) for the n siblings that want more than their 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI
@@ -12,6 +13,7 @@ from weir.state.quota_usage import QuotaUsage
 from weir.state.shapes import GPU_ROW
 
 
+@dataclass(slots=True)
 class Siblings:
     """Queues that divide what their parent has; `tiers` are positions among them, highest priority first.
 
@@ -19,21 +21,11 @@ class Siblings:
     lowers its claim on the surplus; 0 = not at all.
     """
 
-    __slots__ = ("ledger", "queues", "tiers", "usage", "usage_k")
-
-    def __init__(
-        self,
-        ledger: QuotaUsage,
-        queues: list[int],
-        tiers: list[list[int]],
-        usage: Sequence[float],
-        usage_k: float,
-    ) -> None:
-        self.ledger = ledger
-        self.queues = queues
-        self.tiers = tiers
-        self.usage = usage
-        self.usage_k = usage_k
+    ledger: QuotaUsage
+    queues: list[int]
+    tiers: list[list[int]]
+    usage: Sequence[float]
+    usage_k: float
 
     def want_unentitled(self, row: int, wanted: Sequence[int]) -> bool:
         """Return True if a queue with weight 0 wants more than its quota."""

@@ -1,16 +1,13 @@
 """Search for nodes of a gang whose groups block one another."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
 
-from weir.engine.feasibility import Bools
 from weir.engine.node_scores import INFEASIBLE
-from weir.engine.pod_placer import NodePlacement, PodPlacer
-from weir.model.policy import AffinityRules
+from weir.engine.pod_placer import NodePlacement, PlacementRequest, PodPlacer
 from weir.state.capacity_columns import Ints
-from weir.state.jobs import Job, Pod
 from weir.state.shapes import RequestShape
 
 
@@ -22,18 +19,9 @@ class BacktrackingSearch:
     nodes in rising order, so that no arrangement is tried twice.
     """
 
-    def __init__(
-        self,
-        placer: PodPlacer,
-        job: Job,
-        pods: Mapping[int, Sequence[Pod]],
-        affinity: AffinityRules,
-        within: Bools | None,
-        steps_most: int,
-    ) -> None:
+    def __init__(self, placer: PodPlacer, request: PlacementRequest, steps_most: int) -> None:
+        job, pods, self._affinity, self._within = request
         self._placer = placer
-        self._affinity = affinity
-        self._within = within
         self._steps_left = steps_most
         self._shapes = [job.shapes[group] for group in pods]
         open_nodes = {group: int((self._ranks(job.shapes[group]) != INFEASIBLE).sum()) for group in pods}

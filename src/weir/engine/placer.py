@@ -1,26 +1,19 @@
 """Placing the pods of a workload: all of them in one trial, or none."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
-from weir.engine.feasibility import Bools
 from weir.engine.gang_search import BacktrackingSearch
-from weir.engine.pod_placer import NodePlacement, PodPlacer
-from weir.model.policy import AffinityRules
-from weir.state.jobs import Job, Pod
+from weir.engine.pod_placer import NodePlacement, PlacementRequest, PodPlacer
+from weir.state.jobs import Job
 
 
 class Placer(PodPlacer):
     """Places workloads in one capacity: all pods or none."""
 
-    def place(
-        self,
-        job: Job,
-        pods: Mapping[int, Sequence[Pod]],
-        affinity: AffinityRules = (),
-        within: Bools | None = None,
-    ) -> list[NodePlacement] | None:
-        """Return placements for these pods of each group; None with the capacity unchanged."""
+    def place(self, request: PlacementRequest) -> list[NodePlacement] | None:
+        """Return placements for the requested pods; None with the capacity unchanged."""
+        job, pods, affinity, within = request
         if len(pods) == 1:
             ((group, some),) = pods.items()
             if len(some) == 1:
@@ -31,55 +24,42 @@ class Placer(PodPlacer):
         if any(capacity_for[group] < len(pods[group]) for group in groups):
             return None
         for turn in _turns(groups, {group: capacity_for[group] / len(pods[group]) for group in groups}):
-            placements = self._in_turn(job, turn, pods, affinity, within)
+            placements = self._in_turn(turn, request)
             if placements is not None:
                 return placements
         ruled = any(job.shapes[group].pod_rules for group in groups)
         if ruled:
-            placements = self._beside(job, groups, pods, affinity, within)
+            placements = self._beside(groups, request)
             if placements is not None:
                 return placements
         if len(groups) < 2 and not ruled:
             return None
-        return BacktrackingSearch(self, job, pods, affinity, within, self.steps_most).run()
+        return BacktrackingSearch(self, request, self.steps_most).run()
 
-    def _beside(
-        self,
-        job: Job,
-        groups: Sequence[int],
-        pods: Mapping[int, Sequence[Pod]],
-        affinity: AffinityRules,
-        within: Bools | None,
-    ) -> list[NodePlacement] | None:
+    def _beside(self, groups: Sequence[int], request: PlacementRequest) -> list[NodePlacement] | None:
         """Place in one domain after another where the first pod would decide on the domain."""
+        job, pods, affinity, within = request
         for group in groups:
             for domain in self.rules.beginnings(self.capacity.columns, job.shapes[group]):
                 both = domain if within is None else domain & within
                 if self.capacity_for(job.shapes[group], affinity, both) >= len(pods[group]):
-                    placements = self._in_turn(job, groups, pods, affinity, both)
+                    placements = self._in_turn(groups, request._replace(within=both))
                     if placements is not None:
                         return placements
         return None
 
-    def _in_turn(
-        self,
-        job: Job,
-        turn: Sequence[int],
-        pods: Mapping[int, Sequence[Pod]],
-        affinity: AffinityRules,
-        within: Bools | None,
-    ) -> list[NodePlacement] | None:
+    def _in_turn(self, turn: Sequence[int], request: PlacementRequest) -> list[NodePlacement] | None:
         """Place pod after pod; None, with the capacity unchanged, if one doesn't fit."""
         placements = []
         self.capacity.begin()
         for group in turn:
-            shape = job.shapes[group]
-            for pod in pods[group]:
-                node = self.best_node(shape, affinity, within)
+            shape = request.job.shapes[group]
+            for pod in request.pods[group]:
+                node = self.best_node(shape, request.affinity, request.within)
                 if node < 0:
                     self.capacity.rollback()
                     return None
-                placements.append(self.put(pod, node, affinity))
+                placements.append(self.put(pod, node, request.affinity))
         self.capacity.commit()
         return placements
 

@@ -1,6 +1,6 @@
 """Placing one pod: the best node by rank, and the devices there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from weir.engine.pod_affinity import PodAffinityRules
 from weir.model.policy import AffinityRules
 from weir.state.capacity_columns import Ints
 from weir.state.cluster import Cluster
-from weir.state.jobs import Pod
+from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW, RequestShape
 
 
@@ -23,6 +23,15 @@ class NodePlacement(NamedTuple):
     pod: Pod
     node: int
     devices: tuple[int, ...]
+
+
+class PlacementRequest(NamedTuple):
+    """Pods of a workload to place, by group, and the nodes it may use; None for all."""
+
+    job: Job
+    pods: Mapping[int, Sequence[Pod]]
+    affinity: AffinityRules = ()
+    within: Bools | None = None
 
 
 ScoresOf = Callable[[RequestShape, AffinityRules], NodeScores]

@@ -67,9 +67,7 @@ class PreemptionAttempts:
                 until_s = min(until_s, failing_until_s)
                 continue
             moves = way.kind is PreemptionKind.CONSOLIDATE
-            key = (
-                self._failed.consolidation_key(rules, self.context.affinity_of(rules.job)) if moves else None
-            )
+            key = self._failed.consolidation_key(rules) if moves else None
             if key is not None and key in failed:
                 until_s = until_s if failed[key] else -INFINITE
                 continue
@@ -82,9 +80,8 @@ class PreemptionAttempts:
                 until_s = -INFINITE
             if key is not None:
                 failed[key] = is_final
-        if until_s > self.context.now_s and not (
-            self.context.accounting.leaving or self.context.cluster.releasing_on
-        ):
+        is_freeing = self.context.accounting.leaving or self.context.cluster.releasing_on
+        if until_s > self.context.now_s and not is_freeing:
             self._failed.sleep(rules, until_s)
         return None
 

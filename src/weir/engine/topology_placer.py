@@ -6,7 +6,7 @@ import numpy as np
 
 from weir.engine.feasibility import Bools, pods_that_fit
 from weir.engine.placer import Placer
-from weir.engine.pod_placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement, PlacementRequest
 from weir.engine.topology_levels import TopologyLevel
 from weir.model.policy import AffinityRules
 from weir.state.capacity_columns import Ints
@@ -46,7 +46,8 @@ class TopologyPlacer:
     def place(self, pods: Pods, scattered: bool) -> list[NodePlacement] | None:
         """Return placements in one domain of its level, or if `scattered` in few domains."""
         for within in self._alternatives(pods, scattered):
-            placements = self._placer.place(self._job, pods, self._affinity, within)
+            request = PlacementRequest(self._job, pods, self._affinity, within)
+            placements = self._placer.place(request)
             if placements is not None:
                 return placements
         return None

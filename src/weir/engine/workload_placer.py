@@ -14,7 +14,7 @@ from weir.engine.feasibility import Bools, pods_that_fit
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.outages import OutageRules
 from weir.engine.placer import Placer, in_order
-from weir.engine.pod_placer import NodePlacement
+from weir.engine.pod_placer import NodePlacement, PlacementRequest
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay
@@ -22,7 +22,7 @@ from weir.engine.refusals import DomainPatienceRefusal, ModelLimitRefusal, Reser
 from weir.engine.reserved_nodes import ReservedNodes
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
-from weir.model.policy import AffinityRules, Policy
+from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
@@ -62,10 +62,11 @@ class WorkloadPlacer:
         affinity = self._feasibility.affinity(job)
         within = self.open_to(candidate)
         if job.topology is None:
-            placements = placer.place(job, candidate.pods(), affinity, within)
+            request = PlacementRequest(job, candidate.pods(), affinity, within)
+            placements = placer.place(request)
             if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
                 left, unreserved = self._models_left(candidate), self._unreserved_and_in_service(candidate)
-                placements = _place_by_pod(placer, job, candidate.pods(), affinity, unreserved, left)
+                placements = _place_by_pod(placer, request._replace(within=unreserved), left)
             return placements
         if missing_topology(self._cluster.topologies, job.topology) is not None:
             return None
@@ -181,17 +182,13 @@ def _nodes_without_models(cluster: Cluster, models: set[str]) -> Bools:
 
 
 def _place_by_pod(
-    placer: Placer,
-    job: Job,
-    pods: Mapping[int, Sequence[Pod]],
-    affinity: AffinityRules,
-    within: Bools | None,
-    left: Mapping[str, int],
+    placer: Placer, request: PlacementRequest, left: Mapping[str, int]
 ) -> list[NodePlacement] | None:
     """Return placements one by one, of each GPU model at most `left` thousandths of devices.
 
     None, with the capacity unchanged, if they don't fit.
     """
+    job, pods, affinity, within = request
     still = dict(left)
     cluster, placements = placer.cluster, list[NodePlacement]()
     placer.capacity.begin()
