@@ -85,7 +85,7 @@ def seed_live(home: Path, count: int) -> None:
         for uid in range(count):
             row = row_of(uid)
             record = submitted(row.name, f"live-{uid % PROJECTS}", time.time() - count + uid, user=row.user)
-            kept.append(store.submit_soon(record))
+            kept.append(store.workloads.submit(record))
         for each in kept:
             each.result()
 

@@ -146,9 +146,9 @@ def history(quick: bool) -> Iterator[Measured]:
 def _reports(store: Any, jobs: int, now_s: float) -> Iterator[Measured]:
     since_s = now_s - 365 * DAY_S
     for by, limit in (("project", 300), ("user", 300), ("node", 1000)):
-        spent = _median_ms(lambda by=by: store.history(since_s, now_s, by, now_s=now_s))
+        spent = _median_ms(lambda by=by: store.reports.report(since_s, now_s, by, now_s=now_s))
         yield Measured(f"year of {jobs:,} workloads, report by {by}", spent, limit, "ms")
-    chart = _median_ms(lambda: store.chart(since_s, now_s, now_s=now_s))
+    chart = _median_ms(lambda: store.usage.chart(since_s, now_s, now_s=now_s))
     yield Measured(f"year of {jobs:,} workloads, points of the chart", chart, 300, "ms")
 
 

@@ -73,18 +73,18 @@ def submissions(store: Store) -> list[Row]:
 
     def live(at: int) -> None:
         name = f"life-{at}"
-        kept = store.submit(asked(name, at))
+        kept = store.workloads.submit(asked(name, at)).result()
         reported = [
             HistoryEvent(NOW_S, kind, f"{name} {kind}", kept.launch.uid, name)
             for kind in ("queued", "started")
         ]
-        store.record(reported)
+        store.events.record(reported)
         store.journal.keep([SaveProgress(name, WorkloadProgress(1, 1))], {})
         store.journal.keep([EndWorkload(name, WorkloadOutcome.SUCCEEDED, NOW_S + at + 10)], {})
 
     return [
-        rate("submissions", 1, 1000, lambda at: store.submit(asked(f"one-{at}", at))),
-        rate("submissions", 32, 5000, lambda at: store.submit(asked(f"many-{at}", at))),
+        rate("submissions", 1, 1000, lambda at: store.workloads.submit(asked(f"one-{at}", at)).result()),
+        rate("submissions", 32, 5000, lambda at: store.workloads.submit(asked(f"many-{at}", at)).result()),
         rate("lives (submitted, settled, ended, three events)", 1, 300, live),
         rate("lives (submitted, settled, ended, three events)", 32, 3000, lambda at: live(at + 300)),
     ]
@@ -92,32 +92,41 @@ def submissions(store: Store) -> list[Row]:
 
 def lists(store: Store) -> list[Row]:
     """Lists of ten thousand that are queued, and what a new server reads."""
-    queued = store.workloads(WorkloadFilter()).total
+    queued = store.workloads.page(WorkloadFilter()).total
     with ThreadPoolExecutor(32) as pool:
-        list(pool.map(lambda at: store.submit(asked(f"queued-{at}", at)), range(max(0, QUEUED - queued))))
-    uids = [line.uid for line in store.workloads(WorkloadFilter(), limit=1000).items]
+        list(
+            pool.map(
+                lambda at: store.workloads.submit(asked(f"queued-{at}", at)).result(),
+                range(max(0, QUEUED - queued)),
+            )
+        )
+    uids = [line.uid for line in store.workloads.page(WorkloadFilter(), limit=1000).items]
     running = dict.fromkeys(uids[::100], "running")
     middle = uids[-1] - QUEUED // 2
-    of = f"{store.workloads(WorkloadFilter()).total:,} queued"
+    of = f"{store.workloads.page(WorkloadFilter()).total:,} queued"
     return [
-        timed(f"{of}: first page of 100", lambda: store.workloads(WorkloadFilter()), 200),
-        timed(f"{of}: page of 1,000", lambda: store.workloads(WorkloadFilter(), limit=1000), 200),
-        timed(f"{of}: page in the middle", lambda: store.workloads(WorkloadFilter(), after=middle), 200),
-        timed(f"{of}: of a project", lambda: store.workloads(WorkloadFilter(projects=["project-7"])), 200),
+        timed(f"{of}: first page of 100", lambda: store.workloads.page(WorkloadFilter()), 200),
+        timed(f"{of}: page of 1,000", lambda: store.workloads.page(WorkloadFilter(), limit=1000), 200),
+        timed(f"{of}: page in the middle", lambda: store.workloads.page(WorkloadFilter(), after=middle), 200),
+        timed(
+            f"{of}: of a project", lambda: store.workloads.page(WorkloadFilter(projects=["project-7"])), 200
+        ),
         timed(
             f"{of}: of a user, by name",
-            lambda: store.workloads(WorkloadFilter(users=["user-3"], q="99")),
+            lambda: store.workloads.page(WorkloadFilter(users=["user-3"], q="99")),
             200,
         ),
         timed(
             f"{of}: those that run",
-            lambda: store.workloads(WorkloadFilter(statuses=["running"]), live=running),
+            lambda: store.workloads.page(WorkloadFilter(statuses=["running"]), live=running),
             200,
         ),
         timed(
-            f"{of}: pending", lambda: store.workloads(WorkloadFilter(statuses=["pending"]), live=running), 200
+            f"{of}: pending",
+            lambda: store.workloads.page(WorkloadFilter(statuses=["pending"]), live=running),
+            200,
         ),
-        timed(f"{of}: ended ones too", lambda: store.workloads(WorkloadFilter(ended=True)), 200),
+        timed(f"{of}: ended ones too", lambda: store.workloads.page(WorkloadFilter(ended=True)), 200),
         timed(f"{of}: found again by a new server", store.journal.workloads, 2000),
     ]
 
@@ -151,7 +160,7 @@ def year(store: Store, home: Path) -> list[Row]:
             of_workloads = [
                 WorkloadUsageSample(day * 40 + at, "node-0", 60.0, 60.0, 30.0) for at in range(40)
             ]
-            store.sample(UsageSamples(at_s, at_s + 60, uses, of_workloads))
+            store.samples.add(UsageSamples(at_s, at_s + 60, uses, of_workloads))
             at_s += step_s
         store.tidy(at_s) if day % 30 == 29 else store.queues()
     store.tidy(end_s)
@@ -165,11 +174,17 @@ def year(store: Store, home: Path) -> list[Row]:
     for days in (7, 30, YEAR_DAYS):
         since_s = end_s - days * 86400 + 12_345
         rows += [
-            timed(f"use of {days} days by {by}", partial(store.usage, since_s, end_s, by, now_s=end_s), 500)
+            timed(
+                f"use of {days} days by {by}",
+                partial(store.usage.report, since_s, end_s, by, now_s=end_s),
+                500,
+            )
             for by in KEYS
         ]
     rows.append(
-        timed("chart of a year", lambda: store.chart(end_s - YEAR_DAYS * 86400, end_s, now_s=end_s), 500)
+        timed(
+            "chart of a year", lambda: store.usage.chart(end_s - YEAR_DAYS * 86400, end_s, now_s=end_s), 500
+        )
     )
     return rows
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from weir.dashboard.oidc.settings import OidcSettings
 from weir.dashboard.oidc.sign_in_limiter import SIGN_INS_AT_ONCE, SignInLimiter
 from weir.local.server.account_mode import AccountMode, PoolAccounts
-from weir.local.server.auth import Authenticator, TokenLookup
+from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person, Role
 from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.oidc.sign_in import (
@@ -26,6 +26,7 @@ from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
 
 from .provider import CLIENT, Provider, browser, sign_in
 
+NO_TOKENS = cast(Any, None)
 POOL = "https://pool.example.org"
 OWNER_UID = 4000
 ACCOUNTS = {
@@ -244,7 +245,7 @@ async def test_cookies_of_ended_sessions_make_way(
     provider: Provider, pool: OidcSignIn, tmp_path: Path
 ) -> None:
     authenticator = Authenticator(
-        "administrator's token", cast("TokenLookup", None), accounts=PoolAccounts(), roles=roles, oidc=pool
+        "administrator's token", NO_TOKENS, accounts=PoolAccounts(), roles=roles, oidc=pool
     )
     sessions = DashboardSessions(tmp_path, authenticator, time.time)
     ended, lasting = await began(pool), await began(pool)

@@ -20,7 +20,7 @@ from weir.store.codec import mapping_of
 from weir.store.database import ReadableDatabase
 from weir.store.dialects import address_of, encrypted, limit_statements, open_engine, storable
 from weir.store.errors import StoreFailed
-from weir.store.history_report import HistoryReports, Prices
+from weir.store.history_report import HistoryReports
 from weir.store.identity import check_cluster, mark_of_database
 from weir.store.records import RecordPage, Retention
 from weir.store.schema import is_current
@@ -150,12 +150,12 @@ class ClusterHistoryReader:
     def usage(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> UsageReport:
         """Return sums by key, of one namespace or of all."""
         self._read(lambda _: None)
-        return self._usage.report(since_s, until_s, now_s, by, namespace=namespace or None)
+        return self._usage.report(since_s, until_s, by, now_s=now_s, namespace=namespace or None)
 
     def history(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> HistoryReport:
         """Return the figures of a period for planning, of one namespace or of all."""
         self._read(lambda _: None)
-        return self._reports.report(since_s, until_s, now_s, by, Prices(), namespace=namespace or None)
+        return self._reports.report(since_s, until_s, by, now_s=now_s, namespace=namespace or None)
 
 
 def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:

@@ -76,7 +76,11 @@ class EventHistory(WriteListener):
     # Everyone's
 
     def record(self, happenings: Sequence[HistoryEvent]) -> None:
-        """Write events soon."""
+        """Write events soon.
+
+        Not the ends of workloads: the journal records those (kind "ended", with `numbers["how"]`) in the
+        transaction that ends them, once for each. Where an event is a workload's, give its `uid` too.
+        """
         these = tuple(happenings)
         if these:
             self._recording = self._database.write(
@@ -89,7 +93,10 @@ class EventHistory(WriteListener):
             wait((self._recording,), AWAITED_S_MOST)
 
     def listen(self, hear: Hear) -> Callable[[], None]:
-        """Call this with new events."""
+        """Call this with new events as soon as they are stored, in the order of their numbers, ends too.
+
+        `hear` is called on the writer's thread and must be quick; the answer stops it.
+        """
         with self._lock:
             self._hear = (*self._hear, hear)
 
@@ -100,9 +107,34 @@ class EventHistory(WriteListener):
         return stop
 
     def page(
-        self, where: Sequence[ColumnElement[bool]], after: int | None, limit: int
+        self,
+        *,
+        workload: str | None = None,
+        uid: int | None = None,
+        project: str | None = None,
+        projects: Mapping[str, float] | None = None,
+        kind: str | None = None,
+        after: int | None = None,
+        limit: int = 100,
     ) -> RecordPage[HistoryEvent]:
-        """Return a page of events, newest first."""
+        """Return a page of events, newest first; `after` is the number of the last one seen.
+
+        A name selects all workloads that ever had it. `projects`: only events of these projects, each from
+        the moment on at which it was made.
+        """
+        where: list[ColumnElement[bool]] = []
+        if workload is not None:
+            where.append(events.c.uid.in_(select(workloads.c.uid).where(workloads.c.name == workload)))
+        if uid is not None:
+            where.append(events.c.uid == uid)
+        if project is not None:
+            where.append(events.c.project == project)
+        if projects is not None:
+            where.append(events.c.project.in_(list(projects)))
+            for name, made_s in projects.items():
+                where.append(not_(and_(events.c.project == name, events.c.at_s < made_s)))
+        if kind is not None:
+            where.append(events.c.kind == kind)
         self._await_recorded()
         limit = max(1, min(limit, PAGE_MOST))
         here = select(events).where(*where)
@@ -116,31 +148,6 @@ class EventHistory(WriteListener):
             return RecordPage(items, total, items[-1].id if len(rows) > limit else None)
 
         return self._database.read(read)
-
-
-def filters(
-    *,
-    workload: str | None,
-    uid: int | None,
-    project: str | None,
-    projects: Mapping[str, float] | None,
-    kind: str | None,
-) -> list[ColumnElement[bool]]:
-    """Return the conditions for the requested events. A name selects all workloads that ever had it."""
-    where: list[ColumnElement[bool]] = []
-    if workload is not None:
-        where.append(events.c.uid.in_(select(workloads.c.uid).where(workloads.c.name == workload)))
-    if uid is not None:
-        where.append(events.c.uid == uid)
-    if project is not None:
-        where.append(events.c.project == project)
-    if projects is not None:
-        where.append(events.c.project.in_(list(projects)))
-        for name, made_s in projects.items():
-            where.append(not_(and_(events.c.project == name, events.c.at_s < made_s)))
-    if kind is not None:
-        where.append(events.c.kind == kind)
-    return where
 
 
 def _of(row: Row[Any]) -> HistoryEvent:

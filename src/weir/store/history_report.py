@@ -8,12 +8,12 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Float, Numeric, cast, func, literal, select
 
 from weir.api.answers import UsageRow
-from weir.api.history import EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
+from weir.api.history import EvictionRuleRow, HistoryReport, HistoryRow, WaitTimes
 from weir.store.codec import mapping_of
 from weir.store.database import ReadableDatabase
 from weir.store.histogram import Histogram, rank, rounded_percentiles
 from weir.store.period_sums import in_namespace, read_period
-from weir.store.records import Retention, UsagePoint
+from weir.store.records import Retention
 from weir.store.tables import COUNTED_EVENTS, events, uses, workloads
 from weir.store.usage import By, UsageReports, in_pieces, pieces
 from weir.store.workload_sums import QUOTA_MET, WorkloadSum, number_of
@@ -48,14 +48,15 @@ class HistoryReports:
         self,
         since_s: float,
         until_s: float,
-        now_s: float,
         by: By,
-        prices: Prices,
         *,
+        now_s: float,
+        prices: Prices | None = None,
         namespace: str | None = None,
     ) -> HistoryReport:
-        """Return everything about a period, of one namespace or of all."""
-        usage = self._usage.report(since_s, until_s, now_s, by, namespace=namespace)
+        """Return the figures of a period for planning, of one namespace or of all."""
+        prices = prices or Prices()
+        usage = self._usage.report(since_s, until_s, by, now_s=now_s, namespace=namespace)
         found = pieces(since_s, until_s, now_s, self._retention)
         first, end = usage.since_s, usage.until_s
 
@@ -71,9 +72,6 @@ class HistoryReports:
 
         facts = self._database.read(read)
         rows = _rows({row.key: row for row in usage.rows}, facts, prices)
-        points = self._usage.chart(
-            since_s, until_s, now_s, points=POINTS, project=None, uid=None, device=None, namespace=namespace
-        )
         return HistoryReport(
             since_s=first,
             until_s=end,
@@ -82,7 +80,7 @@ class HistoryReports:
             rows=rows,
             total=_total(rows, facts, prices),
             rules=_by_rule(facts.by_rule),
-            points=[_point(point) for point in points],
+            points=self._usage.chart(since_s, until_s, now_s=now_s, points=POINTS, namespace=namespace),
         )
 
 
@@ -261,14 +259,3 @@ def _by_rule(sums: Mapping[str, WorkloadSum]) -> list[EvictionRuleRow]:
         for rule, found in sorted(sums.items(), key=lambda each: (-each[1].evicted, each[0]))
         if found.evicted
     ]
-
-
-def _point(point: UsagePoint) -> HistoryPoint:
-    return HistoryPoint(
-        at_s=point.at_s,
-        span_s=point.span_s,
-        allocated_gpu_s=point.allocated_gpu_s,
-        used_gpu_s=point.used_gpu_s,
-        over_quota_gpu_s=point.over_quota_gpu_s,
-        waiting_s=point.waiting_s,
-    )

@@ -237,19 +237,6 @@ class UsageSamples:
 
 
 @dataclass(frozen=True, slots=True)
-class UsagePoint:
-    """Point of a chart: sums over `span_s` seconds from `at_s` on."""
-
-    at_s: float
-    span_s: float
-    allocated_gpu_s: float
-    seen_gpu_s: float
-    used_gpu_s: float
-    over_quota_gpu_s: float = 0.0
-    waiting_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Retention:
     """Retention periods of the history, in seconds. Sums by minute, hour and day are written at once."""
 

@@ -44,13 +44,16 @@ class TokenTable:
         self,
         user: str,
         role: TokenRole,
-        projects: Sequence[str],
-        text: str | None,
+        projects: Sequence[str] = (),
+        *,
+        text: str | None = None,
         label: str = "",
         expires_s: float | None = None,
         now_s: float | None = None,
     ) -> tuple[TokenRecord, str]:
-        """Make a token; return it and its text.
+        """Make a token and return it with its text. The text is shown only now: the store keeps its SHA-256.
+
+        `text`: use this one (of 20 characters at least). Making the same one again changes its row.
 
         Raises:
             NoSuchQueue: a project isn't there.
@@ -79,7 +82,10 @@ class TokenTable:
         return token, text
 
     def rotate(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRecord, str]:
-        """Replace the secret text and the expiry of a token; the old text stops working at once."""
+        """Replace the secret text and the expiry of a token; the old text stops working at once.
+
+        Raises NoSuchToken.
+        """
         text, hashed = _text(None)
         values = {"sha256": hashed, "created_s": now_s, "expires_s": expires_s, "used_s": None}
 
@@ -97,15 +103,15 @@ class TokenTable:
         return token, text
 
     def of(self, text: str) -> TokenRecord | None:
-        """Return the token with this text, expired or not; None if there is none."""
+        """Return the token with this text, expired or not, from memory; None if there is none."""
         return self._by_hash.get(_hash(text))
 
     def with_hash(self, hashed: str) -> TokenRecord | None:
-        """Return the token whose text has this hash, expired or not; None if there is none."""
+        """Return the token whose text has this hash, expired or not, from memory."""
         return self._by_hash.get(hashed)
 
     def used(self, id_: int, at_s: float) -> None:
-        """Note that a token is used; `write_uses` writes it down later."""
+        """Note that a token is used; `write_uses` writes it, at most once a minute for each token."""
         if at_s - self._used.get(id_, 0.0) >= USED_EVERY_S:
             self._used[id_] = at_s
 
@@ -129,7 +135,7 @@ class TokenTable:
         return tuple(replace(row, used_s=self._used.get(row.id, row.used_s)) for row in rows)
 
     def delete(self, id_: int) -> None:
-        """Revoke a token."""
+        """Revoke a token. Raises NoSuchToken."""
 
         def work(connection: Connection) -> None:
             if connection.execute(select(tokens.c.id).where(tokens.c.id == id_)).first() is None:

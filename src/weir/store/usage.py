@@ -6,9 +6,10 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, RowMapping, Table, and_, func, or_, select, union_all
 
 from weir.api.answers import UsageReport, UsageRow
+from weir.api.history import HistoryPoint
 from weir.store.database import ReadableDatabase
 from weir.store.period_sums import Kind, workload_counts
-from weir.store.records import Retention, UsagePoint
+from weir.store.records import Retention
 from weir.store.tables import (
     DAY,
     HOUR,
@@ -18,7 +19,6 @@ from weir.store.tables import (
     SAMPLED,
     SPANS,
     STATE_SUMS,
-    device_uses,
     marks,
     pool_uses,
     uses,
@@ -29,6 +29,7 @@ from weir.store.tables import (
 By = Kind | Literal["node"]
 POINTS_MOST = 2000
 _SUMS = ("allocated_gpu_s", "seen_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s", "preempted")
+_DRAWN = ("allocated_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s")
 _REPORTED = (*_SUMS, *STATE_SUMS)
 
 Piece = tuple[int, int, int]
@@ -96,9 +97,12 @@ class UsageReports:
         self._retention = retention
 
     def report(
-        self, since_s: float, until_s: float, now_s: float, by: By, *, namespace: str | None = None
+        self, since_s: float, until_s: float, by: By, *, now_s: float, namespace: str | None = None
     ) -> UsageReport:
-        """Return sums by key, of one namespace or of all."""
+        """Return sums by key, of one namespace or of all.
+
+        If minutes or hours aren't kept any more, the span is widened to the next sums; the report states it.
+        """
         found = pieces(since_s, until_s, now_s, self._retention)
         if not found:
             return UsageReport(since_s=since_s, until_s=until_s, by=by, rows=[])
@@ -126,26 +130,23 @@ class UsageReports:
         self,
         since_s: float,
         until_s: float,
-        now_s: float,
         *,
-        points: int,
-        project: str | None,
-        uid: int | None,
-        device: tuple[str, int] | None,
+        now_s: float,
+        points: int = 240,
         namespace: str | None = None,
-    ) -> Sequence[UsagePoint]:
-        """Return the points of one line; the last one is of the time that is stored yet."""
+    ) -> list[HistoryPoint]:
+        """Return at most this many points, of one namespace or of all; the last is of the time stored yet."""
         points = max(1, min(points, POINTS_MOST))
         long_s = until_s - since_s
         finest = _finest(since_s, now_s, self._retention)
         span_s = next((span for span in SPANS if span >= finest and long_s <= points * span), DAY)
         step_s = span_s * max(1, -(-int(long_s) // (span_s * points)))
-        table, where = _line(project, uid, device, namespace)
+        table = pool_uses if namespace is None else uses
+        where = () if namespace is None else (uses.c.namespace == namespace,)
         first, end = int(since_s // step_s) * step_s, until_s
         at_s = table.c.at_s - table.c.at_s % step_s
-        names = [name for name in _SUMS[:-1] if name in table.c]
         query = (
-            select(at_s.label("at_s"), *(func.sum(table.c[name]).label(name) for name in names))
+            select(at_s.label("at_s"), *(func.sum(table.c[name]).label(name) for name in _DRAWN))
             .where(table.c.span_s == span_s, table.c.at_s >= first, table.c.at_s < end, *where)
             .group_by(at_s)
             .order_by(at_s)
@@ -159,25 +160,13 @@ class UsageReports:
 
         rows, known_s = self._database.read(read)
         return [
-            UsagePoint(
+            HistoryPoint(
                 at_s=row["at_s"],
                 span_s=min(step_s, max(MINUTE, known_s - row["at_s"])),
-                **{name: row[name] for name in names},
+                **{name: row[name] for name in _DRAWN},
             )
             for row in rows
         ]
-
-
-def _line(
-    project: str | None, uid: int | None, device: tuple[str, int] | None, namespace: str | None
-) -> tuple[Table, list[ColumnElement[bool]]]:
-    if device is not None:
-        return device_uses, [device_uses.c.node == device[0], device_uses.c.device == device[1]]
-    if uid is not None:
-        return workload_uses, [workload_uses.c.uid == uid]
-    if namespace is not None:
-        return uses, [uses.c.namespace == namespace]
-    return (pool_uses, []) if project is None else (uses, [uses.c.project == project])
 
 
 def _sums(

@@ -35,6 +35,8 @@ _NO_DETAILS = {
     "container": "{}",
     "directory": "",
 }
+NOTHING_ASKED: Mapping[str, object] = {}
+NO_STATUSES: Mapping[int, str] = {}
 _ENDS = frozenset(end.value for end in WorkloadOutcome)
 
 _columns = workloads.c
@@ -56,19 +58,40 @@ class WorkloadTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def submit(self, record: WorkloadRecord, asked: Mapping[str, object]) -> "Future[WorkloadRecord]":
-        """Queue a workload."""
+    def submit(
+        self, record: WorkloadRecord, asked: Mapping[str, object] = NOTHING_ASKED
+    ) -> "Future[WorkloadRecord]":
+        """Queue a workload; its record comes with its number, `launch.uid`.
+
+        `asked` is the submission as received, for reruns; it must be JSON.
+
+        Raises:
+            NameTaken: a live workload has the name.
+            NoSuchQueue: there is no such project.
+        """
         row = new_row(record, asked)
         return self._database.write(lambda connection: insert_workloads(connection, [record], [row])[0])
 
     def submit_all(
         self, records: Sequence[WorkloadRecord], asked: Sequence[Mapping[str, object]]
     ) -> "Future[list[WorkloadRecord]]":
-        """Queue workloads, all or none."""
+        """Queue all or none, as `submit`; a dependency without a number is on a record before it."""
         rows = [new_row(record, raw) for record, raw in zip(records, asked, strict=True)]
         return self._database.write(lambda connection: insert_workloads(connection, records, rows))
 
-    def change(
+    def cancel(self, name: str, at_s: float) -> "Future[WorkloadRecord]":
+        """Cancel a workload for good; repeating it does no harm. Raises NoSuchWorkload, WorkloadOver."""
+        return self._change(name, lambda record: {"withdrawn_s": at_s} if record.withdrawn_s is None else {})
+
+    def suspend(self, name: str, why: str) -> "Future[WorkloadRecord]":
+        """Suspend a workload. Raises NoSuchWorkload, WorkloadOver."""
+        return self._change(name, lambda _: {"held": why})
+
+    def resume(self, name: str) -> "Future[WorkloadRecord]":
+        """Resume a workload. Raises NoSuchWorkload, WorkloadOver, NotSuspended."""
+        return self._change(name, _released)
+
+    def _change(
         self, name: str, values: Callable[[WorkloadRecord], Mapping[str, Any]]
     ) -> "Future[WorkloadRecord]":
         """Set columns of a live workload; `values` computes them from its record."""
@@ -87,7 +110,7 @@ class WorkloadTable:
         return self._database.write(work)
 
     def set_priority(self, name: str, priority: int) -> "Future[WorkloadRecord]":
-        """Set the priority of a live workload, in its row and in its specification."""
+        """Set the priority of a live workload, in its row and its specification. Fails as `suspend` does."""
 
         def work(connection: Connection) -> WorkloadRecord:
             record = _live_record(connection, name)
@@ -101,7 +124,10 @@ class WorkloadTable:
         return self._database.write(work)
 
     def drop_conditions(self, name: str) -> "Future[WorkloadRecord]":
-        """Let a live workload that has never started start without the conditions of its submission."""
+        """Let a live workload that has never started start without the conditions of its submission.
+
+        Raises NoSuchWorkload, WorkloadOver, NotSuspended (it has none, or has started).
+        """
 
         def work(connection: Connection) -> WorkloadRecord:
             record = _live_record(connection, name)
@@ -116,7 +142,7 @@ class WorkloadTable:
         return self._database.write(work)
 
     def newest(self, name: str) -> StoredWorkload | None:
-        """Return the newest workload of a name."""
+        """Return the newest workload of a name, over or not."""
         return self._one(
             _columns.uid == select(func.max(_columns.uid)).where(_columns.name == name).scalar_subquery()
         )
@@ -158,9 +184,18 @@ class WorkloadTable:
         return found
 
     def page(
-        self, wanted: WorkloadFilter, live: Mapping[int, str], after: int | None, limit: int
+        self,
+        wanted: WorkloadFilter,
+        *,
+        live: Mapping[int, str] = NO_STATUSES,
+        after: int | None = None,
+        limit: int = 100,
     ) -> RecordPage[WorkloadRow]:
-        """Return a page of workloads, newest first."""
+        """Return a page of workloads, newest first (by uid, which is also the key of the next page).
+
+        `live` has the status (starting, running, stopping) of workloads that aren't over, by uid; others
+        are pending. `wanted.statuses` selects by it, and the lines show it.
+        """
         limit = max(1, min(limit, PAGE_MOST))
         ends = sorted(_ENDS if wanted.statuses is None else _ENDS.intersection(wanted.statuses))
 
@@ -267,6 +302,12 @@ def _live_record(connection: Connection, name: str) -> WorkloadRecord:
     if row is None:
         _refuse(connection, name)
     return workload_record(row)
+
+
+def _released(record: WorkloadRecord) -> dict[str, None]:
+    if record.suspended is None:
+        raise NotSuspended(f"{record.workload.name} isn't suspended: there is nothing to resume.")
+    return {"held": None}
 
 
 def _refuse(connection: Connection, name: str) -> NoReturn:

@@ -38,9 +38,9 @@ with opened(Path(sys.argv[1])) as store:
     def work(mine):
         for at in range(10_000):
             name = f"w{sys.argv[2]}-{mine}-{at}"
-            kept = store.submit(submitted(name))
+            kept = store.workloads.submit(submitted(name)).result()
             sys.stdout.write(f"submitted {name}\\n")
-            store.record([HistoryEvent(NOW_S, "noted", "it runs", kept.launch.uid, name)])
+            store.events.record([HistoryEvent(NOW_S, "noted", "it runs", kept.launch.uid, name)])
             if at % 2:
                 store.journal.keep([end(name)], {})
                 sys.stdout.write(f"ended {name}\\n")
@@ -71,17 +71,18 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         live = {kept.workload.name for kept in store.journal.workloads()}
         over = {
-            line.name for line in store.workloads(WorkloadFilter(live=False, ended=True), limit=1000).items
+            line.name
+            for line in store.workloads.page(WorkloadFilter(live=False, ended=True), limit=1000).items
         }
         assert submitted_ <= live | over
         assert ended <= over
         assert not live & over
-        ends = [one.workload for one in store.events(kind="ended", limit=1000).items]
+        ends = [one.workload for one in store.events.page(kind="ended", limit=1000).items]
         assert sorted(over) == sorted(ends)
-        page = store.events(limit=1)
-        store.record([HistoryEvent(NOW_S, "noted", "later")])
-        store.submit(submitted("next"))
-        assert store.events(limit=1).items[0].id == page.items[0].id + 1
+        page = store.events.page(limit=1)
+        store.events.record([HistoryEvent(NOW_S, "noted", "later")])
+        store.workloads.submit(submitted("next")).result()
+        assert store.events.page(limit=1).items[0].id == page.items[0].id + 1
     raw = sqlite3.connect(tmp_path / "weir.db")
     assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     raw.close()
@@ -121,26 +122,27 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
             def submit_all() -> None:
                 nonlocal done
                 while True:
-                    store.submit(submitted(f"train-{done}"), {"filler": "x" * 2000})
+                    store.workloads.submit(submitted(f"train-{done}"), {"filler": "x" * 2000}).result()
                     done += 1
 
             with pytest.raises(StoreFailed, match=r"disk .* is full: nothing was changed") as refused:
                 submit_all()
             assert refused.value.is_full
             assert isinstance(refused.value, OSError)
-            page = store.workloads(WorkloadFilter(), limit=1000)
+            page = store.workloads.page(WorkloadFilter(), limit=1000)
             assert page.total == done > 0
             with ThreadPoolExecutor(8) as threads:
+                asked = {"filler": "x" * 90_000}
                 fails = [
-                    threads.submit(store.submit, submitted(f"more-{at}"), {"filler": "x" * 90_000})
+                    threads.submit(store.workloads.submit(submitted(f"more-{at}"), asked).result)
                     for at in range(16)
                 ]
                 assert all(isinstance(each.exception(), StoreFailed) for each in fails)
-            store.record([HistoryEvent(NOW_S, "noted", "x" * 4000)] * 100)
-            assert store.workloads(WorkloadFilter()).total == done
-        store.submit(submitted("after"))
+            store.events.record([HistoryEvent(NOW_S, "noted", "x" * 4000)] * 100)
+            assert store.workloads.page(WorkloadFilter()).total == done
+        store.workloads.submit(submitted("after")).result()
         store.journal.keep([end("train-0")], {})
-        assert store.events(kind="ended").total == 1
+        assert store.events.page(kind="ended").total == 1
     raw = sqlite3.connect(tmp_path / "weir.db")
     assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     raw.close()
@@ -152,18 +154,18 @@ from pathlib import Path
 from tests.unit.store.fixtures import opened, submitted
 from weir.store import StoreFailed, WorkloadFilter
 with opened(Path(sys.argv[1])) as store:
-    store.submit(submitted("first"))
+    store.workloads.submit(submitted("first")).result()
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
     done = 1
     try:
         for at in range(10_000):
-            store.submit(submitted(f"train-{at}"), {"filler": "x" * 5000})
+            store.workloads.submit(submitted(f"train-{at}"), {"filler": "x" * 5000}).result()
             done += 1
     except StoreFailed as failed:
         print(failed)
-    assert store.workloads(WorkloadFilter()).total == done
+    assert store.workloads.page(WorkloadFilter()).total == done
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    store.submit(submitted("after"))
+    store.workloads.submit(submitted("after")).result()
     print(done + 1)
 """
 
@@ -180,7 +182,7 @@ def test_file_that_cant_be_written_is_refused_clearly_and_corrupts_nothing(tmp_p
     sentence, count = done.stdout.splitlines()
     assert sentence.startswith(("The disk", "The database can't be used"))
     with opened(tmp_path) as store:
-        assert store.workloads(WorkloadFilter()).total == int(count)
+        assert store.workloads.page(WorkloadFilter()).total == int(count)
 
 
 def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None:
@@ -191,41 +193,41 @@ def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None
 
     together = Event()
     store._database.write(lambda _: together.wait(120))
-    futures = [store.submit_soon(submitted(f"train-{at}")) for at in range(5)]
+    futures = [store.workloads.submit(submitted(f"train-{at}")) for at in range(5)]
     broken = store._database.write(fails)
-    futures += [store.submit_soon(submitted(f"train-{at}")) for at in range(3, 8)]
+    futures += [store.workloads.submit(submitted(f"train-{at}")) for at in range(3, 8)]
     together.set()
     assert isinstance(broken.exception(), RuntimeError)
     outcomes = [future.exception() for future in futures]
     assert [type(outcome) for outcome in outcomes if outcome is not None] == [NameTaken, NameTaken]
-    assert store.workloads(WorkloadFilter()).total == 8
+    assert store.workloads.page(WorkloadFilter()).total == 8
 
 
 def test_work_that_was_given_up_isnt_done(store: Store) -> None:
     """Whoever cancelled it in time isn't surprised by it."""
     cancelled = Event()
     store._database.write(lambda _: cancelled.wait(120))
-    future = store.submit_soon(submitted("train"))
+    future = store.workloads.submit(submitted("train"))
     assert future.cancel()
     cancelled.set()
-    store.submit(submitted("other"))
-    assert store.workload("train") is None
+    store.workloads.submit(submitted("other")).result()
+    assert store.workloads.newest("train") is None
 
 
 def test_closed_store_refuses(tmp_path: Path) -> None:
     """What was queued before is written."""
     store = Store(None, tmp_path)
-    store.record([HistoryEvent(NOW_S, "noted", "x")])
-    store.sample(UsageSamples(NOW_S, NOW_S + 60, [UsageSample("p", "", "ann", "train", "n", 60.0)]))
+    store.events.record([HistoryEvent(NOW_S, "noted", "x")])
+    store.samples.add(UsageSamples(NOW_S, NOW_S + 60, [UsageSample("p", "", "ann", "train", "n", 60.0)]))
     store.close()
     store.close()
     with pytest.raises(StoreFailed, match="closed"):
-        store.suspend("train", "x")
+        store.workloads.suspend("train", "x").result()
     with pytest.raises(StoreFailed, match="closed"):
         store.queues()
     with opened(tmp_path) as again:
-        assert again.events().total == 1
-        assert again.sampled_s() == NOW_S + 60
+        assert again.events.page().total == 1
+        assert again.samples.sampled_s() == NOW_S + 60
 
 
 def test_one_server_has_the_database(tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ def test_files_are_the_owners_alone(tmp_path: Path) -> None:
     """Environments are in them."""
     home = tmp_path / "home"
     with opened(home, migrated=False) as store:
-        store.submit(submitted("train"))
+        store.workloads.submit(submitted("train")).result()
         assert home.stat().st_mode & 0o777 == 0o700
         for file in home.iterdir():
             assert file.stat().st_mode & 0o077 == 0 or file.name == "weir.lock"
@@ -294,7 +296,7 @@ def test_tables_can_be_made_elsewhere() -> None:
 
 def test_stopped_indices_survive_the_change_of_their_list_to_rows(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        made = store.submit(replace(submitted("parts"), array=ArrayPlan("0-9", ())))
+        made = store.workloads.submit(replace(submitted("parts"), array=ArrayPlan("0-9", ()))).result()
         assert store.arrays.skip(made.launch.uid, 3).result()
     with sqlite3.connect(tmp_path / "weir.db") as before:
         before.execute("ALTER TABLE arrays ADD COLUMN skipped TEXT NOT NULL DEFAULT '[]'")
@@ -324,7 +326,7 @@ FIRST_USES = """
 def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
     nomination = Nominated("w", (Placement(PodKey("w", 0, 0), "node", (0,)),), NOW_S, ())
     with opened(tmp_path) as store:
-        store.submit(submitted("w"))
+        store.workloads.submit(submitted("w")).result()
         store.journal.keep([ReserveNomination(nomination)], {})
     with sqlite3.connect(tmp_path / "weir.db") as before:
         before.execute("ALTER TABLE workloads RENAME COLUMN nomination TO promised")

@@ -23,16 +23,16 @@ def settle(store: Store) -> None:
 
 def test_events_are_paged_newest_first(store: Store) -> None:
     """By number; those that come meanwhile disturb nothing."""
-    store.record([happening(at) for at in range(10)])
+    store.events.record([happening(at) for at in range(10)])
     settle(store)
     seen, after = [], None
     while True:
-        page = store.events(after=after, limit=3)
+        page = store.events.page(after=after, limit=3)
         seen += [event.sentence for event in page.items]
         after = page.after
         if after is None:
             break
-        store.record([happening(100)])
+        store.events.record([happening(100)])
         settle(store)
     assert seen == [f"thing {at}" for at in reversed(range(10))]
 
@@ -41,29 +41,29 @@ def test_events_are_found_by_what_they_are_about(store: Store) -> None:
     """Those of a name are those of all workloads that had it."""
     uids = []
     for at in range(2):
-        uids.append(store.submit(submitted("train", at_s=NOW_S + 100 * at)).launch.uid)
-        store.record(
+        uids.append(store.workloads.submit(submitted("train", at_s=NOW_S + 100 * at)).result().launch.uid)
+        store.events.record(
             [happening(at, uid=uids[-1], workload="train", project="vision", pod="0/0", numbers={"at": at})]
         )
         store.journal.keep([end("train", NOW_S + 100 * at + 1)], {})
-    store.record([happening(7, project="speech")])
+    store.events.record([happening(7, project="speech")])
     settle(store)
-    assert [event.kind for event in store.events(workload="train").items] == ["ended", "noted"] * 2
-    assert [event.numbers.get("at") for event in store.events(uid=uids[0]).items] == [None, 0]
-    assert store.events(uid=uids[0]).items[1].pod == "0/0"
-    assert [event.sentence for event in store.events(project="speech").items] == ["thing 7"]
-    assert store.events(projects={"speech": 0.0}).total == 1
-    assert store.events(projects={}).total == 0
-    assert store.events(kind="ended").total == 2
+    assert [event.kind for event in store.events.page(workload="train").items] == ["ended", "noted"] * 2
+    assert [event.numbers.get("at") for event in store.events.page(uid=uids[0]).items] == [None, 0]
+    assert store.events.page(uid=uids[0]).items[1].pod == "0/0"
+    assert [event.sentence for event in store.events.page(project="speech").items] == ["thing 7"]
+    assert store.events.page(projects={"speech": 0.0}).total == 1
+    assert store.events.page(projects={}).total == 0
+    assert store.events.page(kind="ended").total == 2
 
 
 def test_events_recorded_before_are_read(store: Store) -> None:
     """The writer is held up, so that only a reader who waits for it can find them."""
     holds = Event()
     store._database.write(lambda _: holds.wait(120), durable=False)
-    store.record([happening(1)])
+    store.events.record([happening(1)])
     with ThreadPoolExecutor(1) as threads:
-        page = threads.submit(store.events)
+        page = threads.submit(store.events.page)
         assert not page.done()
         holds.set()
         assert [event.sentence for event in page.result(120).items] == ["thing 1"]
@@ -72,18 +72,18 @@ def test_events_recorded_before_are_read(store: Store) -> None:
 def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
     """Ends too; and nothing of what was refused."""
     heard: list[HistoryEvent] = []
-    stop = store.listen(heard.extend)
-    store.submit(submitted("train"))
-    store.record([happening(1)])
+    stop = store.events.listen(heard.extend)
+    store.workloads.submit(submitted("train")).result()
+    store.events.record([happening(1)])
     with pytest.raises(NameTaken):
-        store.submit(submitted("train"))
+        store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train")], {})
     stop()
-    store.record([happening(2)])
+    store.events.record([happening(2)])
     settle(store)
     assert [event.kind for event in heard] == ["noted", "ended"]
-    assert heard == list(reversed(store.events().items))[:2]
-    assert store.events().items[0].sentence == "thing 2", "it is recorded after the listener left"
+    assert heard == list(reversed(store.events.page().items))[:2]
+    assert store.events.page().items[0].sentence == "thing 2", "it is recorded after the listener left"
 
 
 def test_listener_that_fails_disturbs_nobody(store: Store) -> None:
@@ -93,8 +93,8 @@ def test_listener_that_fails_disturbs_nobody(store: Store) -> None:
     def fails(_: Sequence[HistoryEvent]) -> None:
         raise RuntimeError("can't hear")
 
-    store.listen(fails)
-    store.listen(heard.extend)
-    store.submit(submitted("train"))
+    store.events.listen(fails)
+    store.events.listen(heard.extend)
+    store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train")], {})
-    assert len(heard) == store.events().total == 1
+    assert len(heard) == store.events.page().total == 1

@@ -31,15 +31,15 @@ def test_percentiles_are_of_values_that_occurred() -> None:
 
 @pytest.mark.parametrize("by", ["project", "user", "type"])
 def test_report_equals_what_the_records_say(store: Store, by: str) -> None:
-    report = store.history(NOW_S - WEEK_S, NOW_S + 60, by, now_s=NOW_S + 60)
+    report = store.reports.report(NOW_S - WEEK_S, NOW_S + 60, by, now_s=NOW_S + 60)
     rows = {row.key: row for row in report.rows}
     waits: dict[str, list[float]] = {}
     reclaims: dict[str, list[float]] = {}
     evicted: Counter[str] = Counter()
     lost: Counter[str] = Counter()
-    for event in store.events(limit=1000).items:
+    for event in store.events.page(limit=1000).items:
         assert event.uid is not None
-        found = store.workload_of(event.uid)
+        found = store.workloads.of(event.uid)
         assert found is not None
         key = str(getattr(found.row, by))
         if event.kind == "ended":
@@ -59,19 +59,21 @@ def test_report_equals_what_the_records_say(store: Store, by: str) -> None:
     assert {key: row.lost_gpu_s for key, row in rows.items() if row.lost_gpu_s} == lost
     assert report.total.waits == percentiles(value for found in waits.values() for value in found)
     assert report.total.evicted == sum(rule.count for rule in report.rules) == evicted.total()
-    usage = store.usage(NOW_S - WEEK_S, NOW_S + 60, by, now_s=NOW_S + 60)
+    usage = store.usage.report(NOW_S - WEEK_S, NOW_S + 60, by, now_s=NOW_S + 60)
     for row in usage.rows:
         assert {name: getattr(rows[row.key], name) for name in type(row).model_fields} == dict(row)
 
 
 def test_cost_is_allocated_time_at_the_price_of_its_node(store: Store) -> None:
     prices = Prices("EUR", {"node": 2.0}.get)
-    report = store.history(NOW_S - WEEK_S, NOW_S + 60, "project", now_s=NOW_S + 60, prices=prices)
+    report = store.reports.report(NOW_S - WEEK_S, NOW_S + 60, "project", now_s=NOW_S + 60, prices=prices)
     assert {row.key: row.cost for row in report.rows} == {
         row.key: pytest.approx(row.allocated_gpu_s / 3600 * 2.0) for row in report.rows
     }
     assert report.total.cost == pytest.approx(report.total.allocated_gpu_s / 3600 * 2.0)
     assert report.currency == "EUR"
-    gone = store.history(NOW_S - WEEK_S, NOW_S, "node", now_s=NOW_S, prices=Prices("EUR", lambda _: None))
+    gone = store.reports.report(
+        NOW_S - WEEK_S, NOW_S, "node", now_s=NOW_S, prices=Prices("EUR", lambda _: None)
+    )
     assert {row.cost for row in gone.rows} == {0.0}
-    assert store.history(NOW_S - WEEK_S, NOW_S, "user", now_s=NOW_S).total.cost is None
+    assert store.reports.report(NOW_S - WEEK_S, NOW_S, "user", now_s=NOW_S).total.cost is None

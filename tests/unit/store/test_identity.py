@@ -25,7 +25,7 @@ from .fixtures import end, opened, submitted
 def used(home: Path) -> None:
     """A pool with one workload that has directories."""
     with opened(home) as store:
-        uid = store.submit(submitted("train")).launch.uid
+        uid = store.workloads.submit(submitted("train")).result().launch.uid
         for directory in ("pods", "checkpoints"):
             (home / directory / str(uid)).mkdir(parents=True)
 
@@ -75,7 +75,7 @@ def test_what_doesnt_belong_together_is_refused_with_the_way_out(tmp_path: Path,
     with opened(home) as store:  # the flag isn't needed again
         assert store.has_leftovers
         store.leftovers_ended()
-        assert store.submit(submitted("next")).launch.uid > highest
+        assert store.workloads.submit(submitted("next")).result().launch.uid > highest
 
 
 def test_entries_that_no_pool_made_dont_keep_a_server_from_its_home(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_entries_that_no_pool_made_dont_keep_a_server_from_its_home(tmp_path: Pa
         (tmp_path / directory / ("9" * 18)).mkdir()
         (tmp_path / directory / "x").mkdir()
     with opened(tmp_path) as store:
-        assert store.submit(submitted("next")).launch.uid < 10
+        assert store.workloads.submit(submitted("next")).result().launch.uid < 10
 
 
 def test_directory_above_the_numbers_is_named(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_older_copy_of_the_database_is_refused(tmp_path: Path) -> None:
     used(tmp_path)
     copy = (tmp_path / "weir.db").read_bytes()
     with opened(tmp_path) as store:
-        token, _ = store.make_token("mia", "member", ["vision"])
-        store.delete_token(token.id)
+        token, _ = store.tokens.make("mia", "member", ["vision"])
+        store.tokens.delete(token.id)
     (tmp_path / "weir.db").write_bytes(copy)
     with pytest.raises(StoreFailed, match="older copy"):
         Store(None, tmp_path)
@@ -191,12 +191,12 @@ def test_database_of_the_former_version_is_brought_up_to_date(tmp_path: Path) ->
     store = Store(None, tmp_path)
     try:
         assert store.pool_id
-        (token,) = store.tokens()
+        (token,) = store.tokens.all()
         assert (token.user, token.projects) == ("mia", ("vision",))
-        recorded = store.workload("old")
+        recorded = store.workloads.newest("old")
         assert recorded is not None
         assert recorded.record.launch.command == ("true",)
-        assert store.submit(submitted("new")).launch.uid == 4
+        assert store.workloads.submit(submitted("new")).result().launch.uid == 4
     finally:
         store.close()
 
@@ -204,11 +204,11 @@ def test_database_of_the_former_version_is_brought_up_to_date(tmp_path: Path) ->
 def test_backup_of_an_open_store_is_whole_and_comes_back(tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "backup"
     with opened(home) as store:
-        store.submit(submitted("kept"))
-        _, text = store.make_token("mia", "member", ["vision"])
+        store.workloads.submit(submitted("kept")).result()
+        _, text = store.tokens.make("mia", "member", ["vision"])
         contents = backup(home, None, file)
         assert (contents.id, contents.workloads, contents.tokens) == (store.pool_id, 1, 1)
-        store.submit(submitted("later"))
+        store.workloads.submit(submitted("later")).result()
         (home / "pods" / "9").mkdir(parents=True)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("backup")] == ["backup"]
@@ -217,10 +217,10 @@ def test_backup_of_an_open_store_is_whole_and_comes_back(tmp_path: Path) -> None
     restore(home, None, file)
     assert (home / "weir.db.replaced").exists()
     with opened(home) as store:
-        assert store.workload("later") is None
-        assert store.token(text) is not None
+        assert store.workloads.newest("later") is None
+        assert store.tokens.of(text) is not None
         assert store.has_leftovers
-        assert store.submit(submitted("next")).launch.uid == 10
+        assert store.workloads.submit(submitted("next")).result().launch.uid == 10
         assert stat.S_IMODE((home / "weir.db").stat().st_mode) == 0o600
     restore(tmp_path / "new home", None, file)
     with opened(tmp_path / "new home") as store:
@@ -247,24 +247,28 @@ def test_restore_takes_sound_backups_of_the_same_pool_only(tmp_path: Path) -> No
     assert (home / "weir.db").read_bytes() == before
     assert not (home / "weir.db.new").exists()
     with opened(home) as store:
-        assert store.workload("train") is not None
+        assert store.workloads.newest("train") is not None
 
 
 def test_details_of_ended_workloads_are_removed_from_the_file_too(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for name in ("old", "recent", "live"):
             made = submitted(name)
-            store.submit(made, {"env": {"KEY": f"value-of-{name}"}})
+            store.workloads.submit(made, {"env": {"KEY": f"value-of-{name}"}}).result()
         store.journal.keep([end("old", 1_800_000_060.0)], {})
         store.journal.keep([end("recent", 1_900_000_000.0)], {})
         assert store.delete_launch_specs(1_850_000_000.0) == [1]
         assert store.delete_launch_specs(1_850_000_000.0) == []
-        old, recent = store.workload("old"), store.workload("recent")
+        old, recent = store.workloads.newest("old"), store.workloads.newest("recent")
         assert old is not None
         assert recent is not None
-        assert (old.record.launch.command, old.record.launch.environment, dict(old.asked)) == ((), (), {})
+        assert (old.record.launch.command, old.record.launch.environment, dict(old.asked)) == (
+            (),
+            (),
+            {},
+        )
         assert recent.record.launch.command == ("python", "train.py")
-        assert store.workload("live") is not None
+        assert store.workloads.newest("live") is not None
     written = (tmp_path / "weir.db").read_bytes()
     assert b"value-of-old" not in written
     assert b"value-of-live" in written

@@ -39,11 +39,11 @@ STATUS = WorkloadProgress(4, 3, 1, 12.5, 99.0, 2)
 def test_everything_is_found_again(tmp_path: Path) -> None:
     """By whoever opens the database next."""
     with opened(tmp_path) as store:
-        store.submit(submitted("train"))
-        store.submit(submitted("other"))
+        store.workloads.submit(submitted("train")).result()
+        store.workloads.submit(submitted("other")).result()
         store.journal.keep([ReserveNomination(NOMINATION), SaveProgress("train", STATUS)], {"train": 8.0})
         store.journal.keep([ReserveNomination(NOMINATION), SaveProgress("train", STATUS)], {"train": 8.0})
-        store.suspend("train", "by ann")
+        store.workloads.suspend("train", "by ann").result()
     with opened(tmp_path) as store:
         kept, other = store.journal.workloads()
         assert (kept.status, kept.nomination, kept.saved_s, kept.suspended) == (
@@ -61,7 +61,7 @@ def test_everything_is_found_again(tmp_path: Path) -> None:
 
 def test_end_is_written_once_with_its_event(store: Store) -> None:
     """However often it is told."""
-    uid = store.submit(submitted("train")).launch.uid
+    uid = store.workloads.submit(submitted("train")).result().launch.uid
     cause = LifecycleCause(LifecycleRule.IDLE, "It idled.", {"idle_s": 600.0})
     over = end(
         "train",
@@ -75,7 +75,7 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
     store.journal.keep([over, over], {})
     store.journal.keep([over], {"train": 70.0})
     assert store.journal.workloads() == []
-    (event,) = store.events(workload="train").items
+    (event,) = store.events.page(workload="train").items
     assert (event.kind, event.uid, event.project, event.sentence) == (
         "ended",
         uid,
@@ -83,36 +83,36 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
         "train stopped after 1m.",  # that it idled is an event of its own
     )
     assert event.numbers == {"how": "stopped", "ran_s": 70.0, "kept_s": 50.0, "rule": "idle", "idle_s": 600.0}
-    found = store.workload("train")
+    found = store.workloads.newest("train")
     assert found is not None
     assert (found.row.status, found.row.ran_s, found.row.kept_s) == ("stopped", 70.0, 50.0)
 
 
 def test_a_late_end_is_not_that_of_the_next_workload_of_that_name(store: Store) -> None:
     """A name may be used again."""
-    store.submit(submitted("train"))
+    store.workloads.submit(submitted("train")).result()
     over = end("train")
     store.journal.keep([over], {})
-    store.submit(submitted("train", at_s=NOW_S + 100))
+    store.workloads.submit(submitted("train", at_s=NOW_S + 100)).result()
     store.journal.keep([over], {})
     assert len(store.journal.workloads()) == 1
 
 
 def test_end_without_a_sentence_gets_one(store: Store) -> None:
     """People read it."""
-    store.submit(submitted("train"))
+    store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train", NOW_S + 7200)], {})
-    assert store.events().items[0].sentence == "train succeeded after 2h."
+    assert store.events.page().items[0].sentence == "train succeeded after 2h."
 
 
 def test_nothing_is_kept_of_what_fails(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end and its event are one: without the event there is no end."""
-    store.submit(submitted("train"))
+    store.workloads.submit(submitted("train")).result()
 
     def fails(*_: object) -> None:
         raise RuntimeError("no event")
 
-    monkeypatch.setattr(store._history, "write", fails)
+    monkeypatch.setattr(store.events, "write", fails)
     with pytest.raises(RuntimeError, match="no event"):
         store.journal.keep([SaveProgress("train", STATUS), end("train")], {})
     (kept,) = store.journal.workloads()

@@ -35,7 +35,7 @@ def told(store: Store, id_: int, now_s: float = NOW_S + 1000) -> list[str]:
 
 
 def claimed(store: Store, id_: int, now_s: float = NOW_S + 1000) -> OutboxMessage | None:
-    store.events(limit=1)  # what was recorded is stored then
+    store.events.page(limit=1)  # what was recorded is stored then
     return store.outbox.claim(store.outbox.rules.index.rules[id_], now_s).message
 
 
@@ -67,7 +67,7 @@ def test_an_end_and_its_notification_are_one_transaction(store: Store) -> None:
         store.outbox.rules.add(each, 10).id
         for each in (rule(topics=["failure"]), rule(None, user="ann"), rule(None, user="bob"))
     )
-    store.submit(submitted("train"))
+    store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train", how=WorkloadOutcome.FAILED)], {})
     store.journal.keep([end("train", how=WorkloadOutcome.FAILED)], {})  # reported again
     assert told(store, project) == told(store, person) == ["train failed after 1m."]
@@ -78,19 +78,19 @@ def test_a_broken_commit_leaves_no_notification(store: Store) -> None:
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
 
     def breaks(connection: object) -> None:
-        store._history.write(connection, [HistoryEvent(NOW_S, "quota_met", "lost", project="vision")])
+        store.events.write(connection, [HistoryEvent(NOW_S, "quota_met", "lost", project="vision")])
         raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
         store._database.write(breaks).result()
     assert told(store, id_) == []
-    store.record([HistoryEvent(NOW_S, "quota_met", "kept", project="vision")])
+    store.events.record([HistoryEvent(NOW_S, "quota_met", "kept", project="vision")])
     assert told(store, id_) == ["kept"]
 
 
 def test_a_message_keeps_its_key_and_its_notifications(store: Store) -> None:
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
-    store.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision") for at in range(150)])
+    store.events.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision") for at in range(150)])
     first = claimed(store, id_)
     assert first is not None
     assert first.size == len(first.notifications) == 100
@@ -111,7 +111,7 @@ def test_a_receiver_that_refuses_all_messages_gets_a_bounded_number(
 ) -> None:
     monkeypatch.setattr(notification_outbox, "MESSAGE_SIZE_MAX", 1)
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
-    store.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision") for at in range(5000)])
+    store.events.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision") for at in range(5000)])
     made = 0
     while (message := claimed(store, id_)) is not None:
         made += 1
@@ -123,11 +123,11 @@ def test_the_queue_of_a_rule_is_bounded_and_says_so(store: Store, monkeypatch: p
     monkeypatch.setattr(notification_outbox, "QUEUED_MAX", 3)
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
     for at in range(5):
-        store.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision")])
-    store.events()
+        store.events.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision")])
+    store.events.page()
     assert store.outbox.pending_of([id_]) == {id_: (3, 2, "")}
     assert told(store, id_) == ["0", "1", "2"]
-    store.record([HistoryEvent(NOW_S, "quota_met", "later", project="vision")])
+    store.events.record([HistoryEvent(NOW_S, "quota_met", "later", project="vision")])
     assert told(store, id_) == ["later"]
 
 
@@ -135,7 +135,7 @@ def test_rules_are_bounded_and_go_with_their_project_and_what_they_would_send(st
     ids = [store.outbox.rules.add(rule(topics=["quota"]), 2).id for _ in range(2)]
     with pytest.raises(TooManyRules, match="ann has 2 notifications"):
         store.outbox.rules.add(rule(), 2)
-    store.record([HistoryEvent(NOW_S, "quota_met", "x", project="vision")])
+    store.events.record([HistoryEvent(NOW_S, "quota_met", "x", project="vision")])
     store.outbox.rules.remove(ids[0])
     with pytest.raises(NoSuchRule):
         store.outbox.rules.remove(ids[0])
@@ -147,7 +147,7 @@ def test_rules_are_bounded_and_go_with_their_project_and_what_they_would_send(st
 
 def test_old_messages_are_deleted(store: Store) -> None:
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
-    store.record([HistoryEvent(NOW_S, "quota_met", "x", project="vision")])
+    store.events.record([HistoryEvent(NOW_S, "quota_met", "x", project="vision")])
     assert told(store, id_) == ["x"]
     assert store.outbox.tidy(NOW_S + KEPT_S) == 0
     assert store.outbox.messages([id_]).total == 1
@@ -164,7 +164,7 @@ from weir.store import HistoryEvent
 with opened(Path(sys.argv[1])) as store:
     ids = list(store.outbox.rules.index.rules) or [store.outbox.rules.add(rule(topics=["quota"]), 10).id]
     for at in range(10_000):
-        store.record([HistoryEvent(NOW_S, "quota_met", f"{sys.argv[2]}-{at}", project="vision")])
+        store.events.record([HistoryEvent(NOW_S, "quota_met", f"{sys.argv[2]}-{at}", project="vision")])
         if at % 7 == 0:
             for sentence in told(store, ids[0]):
                 print(sentence, flush=True)

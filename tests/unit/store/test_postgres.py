@@ -48,16 +48,16 @@ def url(server: str) -> Iterator[str]:
 def test_everything_is_kept_and_found_again(url: str, tmp_path: Path) -> None:
     store = Store(url, tmp_path)
     store.set_queue(Queue("vision", None))
-    uid = store.submit(submitted("train")).launch.uid
+    uid = store.workloads.submit(submitted("train")).result().launch.uid
     store.journal.keep([end("train")], {})
-    token, answer = store.make_token("mia", "member", ["vision"])
+    token, answer = store.tokens.make("mia", "member", ["vision"])
     store.close()
     store = Store(url, tmp_path)
     try:
-        recorded = store.workload("train")
+        recorded = store.workloads.newest("train")
         assert recorded is not None
         assert (recorded.row.uid, recorded.row.status) == (uid, "succeeded")
-        assert store.token(answer) == token
+        assert store.tokens.of(answer) == token
     finally:
         store.close()
 
@@ -73,7 +73,7 @@ def test_history_equals_that_of_sqlite(url: str, tmp_path: Path) -> None:
             period = (NOW_S - days * 86400, NOW_S, by)
             one, other = (
                 json.loads(
-                    each.history(*period, now_s=NOW_S).model_dump_json(),
+                    each.reports.report(*period, now_s=NOW_S).model_dump_json(),
                     parse_float=lambda text: round(float(text), 3),
                 )
                 for each in (store, sqlite)
@@ -108,8 +108,8 @@ def test_lost_session_is_taken_up_again_only_if_no_other_server_came(url: str, t
     first.set_queue(Queue("vision", None))
     end_sessions(url)
     with pytest.raises(StoreFailed):
-        first.submit(submitted("lost"))
-    first.submit(submitted("kept"))
+        first.workloads.submit(submitted("lost")).result()
+    first.workloads.submit(submitted("kept")).result()
     engine = create_engine(url)
     with engine.begin() as connection:  # what another server's opening does
         connection.execute(text("UPDATE pool SET opened = opened + 1"))
@@ -117,7 +117,7 @@ def test_lost_session_is_taken_up_again_only_if_no_other_server_came(url: str, t
     end_sessions(url)
     for _ in range(3):
         with pytest.raises(StoreFailed):
-            first.submit(submitted("never"))
+            first.workloads.submit(submitted("never")).result()
     until = time.monotonic() + 120
     while first.trouble is None:
         assert time.monotonic() < until
@@ -137,5 +137,5 @@ def test_begun_again_numbers_go_on_above_the_home(url: str, tmp_path: Path) -> N
         Store(url, tmp_path)
     store = Store(url, tmp_path, begin_again=True)
     store.set_queue(Queue("vision", None))
-    assert store.submit(submitted("train")).launch.uid == 42
+    assert store.workloads.submit(submitted("train")).result().launch.uid == 42
     store.close()

@@ -43,7 +43,7 @@ def test_queue_that_is_used_cant_be_deleted(store: Store) -> None:
     """A department with projects, a project with workloads that aren't over."""
     with pytest.raises(QueueInUse, match="vision is in it"):
         store.delete_queue("lab")
-    store.submit(submitted("train"))
+    store.workloads.submit(submitted("train")).result()
     with pytest.raises(QueueInUse, match="train isn't over"):
         store.delete_queue("vision")
     store.journal.keep([end("train")], {})
@@ -55,18 +55,18 @@ def test_queue_that_is_used_cant_be_deleted(store: Store) -> None:
 def test_token_is_known_by_its_text_alone(tmp_path: Path) -> None:
     """Of which only the hash is in the database."""
     with opened(tmp_path) as store:
-        admin, text = store.make_token("ann", "admin")
-        member, other = store.make_token("bob", "member", ["vision"])
+        admin, text = store.tokens.make("ann", "admin")
+        member, other = store.tokens.make("bob", "member", ["vision"])
         assert text != other
-        assert store.token(text) == admin
-        assert store.token(text + "x") is None
-        assert store.tokens() == (admin, member)
+        assert store.tokens.of(text) == admin
+        assert store.tokens.of(text + "x") is None
+        assert store.tokens.all() == (admin, member)
     with opened(tmp_path) as store:
-        assert store.token(other) == member
-        store.delete_token(member.id)
-        assert store.token(other) is None
+        assert store.tokens.of(other) == member
+        store.tokens.delete(member.id)
+        assert store.tokens.of(other) is None
         with pytest.raises(NoSuchToken):
-            store.delete_token(member.id)
+            store.tokens.delete(member.id)
     for file in tmp_path.iterdir():
         assert text.encode() not in file.read_bytes()
         assert other.encode() not in file.read_bytes()
@@ -75,12 +75,12 @@ def test_token_is_known_by_its_text_alone(tmp_path: Path) -> None:
 def test_token_of_a_file_is_made_again_without_harm(store: Store) -> None:
     """It stays one token."""
     text = "a-text-of-more-than-20-characters"
-    first, _ = store.make_token("ann", "admin", text=text)
-    again, _ = store.make_token("ann", "member", ["vision"], text=text)
+    first, _ = store.tokens.make("ann", "admin", text=text)
+    again, _ = store.tokens.make("ann", "member", ["vision"], text=text)
     assert (again.id, again.role) == (first.id, "member")
-    assert store.tokens() == (again,)
+    assert store.tokens.all() == (again,)
     with pytest.raises(ValueError, match="20 characters"):
-        store.make_token("ann", "admin", text="short")
+        store.tokens.make("ann", "admin", text="short")
 
 
 def test_a_project_and_its_first_member_are_made_together_or_not_at_all(store: Store) -> None:

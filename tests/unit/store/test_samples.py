@@ -1,5 +1,6 @@
 """Use: sums by minute, hour and day that agree, and reports over any time."""
 
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -32,11 +33,11 @@ def settle(store: Store) -> None:
 
 def test_report_adds_up_by_every_key(store: Store) -> None:
     """Idle is what was seen and not used; what wasn't seen is unknown."""
-    store.submit(submitted("a", at_s=FIRST_S + 10))
-    store.submit(submitted("b", "speech", at_s=FIRST_S + 20))
-    uid = store.submit(submitted("c", at_s=FIRST_S + 30)).launch.uid
+    store.workloads.submit(submitted("a", at_s=FIRST_S + 10)).result()
+    store.workloads.submit(submitted("b", "speech", at_s=FIRST_S + 20)).result()
+    uid = store.workloads.submit(submitted("c", at_s=FIRST_S + 30)).result().launch.uid
     store.journal.keep([end("c", FIRST_S + 90, WorkloadOutcome.FAILED)], {})
-    store.sample(
+    store.samples.add(
         UsageSamples(
             FIRST_S,
             FIRST_S + 120,
@@ -57,7 +58,7 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
         )
     )
     settle(store)
-    vision, speech = store.usage(FIRST_S, FIRST_S + 300, "project", now_s=FIRST_S + 300).rows
+    vision, speech = store.usage.report(FIRST_S, FIRST_S + 300, "project", now_s=FIRST_S + 300).rows
     assert vision.model_dump() == {
         "key": "vision",
         "allocated_gpu_s": pytest.approx(100),
@@ -78,7 +79,7 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
     by = {
         by: {
             row.key: (round(row.allocated_gpu_s, 6), row.workloads, row.ended)
-            for row in store.usage(FIRST_S, FIRST_S + 300, by, now_s=FIRST_S + 300).rows
+            for row in store.usage.report(FIRST_S, FIRST_S + 300, by, now_s=FIRST_S + 300).rows
         }
         for by in ("department", "user", "type", "node")
     }
@@ -88,7 +89,7 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
         "type": {"train": (100, 3, 1), "build": (10, 0, 0)},
         "node": {"node": (110, 1, 1)},
     }
-    later = store.usage(FIRST_S + DAY, FIRST_S + 2 * DAY, "project", now_s=FIRST_S + DAY).rows
+    later = store.usage.report(FIRST_S + DAY, FIRST_S + 2 * DAY, "project", now_s=FIRST_S + DAY).rows
     assert [(row.key, row.workloads, row.allocated_gpu_s) for row in later] == [
         ("speech", 1, 0),
         ("vision", 1, 0),
@@ -171,7 +172,7 @@ def test_sums_agree_whatever_they_are_read_from(
         (home / "pool.json").unlink()
     with opened(home, KEEP) as store:
         for at, long_s, project, amount in moments:
-            store.sample(
+            store.samples.add(
                 UsageSamples(FIRST_S + at, FIRST_S + at + long_s, [use(project, allocated_gpu_s=amount)])
             )
         settle(store)
@@ -188,11 +189,12 @@ def test_sums_agree_whatever_they_are_read_from(
         first, last = (FIRST_S + hour * HOUR for hour in sorted(hours))
         for later_s in (0, 2 * DAY):
             now_s = last + later_s
-            report = store.usage(first, last, "project", now_s=now_s)
+            report = store.usage.report(first, last, "project", now_s=now_s)
             before = {row.key: row.allocated_gpu_s for row in report.rows}
             store.tidy(now_s)
             after = {
-                row.key: row.allocated_gpu_s for row in store.usage(first, last, "project", now_s=now_s).rows
+                row.key: row.allocated_gpu_s
+                for row in store.usage.report(first, last, "project", now_s=now_s).rows
             }
             assert after == {key: pytest.approx(value) for key, value in before.items()}
             for key, value in before.items():
@@ -211,12 +213,12 @@ def _overlap(at_s: float, long_s: float, since_s: float, until_s: float) -> floa
 def test_old_sums_and_events_are_forgotten(tmp_path: Path) -> None:
     """The finer the sooner; in small steps, so that nobody waits for it."""
     with opened(tmp_path, KEEP) as store:
-        store.submit(submitted("old", at_s=FIRST_S))
+        store.workloads.submit(submitted("old", at_s=FIRST_S)).result()
         store.journal.keep([end("old", FIRST_S + 60)], {})
-        store.submit(submitted("lives", at_s=FIRST_S))
+        store.workloads.submit(submitted("lives", at_s=FIRST_S)).result()
         for hour in range(0, 48, 2):
             at_s = FIRST_S + hour * HOUR
-            store.sample(
+            store.samples.add(
                 UsageSamples(
                     at_s,
                     at_s + 60,
@@ -227,44 +229,45 @@ def test_old_sums_and_events_are_forgotten(tmp_path: Path) -> None:
             )
         settle(store)
         now_s = FIRST_S + 2 * DAY
-        report = store.usage(FIRST_S, now_s, "project", now_s=now_s)
+        report = store.usage.report(FIRST_S, now_s, "project", now_s=now_s)
         gone = store.tidy(now_s)
         assert 0 < gone < 3 * 24 * 3
         assert store.tidy(now_s) == 0
-        assert store.usage(FIRST_S, now_s, "project", now_s=now_s) == report
+        assert store.usage.report(FIRST_S, now_s, "project", now_s=now_s) == report
         assert store.tidy(now_s + 366 * DAY + HOUR) > 0
         assert [line.workload.name for line in store.journal.workloads()] == ["lives"]
-        assert store.workload("old") is None
-        assert store.events().total == 1  # the newest: numbers go on from it
-        assert store.usage(FIRST_S, now_s, "project", now_s=now_s + 366 * DAY).rows[0].allocated_gpu_s == 0
+        assert store.workloads.newest("old") is None
+        assert store.events.page().total == 1  # the newest: numbers go on from it
+        assert (
+            store.usage.report(FIRST_S, now_s, "project", now_s=now_s + 366 * DAY).rows[0].allocated_gpu_s
+            == 0
+        )
 
 
 def test_charts_have_as_many_points_as_fit(store: Store) -> None:
-    """Of a project, a workload, a device, or all."""
+    """Of a namespace, or of all."""
     for minute in range(180):
         at_s = FIRST_S + minute * MINUTE
-        store.sample(
+        store.samples.add(
             UsageSamples(
                 at_s,
                 at_s + 60,
-                [use(allocated_gpu_s=60), use("speech", allocated_gpu_s=30)],
+                [replace(use(allocated_gpu_s=60), namespace="ns"), use("speech", allocated_gpu_s=30)],
                 [WorkloadUsageSample(7, "node", 60.0, 60.0, 30.0)],
                 [DeviceUsageSample("node", 1, 60.0, 60.0, 45.0, 1 << 30)],
             )
         )
     settle(store)
     now_s = FIRST_S + 3 * HOUR
-    whole = store.chart(FIRST_S, now_s, points=12, now_s=now_s)
+    whole = store.usage.chart(FIRST_S, now_s, points=12, now_s=now_s)
     assert 0 < len(whole) <= 12
     assert sum(point.allocated_gpu_s for point in whole) == pytest.approx(180 * 90)
-    fine = store.chart(FIRST_S, now_s, project="vision", now_s=now_s)
+    fine = store.usage.chart(FIRST_S, now_s, namespace="ns", now_s=now_s)
     assert len(fine) == 180
     assert (fine[0].at_s, fine[0].span_s, fine[0].allocated_gpu_s) == (FIRST_S, 60, pytest.approx(60))
-    assert store.chart(FIRST_S, now_s, uid=7, points=1, now_s=now_s)[0].used_gpu_s == pytest.approx(5400)
-    assert store.chart(FIRST_S, now_s, device=("node", 1), now_s=now_s)[3].used_gpu_s == pytest.approx(45)
-    assert list(store.chart(FIRST_S, now_s, uid=8, now_s=now_s)) == []
+    assert store.usage.chart(FIRST_S, now_s, namespace="other", now_s=now_s) == []
     later_s = now_s + 600  # nothing is stored since
-    *others, last = store.chart(FIRST_S - 21 * HOUR, later_s, points=12, now_s=later_s)
+    *others, last = store.usage.chart(FIRST_S - 21 * HOUR, later_s, points=12, now_s=later_s)
     assert {point.span_s for point in others} <= {2 * HOUR}
     assert last.span_s == now_s - last.at_s
     assert last.allocated_gpu_s / last.span_s == pytest.approx(1.5)

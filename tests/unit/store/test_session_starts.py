@@ -16,7 +16,7 @@ def test_sessions_with_devices_are_read_in_their_order(tmp_path: Path) -> None:
             ("train", WorkloadType.TRAIN, NOW_S + 5),
             ("old", WorkloadType.BUILD, NOW_S - 10),
         ):
-            store.submit(submitted(name, at_s=at_s, type=type_))
+            store.workloads.submit(submitted(name, at_s=at_s, type=type_)).result()
         starts, known_since_s = store.session_starts.since(NOW_S)
         assert starts == [SessionStart(NOW_S + 10, 1.0), SessionStart(NOW_S + 20, 1.0)]
         assert known_since_s >= NOW_S

@@ -47,7 +47,7 @@ def record(store: Store) -> None:
         at_s = FIRST_S + chance.choice((chance.uniform(0, 99 * DAY), DAY * chance.randrange(99)))
         words = {"user": f"user-{index % 5}", "type": TYPES[index % 3]}
         records.append(submitted(f"job-{index}", ("vision", "speech")[index % 2], at_s, **words))
-    asked = [store.submit_soon(record) for record in records]
+    asked = [store.workloads.submit(record) for record in records]
     uids = [each.result().launch.uid for each in asked]
     progress, ends, happened = [], [], []
     for index, record in enumerate(records):
@@ -66,7 +66,7 @@ def record(store: Store) -> None:
             over_s = min(NOW_S, (at_s if started_s is None else started_s) + chance.uniform(0, 4 * DAY))
             ends.append(end(name, over_s, how, first_started_s=started_s))
     store.journal.keep(progress, {})
-    store.record(happened)
+    store.events.record(happened)
     for first in range(0, len(ends), 7):
         store.journal.keep(ends[first : first + 7], {})
     store.probe()
@@ -136,7 +136,7 @@ def test_sums_equal_rows_in_every_period(
     for first, last in PERIODS:
         since_s, until_s = FIRST_S + first * DAY, FIRST_S + last * DAY
         monkeypatch.setattr(reports, "EXACT_MAX", 10_000)
-        report = store.history(since_s, until_s, by, now_s=NOW_S)
+        report = store.reports.report(since_s, until_s, by, now_s=NOW_S)
         true = rows_of(home, by, report.since_s, report.until_s)
         assert {row.key for row in report.rows} == set(true)
         for row in report.rows:
@@ -148,7 +148,7 @@ def test_sums_equal_rows_in_every_period(
         assert sum(rule.count for rule in report.rules) == report.total.evicted
         assert report.total.evicted == sum(row["evicted"] for row in true.values())
         monkeypatch.setattr(reports, "EXACT_MAX", 0)
-        for row in store.history(since_s, until_s, by, now_s=NOW_S).rows:
+        for row in store.reports.report(since_s, until_s, by, now_s=NOW_S).rows:
             for rounded, times in (
                 (row.waits, true[row.key]["waits"]),
                 (row.to_quota, true[row.key]["to_quota"]),
@@ -181,16 +181,18 @@ def test_sums_outlive_their_records(tmp_path: Path) -> None:
     with opened(tmp_path / "home") as store:
         record(store)
         whole = FIRST_S // DAY * DAY + DAY, FIRST_S // DAY * DAY + 61 * DAY
-        before = store.history(*whole, "project", now_s=NOW_S)
+        before = store.reports.report(*whole, "project", now_s=NOW_S)
         store.tidy(FIRST_S + 420 * DAY)  # a year keeps the sums of days, not the workloads
-        after = store.history(*whole, "project", now_s=FIRST_S + 420 * DAY)
+        after = store.reports.report(*whole, "project", now_s=FIRST_S + 420 * DAY)
         assert after.total.waits.rounded
         assert not before.total.waits.rounded
         for row, old in zip(after.rows, before.rows, strict=True):
             assert (row.key, row.ended, row.evicted) == (old.key, old.ended, old.evicted)
             assert row.waits.count == old.waits.count
         store.tidy(FIRST_S + 3000 * DAY)
-        assert store.history(*whole, "project", now_s=FIRST_S + 3000 * DAY).total.waits.count < JOBS / 6
+        assert (
+            store.reports.report(*whole, "project", now_s=FIRST_S + 3000 * DAY).total.waits.count < JOBS / 6
+        )
 
 
 @given(st.floats(-1e9, 1e12) | st.just(math.nan))

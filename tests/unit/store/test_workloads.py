@@ -17,15 +17,15 @@ from .fixtures import NOW_S, end, opened, submitted
 
 def names(store: Store, wanted: WorkloadFilter | None = None, **words: object) -> list[str]:
     """The names on a page."""
-    page = store.workloads(wanted or WorkloadFilter(), **words)  # type: ignore[arg-type]
+    page = store.workloads.page(wanted or WorkloadFilter(), **words)  # type: ignore[arg-type]
     return [line.name for line in page.items]
 
 
 def test_what_was_submitted_is_found_as_it_was_said(store: Store) -> None:
     """All of it, with a number of its own."""
     asked = submitted("train-1")
-    kept = store.submit(asked, {"project": "vision"})
-    found = store.workload("train-1")
+    kept = store.workloads.submit(asked, {"project": "vision"}).result()
+    found = store.workloads.newest("train-1")
     assert found is not None
     assert found.record == kept
     assert found.asked == {"project": "vision"}
@@ -35,18 +35,18 @@ def test_what_was_submitted_is_found_as_it_was_said(store: Store) -> None:
         asked.launch.environment,
     )
     assert found.row.status == "pending"
-    assert store.workload_of(kept.launch.uid) == found
-    assert store.workload("train-2") is None
+    assert store.workloads.of(kept.launch.uid) == found
+    assert store.workloads.newest("train-2") is None
 
 
 def test_name_is_taken_until_its_workload_is_over(store: Store) -> None:
     """Then it may be used again, and names the newest."""
-    first = store.submit(submitted("train"))
+    first = store.workloads.submit(submitted("train")).result()
     with pytest.raises(NameTaken, match="train isn't over yet"):
-        store.submit(submitted("train"))
+        store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train")], {})
-    second = store.submit(submitted("train", at_s=NOW_S + 100))
-    found = store.workload("train")
+    second = store.workloads.submit(submitted("train", at_s=NOW_S + 100)).result()
+    found = store.workloads.newest("train")
     assert found is not None
     assert found.row.uid == second.launch.uid > first.launch.uid
 
@@ -55,37 +55,37 @@ def test_workload_needs_a_project(store: Store) -> None:
     """A department isn't one."""
     for project in ("nobody", "lab"):
         with pytest.raises(NoSuchQueue):
-            store.submit(submitted("train", project))
+            store.workloads.submit(submitted("train", project)).result()
 
 
 def test_number_is_never_given_again(tmp_path: Path) -> None:
     """Not even of a workload that was forgotten."""
     with opened(tmp_path) as store:
-        first = store.submit(submitted("train")).launch.uid
+        first = store.workloads.submit(submitted("train")).result().launch.uid
         store.journal.keep([end("train")], {})
         assert store.tidy(NOW_S + 10 * 366 * 86400) > 0
-        assert store.workload_of(first) is None
+        assert store.workloads.of(first) is None
     with opened(tmp_path) as store:
-        assert store.submit(submitted("train")).launch.uid > first
+        assert store.workloads.submit(submitted("train")).result().launch.uid > first
 
 
 def test_people_stop_suspend_and_resume(store: Store) -> None:
     """What they said is kept, and told back; the first withdrawal counts."""
-    store.submit(submitted("train"))
-    assert store.suspend("train", "by ann").suspended == "by ann"
-    reason = store.workloads(WorkloadFilter()).items[0].reason
+    store.workloads.submit(submitted("train")).result()
+    assert store.workloads.suspend("train", "by ann").result().suspended == "by ann"
+    reason = store.workloads.page(WorkloadFilter()).items[0].reason
     assert reason is not None
     assert reason.sentence == "by ann"
-    assert store.resume("train").suspended is None
-    assert store.cancel("train", 5.0).withdrawn_s == 5.0
-    assert store.cancel("train", 9.0).withdrawn_s == 5.0
+    assert store.workloads.resume("train").result().suspended is None
+    assert store.workloads.cancel("train", 5.0).result().withdrawn_s == 5.0
+    assert store.workloads.cancel("train", 9.0).result().withdrawn_s == 5.0
     (kept,) = store.journal.workloads()
     assert kept.withdrawn_s == 5.0
     store.journal.keep([end("train", how=WorkloadOutcome.STOPPED)], {})
     with pytest.raises(WorkloadOver):
-        store.suspend("train", "by ann")
+        store.workloads.suspend("train", "by ann").result()
     with pytest.raises(NoSuchWorkload):
-        store.resume("other")
+        store.workloads.resume("other").result()
 
 
 def test_many_threads_submit_at_once(store: Store) -> None:
@@ -93,7 +93,7 @@ def test_many_threads_submit_at_once(store: Store) -> None:
 
     def submit(at: int) -> int | None:
         try:
-            return store.submit(submitted(f"train-{at % 150}")).launch.uid
+            return store.workloads.submit(submitted(f"train-{at % 150}")).result().launch.uid
         except NameTaken:
             return None
 
@@ -107,13 +107,13 @@ def test_many_threads_submit_at_once(store: Store) -> None:
 def test_pages_stay_as_they_are_while_workloads_come(store: Store) -> None:
     """What comes meanwhile is newer than what was asked for: nothing is shown twice or left out."""
     for at in range(25):
-        store.submit(submitted(f"train-{at}"))
+        store.workloads.submit(submitted(f"train-{at}")).result()
     seen, after = [], None
     for turn in range(100):
-        page = store.workloads(WorkloadFilter(), after=after, limit=4)
+        page = store.workloads.page(WorkloadFilter(), after=after, limit=4)
         seen += [line.name for line in page.items]
         assert page.total == 25 + turn
-        store.submit(submitted(f"late-{turn}"))
+        store.workloads.submit(submitted(f"late-{turn}")).result()
         after = page.after
         if after is None:
             break
@@ -122,9 +122,9 @@ def test_pages_stay_as_they_are_while_workloads_come(store: Store) -> None:
 
 def test_list_is_filtered(store: Store) -> None:
     """By each column, by part of a name in any case, and by whether it is over."""
-    store.submit(submitted("train-a"))
-    store.submit(submitted("Notebook_1", "speech", user="bob", type=WorkloadType.BUILD))
-    store.submit(submitted("old"))
+    store.workloads.submit(submitted("train-a")).result()
+    store.workloads.submit(submitted("Notebook_1", "speech", user="bob", type=WorkloadType.BUILD)).result()
+    store.workloads.submit(submitted("old")).result()
     store.journal.keep([end("old", how=WorkloadOutcome.FAILED)], {})
     assert names(store) == ["Notebook_1", "train-a"]
     assert names(store, WorkloadFilter(ended=True)) == ["old", "Notebook_1", "train-a"]
@@ -143,11 +143,13 @@ def test_ended_workloads_are_searched(store: Store, monkeypatch: pytest.MonkeyPa
     """By a part of the name, the user or the project, however many there are."""
     monkeypatch.setattr(workloads, "FEW_MAX", few)
     for at in range(6):
-        store.submit(submitted(f"job-{at}", ("vision", "speech")[at % 2], user=("Ann", "bob")[at // 3]))
+        store.workloads.submit(
+            submitted(f"job-{at}", ("vision", "speech")[at % 2], user=("Ann", "bob")[at // 3])
+        ).result()
     kinds = (WorkloadOutcome.FAILED, WorkloadOutcome.SUCCEEDED)
     store.journal.keep([end(f"job-{at}", how=kinds[at % 2]) for at in range(5)], {})
     for part, found in (("B-5", [5]), ("B-", range(6)), ("ann", [0, 1, 2]), ("eech", [1, 3, 5]), ("x", [])):
-        page = store.workloads(WorkloadFilter(q=part, ended=True), limit=4)
+        page = store.workloads.page(WorkloadFilter(q=part, ended=True), limit=4)
         assert page.total == len(found)
         assert [line.name for line in page.items] == [f"job-{at}" for at in sorted(found)[::-1][:4]]
     assert names(store, WorkloadFilter(q="job", live=False, ended=True, statuses=["failed"])) == [
@@ -158,16 +160,18 @@ def test_ended_workloads_are_searched(store: Store, monkeypatch: pytest.MonkeyPa
 
 def test_the_list_shows_and_filters_the_given_statuses(store: Store) -> None:
     """The store doesn't follow pods: who asks says which run."""
-    uids = {name: store.submit(submitted(name)).launch.uid for name in ("a", "b", "c", "d")}
+    uids = {
+        name: store.workloads.submit(submitted(name)).result().launch.uid for name in ("a", "b", "c", "d")
+    }
     store.journal.keep([end("d")], {})
     live = {uids["a"]: "running", uids["c"]: "stopping"}
-    assert [line.status for line in store.workloads(WorkloadFilter(), live=live).items] == [
+    assert [line.status for line in store.workloads.page(WorkloadFilter(), live=live).items] == [
         "stopping",
         "pending",
         "running",
     ]
     running = WorkloadFilter(statuses=["running", "succeeded"], ended=True)
-    page = store.workloads(running, live=live, limit=1)
+    page = store.workloads.page(running, live=live, limit=1)
     assert ([line.name for line in page.items], page.total) == (["d"], 2)
     assert names(store, running, live=live, after=page.after) == ["a"]
     assert names(store, WorkloadFilter(statuses=["pending"]), live=live) == ["b"]
@@ -180,17 +184,17 @@ def test_pages_together_are_the_list(tmp_path_factory: object, states: list[str]
     """Whatever the size of a page."""
     with opened(tmp_path_factory.mktemp("store")) as store:  # type: ignore[attr-defined]
         for at, state in enumerate(states):
-            store.submit(submitted(str(at)))
+            store.workloads.submit(submitted(str(at))).result()
             if state != "live":
                 store.journal.keep([end(str(at), how=WorkloadOutcome(state))], {})
         for wanted in (
             WorkloadFilter(ended=True),
             WorkloadFilter(statuses=["pending", "failed"], ended=True),
         ):
-            whole = store.workloads(wanted, limit=1000)
+            whole = store.workloads.page(wanted, limit=1000)
             seen, after = [], None
             while True:
-                page = store.workloads(wanted, after=after, limit=limit)
+                page = store.workloads.page(wanted, after=after, limit=limit)
                 assert page.total == whole.total == len(whole.items)
                 seen += page.items
                 after = page.after

@@ -22,7 +22,7 @@ def record_week(store: Store, now_s: float, count: int = 60, node: str = "node")
         user = chance.choice(OWNERS[project])
         at_s = start_s + index * 7 * DAY_S / count
         name = f"week-{index}"
-        kept = store.submit(submitted(name, project, at_s, user=user))
+        kept = store.workloads.submit(submitted(name, project, at_s, user=user)).result()
         uid, wait_s = kept.launch.uid, chance.choice((0.5, 30.0, 600.0, 7200.0))
         ran_s = 1800.0 + 60 * index
         progress = WorkloadProgress(1, 1, first_started_s=at_s + wait_s, ran_s=ran_s)
@@ -42,7 +42,7 @@ def record_week(store: Store, now_s: float, count: int = 60, node: str = "node")
                     at_s + 90, "quota_met", f"{project} got it.", uid, name, project, numbers=numbers
                 )
             )
-        store.record(reported)
+        store.events.record(reported)
         ended = end(
             name,
             min(now_s, at_s + wait_s + ran_s),
@@ -57,5 +57,5 @@ def record_week(store: Store, now_s: float, count: int = 60, node: str = "node")
         wait = UsageSample(project, "", user, "train", "", waiting_s=wait_s)
         own = WorkloadUsageSample(uid, node, ran_s, ran_s, ran_s * 0.6)
         device = DeviceUsageSample(node, index % 8, ran_s, ran_s, ran_s * 0.6)
-        store.sample(UsageSamples(at_s, at_s + 3600, (use, wait), (own,), (device,)))
+        store.samples.add(UsageSamples(at_s, at_s + 3600, (use, wait), (own,), (device,)))
     store.probe()  # samples are written before it

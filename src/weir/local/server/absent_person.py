@@ -1,21 +1,13 @@
 """Person for whom a schedule or a sweep submits later, with the rights that they have then."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.auth import RoleLookup
 from weir.local.server.authorization import Person, Role
 from weir.local.server.problem_details import RequestRefused
 from weir.store import TokenRecord
-
-
-class TokenStore(Protocol):
-    """Store with the tokens of people."""
-
-    def tokens(self) -> Sequence[TokenRecord]:
-        """Return all tokens, by number."""
-        ...
 
 
 def owner_of(person: Person) -> dict[str, Any]:
@@ -30,7 +22,11 @@ def owner_of(person: Person) -> dict[str, Any]:
 
 
 async def present_person(
-    owner: Mapping[str, Any], store: TokenStore, accounts: PoolAccounts, roles: RoleLookup, now_s: float
+    owner: Mapping[str, Any],
+    tokens: Callable[[], Sequence[TokenRecord]],
+    accounts: PoolAccounts,
+    roles: RoleLookup,
+    now_s: float,
 ) -> Person:
     """Return a person with their present rights.
 
@@ -40,7 +36,7 @@ async def present_person(
     user = str(owner["user"])
     if owner["token"] is not None:
         accounts.check_token_user(user)
-        row = next((each for each in store.tokens() if each.id == owner["token"]), None)
+        row = next((each for each in tokens() if each.id == owner["token"]), None)
         if row is None or not row.holds(now_s):
             raise RequestRefused(403, f"The token with which {user} made it is revoked or has expired.")
         is_admin = row.role == "admin"

@@ -145,7 +145,7 @@ class ArrayFeed:
             return
         if isinstance(fact, CancelRequested):
             if fact.rule is LifecycleRule.DEPENDENCY:
-                self._pool.store.cancel(view.name, fact.at_s)
+                self._pool.store.workloads.cancel(view.name, fact.at_s).result()
             view.stopped = fact.sentence or (f"{fact.by} stopped it." if fact.by else "")
         elif fact.suspended:
             view.suspended = suspension_reason(ReasonCode.SUSPENDED, fact.reason)
@@ -156,7 +156,7 @@ class ArrayFeed:
 
     def _set_priority(self, name: str, fact: WorkloadChanged) -> None:
         try:
-            record = self._pool.store.set_priority_soon(name, fact.workload.priority).result()
+            record = self._pool.store.workloads.set_priority(name, fact.workload.priority).result()
         except (NoSuchWorkload, WorkloadOver):
             return  # it ended meanwhile
         self._pool.backend.changed(record, fact.at_s)

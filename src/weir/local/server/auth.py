@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 
@@ -22,10 +22,10 @@ from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode, Po
 from weir.local.server.authorization import Person, Role
 from weir.local.server.peers import PeerCredentials
 from weir.local.server.problem_details import RequestRefused
-from weir.store.records import TokenRecord
 
 if TYPE_CHECKING:
     from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
+    from weir.store.tokens import TokenTable
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
@@ -37,25 +37,13 @@ RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
 """Returns the role of a user with some groups in each scope."""
 
 
-class TokenLookup(Protocol):
-    """Lookup of people's tokens."""
-
-    def token_with(self, hashed: str) -> TokenRecord | None:
-        """Return the token whose text has this hash."""
-        ...
-
-    def token_used(self, id_: int, at_s: float) -> None:
-        """Record that a token was used."""
-        ...
-
-
 class Authenticator:
     """Authenticates requests."""
 
     def __init__(
         self,
         admin_token: str,
-        tokens: TokenLookup,
+        tokens: "TokenTable",
         clock: Callable[[], float] = time.time,
         *,
         accounts: PoolAccounts,
@@ -117,7 +105,7 @@ class Authenticator:
             return self.oidc.person(credential)
         if compare_digest(credential, self._admin):
             return self._admin_person
-        row = self._tokens.token_with(credential)
+        row = self._tokens.with_hash(credential)
         if row is None:
             raise RequestRefused(401, f"Unknown token. {_SAY_WHO}")
         now_s = self._clock()
@@ -126,7 +114,7 @@ class Authenticator:
             day = datetime.fromtimestamp(row.expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
             raise RequestRefused(401, f"This token expired at {day}: ask an administrator for a new one.")
         self._accounts.check_token_user(row.user)
-        self._tokens.token_used(row.id, now_s)
+        self._tokens.used(row.id, now_s)
         is_admin = row.role == "admin"
         roles = {} if is_admin else dict.fromkeys(row.projects, Role[row.role.upper()])
         return Person(row.user, is_admin, roles, row.id, row.label)

@@ -70,7 +70,7 @@ class Cancellations:
         """
         name, line = fact.workload, self._pool.view.workloads.get(fact.workload)
         try:
-            record = await asyncio.wrap_future(self._pool.store.cancel_soon(name, fact.at_s))
+            record = await asyncio.wrap_future(self._pool.store.workloads.cancel(name, fact.at_s))
         except StoreFailed as error:
             if line is None or self._pool.closing:
                 raise
@@ -95,7 +95,7 @@ class Cancellations:
         for fact in list(self._unwritten.values()):
             self.reserve.release()
             try:
-                self._pool.store.cancel(fact.workload, fact.at_s)
+                self._pool.store.workloads.cancel(fact.workload, fact.at_s).result()
             except (StoreFailed, NoSuchWorkload, WorkloadOver) as error:
                 _LOG.warning("stop_not_written_down", workload=fact.workload, why=str(error))
 
@@ -105,7 +105,9 @@ class Cancellations:
             if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
                 _LOG.warning("reserve_released", workload=fact.workload)
             try:
-                record = await asyncio.wrap_future(self._pool.store.cancel_soon(fact.workload, fact.at_s))
+                record = await asyncio.wrap_future(
+                    self._pool.store.workloads.cancel(fact.workload, fact.at_s)
+                )
             except StoreFailed:
                 await asyncio.sleep(AGAIN_S)
             except (NoSuchWorkload, WorkloadOver):

@@ -121,7 +121,7 @@ class PoolControlHooks:
             readers=readers,
             isolates_faults=True,
         )
-        pool.meter.watch(control.cluster, pool.store.sampled_s() or now_s)
+        pool.meter.watch(control.cluster, pool.store.samples.sampled_s() or now_s)
         return control
 
     def before_step(self, now_s: float) -> None:
@@ -178,8 +178,8 @@ class PoolControlHooks:
             self._send_queues(cluster, now_s)
         if now_s >= self._next_minute_s:
             if self._next_minute_s:
-                pool.store.sample(pool.meter.take(now_s))
-                pool.store.write_token_uses()
+                pool.store.samples.add(pool.meter.take(now_s))
+                pool.store.tokens.write_uses()
             self._next_minute_s = (now_s // MINUTE_S + 1) * MINUTE_S
             persistent_clock.keep(pool.home, pool.clock)
             self._cancellations.make_space()

@@ -184,7 +184,7 @@ def _serve(
 def _authenticator(settings: ServerSettings, token: str, pool: PoolService) -> Authenticator:
     roles = pool.memberships.roles_of
     oidc = None if settings.remote is None else settings.remote.sign_in(pool.accounts, roles)
-    return Authenticator(token, pool.store, pool.clock, accounts=pool.accounts, roles=roles, oidc=oidc)
+    return Authenticator(token, pool.store.tokens, pool.clock, accounts=pool.accounts, roles=roles, oidc=oidc)
 
 
 def _open_pool(
@@ -199,7 +199,7 @@ def _open_pool(
     """Open the pool and its backend; return also the claim of the GPUs, and True if it begins again."""
     home = settings.home
     claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
-    clock = persistent_clock.resume(home, least_s=store.sampled_s(), jumped=_jumped)
+    clock = persistent_clock.resume(home, least_s=store.samples.sampled_s(), jumped=_jumped)
     persistent_clock.keep(home, clock, synced=True)
     accounts = accounts_of(settings)
     pool = PoolService(

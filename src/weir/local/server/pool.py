@@ -145,7 +145,7 @@ class PoolService(PoolState):
         self.queue_changes = QueueChanges(self)
         self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)
         self.notifications = Notifications(self)
-        self._stop_listening = store.listen(self._on_stored_events)
+        self._stop_listening = store.events.listen(self._on_stored_events)
 
     def start(self, backend: PoolBackend) -> None:
         """Begin to decide."""
@@ -176,8 +176,8 @@ class PoolService(PoolState):
         self._stop_listening()
         now_s = self.clock()
         try:
-            self.store.sample(self.meter.take(now_s))
-            self.store.write_token_uses()
+            self.store.samples.add(self.meter.take(now_s))
+            self.store.tokens.write_uses()
         except (OSError, RuntimeError):
             _LOG.warning("last_sample_lost")
         self.series.flush((), now=True)
@@ -260,7 +260,7 @@ class PoolService(PoolState):
         """Suspend a workload: it releases its devices and waits until it is resumed."""
         name = await workload_to_change(self, name, person)
         why, at_s = f"suspended by {person.user}", self.clock()
-        record = await asyncio.wrap_future(self.store.suspend_soon(name, why))
+        record = await asyncio.wrap_future(self.store.workloads.suspend(name, why))
         sentence = f"{person.user} suspends {name}."
         self.add_event(record.workload, record.launch.uid, "suspended", sentence, person, at_s=at_s)
         self.tell(WorkloadSuspended(name, True, why))
@@ -288,11 +288,11 @@ class PoolService(PoolState):
         self.trials.refuse_if_parked(name)
         await self.secrets.check_resumed(name)
         try:
-            record = await asyncio.wrap_future(self.store.resume_soon(name))
+            record = await asyncio.wrap_future(self.store.workloads.resume(name))
             sentence = f"{person.user} resumes {name}."
             facts: list[ArrayFact] = [WorkloadSuspended(name, False)]
         except NotSuspended:
-            record = await asyncio.wrap_future(self.store.drop_conditions_soon(name))
+            record = await asyncio.wrap_future(self.store.workloads.drop_conditions(name))
             sentence = f"{person.user} lets {name} start without its conditions."
             facts = [*self.gates.release(record)]
         self.add_event(record.workload, record.launch.uid, "resumed", sentence, person)

@@ -176,4 +176,4 @@ class PoolState:
         """Write down the acts of people, then these events. On the control thread."""
         these = [*(self.user_events.popleft() for _ in range(len(self.user_events))), *events]
         if these:
-            self.store.record(these)
+            self.store.events.record(these)

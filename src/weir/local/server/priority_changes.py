@@ -29,4 +29,4 @@ def check_new_priority(
 
 async def change_priority(store: Store, name: str, priority: int) -> WorkloadRecord:
     """Write a priority down. Its preemptibility stays."""
-    return await asyncio.wrap_future(store.set_priority_soon(name, priority))
+    return await asyncio.wrap_future(store.workloads.set_priority(name, priority))

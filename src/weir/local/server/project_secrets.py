@@ -123,7 +123,7 @@ class ProjectSecrets:
         Raises:
             Refused: it does.
         """
-        recorded = await asyncio.to_thread(self._pool.store.workload, name)
+        recorded = await asyncio.to_thread(self._pool.store.workloads.newest, name)
         if recorded is not None and recorded.record.launch.secrets:
             found = await asyncio.to_thread(self._names, recorded.record.workload.project)
             missing = missing_secret(recorded.record, found)
@@ -145,7 +145,7 @@ class ProjectSecrets:
                 name = fact.pod.workload
                 why = self._lacking.pop(name, None)
                 if why is not None:
-                    self._pool.store.suspend_soon(name, why)
+                    self._pool.store.workloads.suspend(name, why)
                     found[name] = WorkloadSuspended(name, True, why)
         return list(found.values())
 
@@ -157,7 +157,7 @@ class ProjectSecrets:
                 self._lacking.pop(name, None)
             elif row.status == "pending":
                 self._lacking.pop(name, None)
-                self._pool.store.suspend_soon(name, why)
+                self._pool.store.workloads.suspend(name, why)
                 self._pool.backend.tell(WorkloadSuspended(name, True, why))
 
     async def _look_again(self, project: str) -> None:
@@ -180,7 +180,7 @@ class ProjectSecrets:
         store = self._pool.store
         try:
             await asyncio.wrap_future(
-                store.resume_soon(name) if why is None else store.suspend_soon(name, why)
+                store.workloads.resume(name) if why is None else store.workloads.suspend(name, why)
             )
         except (NoSuchWorkload, WorkloadOver, NotSuspended):
             return  # it ended, or a person resumed it, meanwhile

@@ -85,7 +85,7 @@ class QueueChanges:
             if queue is None or queue.is_project != is_project:
                 raise RequestRefused(404, f"There is no {noun} {name}.")
             followed = following_departments(None, name, inventory)
-            stored = [row for row in pool.store.tokens() if is_project and name in row.projects]
+            stored = [row for row in pool.store.tokens.all() if is_project and name in row.projects]
             queues = await asyncio.to_thread(pool.store.delete_queue, name)
             secrets = await asyncio.to_thread(pool.secrets.forget, name) if is_project else []
             for each in followed:

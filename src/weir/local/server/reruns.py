@@ -87,7 +87,7 @@ class Reruns:
     def _array_of(self, found: StoredWorkload) -> StoredWorkload:
         """Return the array of an index."""
         array_uid = found.row.array_uid
-        array = None if array_uid is None else self._pool.store.workload_of(array_uid)
+        array = None if array_uid is None else self._pool.store.workloads.of(array_uid)
         if array is None:
             raise RequestRefused(409, f"The array of {found.row.name} is forgotten: submit it again.")
         return array

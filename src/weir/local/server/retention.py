@@ -56,12 +56,12 @@ class RetentionTask:
             _LOG.warning("tidying_failed", why=str(error))
 
     def _forget_output(self, until_s: float) -> float:
-        for uid in self._store.ended_between(self._output_to_s, until_s):
+        for uid in self._store.workloads.ended_between(self._output_to_s, until_s):
             self._home.forget(uid)
             self._forget(uid)
         return until_s
 
     def _forget_saved(self, until_s: float) -> float:
-        for uid in self._store.ended_between(self._checkpoints_to_s, until_s):
+        for uid in self._store.workloads.ended_between(self._checkpoints_to_s, until_s):
             self._home.delete_checkpoints(uid)
         return until_s

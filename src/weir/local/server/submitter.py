@@ -153,7 +153,7 @@ class Submitter:
         """Queue submissions; `order` are their positions in a batch."""
         pool = self._pool
         with self._reserved(checked, person):
-            records = await self._enqueue(checked, person, order, write or pool.store.submit_all_soon)
+            records = await self._enqueue(checked, person, order, write or pool.store.workloads.submit_all)
             made = [(record, self._add(record, person)) for record in records]
         pool.stream.send(
             [("workload", row, None) for _, row in made]

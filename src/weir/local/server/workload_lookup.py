@@ -29,9 +29,9 @@ def live_name(view: PoolView, word: str) -> str:
 
 def find_workload(store: Store, word: str) -> StoredWorkload | None:
     """Return the newest workload of a name, or the one with a uid."""
-    found = store.workload(word)
+    found = store.workloads.newest(word)
     uid = parse_uid(word)
-    return store.workload_of(uid) if found is None and uid is not None else found
+    return store.workloads.of(uid) if found is None and uid is not None else found
 
 
 def unknown_workload(name: str) -> RequestRefused:

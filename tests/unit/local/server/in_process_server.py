@@ -150,7 +150,10 @@ async def standing(
     pool.notifications.settings = notifications or pool.notifications.settings
     pool.start(backend)
     app = create_app(
-        pool, Authenticator(token, store, pool.clock, accounts=pool.accounts, roles=pool.memberships.roles_of)
+        pool,
+        Authenticator(
+            token, store.tokens, pool.clock, accounts=pool.accounts, roles=pool.memberships.roles_of
+        ),
     )
     stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
     sweeps = asyncio.create_task(pool.sweeps.run())

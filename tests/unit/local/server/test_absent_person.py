@@ -24,39 +24,29 @@ def pool_with(account: UnixAccount | None) -> PoolAccounts:
     return PoolAccounts(mode=AccountMode.UNIX_ACCOUNTS, owner_uid=1, unix=UnixAccounts(lambda _: account))
 
 
-class Tokens:
-    """A store of tokens."""
-
-    def __init__(self, *tokens: TokenRecord) -> None:
-        self._tokens = tokens
-
-    def tokens(self) -> tuple[TokenRecord, ...]:
-        return self._tokens
-
-
 async def test_token_counts_while_it_holds_with_its_role_of_now() -> None:
     owner = owner_of(Person("mia", is_admin=True, token=7))
-    found = await present_person(owner, Tokens(TOKEN), OPEN, roles_of, 99.0)
+    found = await present_person(owner, lambda: (TOKEN,), OPEN, roles_of, 99.0)
     assert (found.is_admin, dict(found.roles)) == (False, {"vision": Role.MEMBER})
     with pytest.raises(RequestRefused, match="has expired"):
-        await present_person(owner, Tokens(TOKEN), OPEN, roles_of, 100.0)
+        await present_person(owner, lambda: (TOKEN,), OPEN, roles_of, 100.0)
     with pytest.raises(RequestRefused, match="is revoked"):
-        await present_person(owner, Tokens(), OPEN, roles_of, 0.0)
+        await present_person(owner, tuple, OPEN, roles_of, 0.0)
 
 
 async def test_account_counts_with_its_groups_of_now() -> None:
     """Someone who left the administrators, or a group, has no rights of it, whatever they began before."""
     owner = owner_of(Person("mia", is_admin=True, uid=1000, groups=MIA.groups))
-    found = await present_person(owner, Tokens(), pool_with(MIA), roles_of, 0.0)
+    found = await present_person(owner, tuple, pool_with(MIA), roles_of, 0.0)
     assert (found.is_admin, found.groups) == (True, MIA.groups)
     member = replace(MIA, groups=frozenset(("vision",)))
-    found = await present_person(owner, Tokens(), pool_with(member), roles_of, 0.0)
+    found = await present_person(owner, tuple, pool_with(member), roles_of, 0.0)
     assert (found.is_admin, dict(found.roles)) == (False, {"vision": Role.MEMBER})
-    found = await present_person(owner, Tokens(), pool_with(replace(MIA, groups=frozenset())), roles_of, 0.0)
+    found = await present_person(owner, tuple, pool_with(replace(MIA, groups=frozenset())), roles_of, 0.0)
     assert (found.is_admin, dict(found.roles)) == (False, {})
     for other in (None, replace(MIA, name="noa")):
         with pytest.raises(RequestRefused, match="has no account"):
-            await present_person(owner, Tokens(), pool_with(other), roles_of, 0.0)
+            await present_person(owner, tuple, pool_with(other), roles_of, 0.0)
 
 
 @pytest.mark.parametrize("mode", [AccountMode.PERSONAL, AccountMode.SHARED_ACCOUNT])
@@ -65,11 +55,11 @@ async def test_account_is_no_administrator_once_the_pool_serves_others(mode: Acc
     accounts = PoolAccounts(mode=mode, owner="ada", owner_uid=1)
     owner = owner_of(Person("mia", is_admin=False, uid=1000))
     with pytest.raises(RequestRefused, match="doesn't serve mia"):
-        await present_person(owner, Tokens(), accounts, roles_of, 0.0)
+        await present_person(owner, tuple, accounts, roles_of, 0.0)
 
 
 async def test_owner_of_a_personal_pool_stays_its_administrator() -> None:
     accounts = PoolAccounts(owner="ada", owner_uid=1)
     for uid in (1, None):
         owner = owner_of(Person("ada", is_admin=True, uid=uid))
-        assert (await present_person(owner, Tokens(), accounts, roles_of, 0.0)).is_admin
+        assert (await present_person(owner, tuple, accounts, roles_of, 0.0)).is_admin

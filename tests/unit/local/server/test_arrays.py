@@ -237,7 +237,7 @@ async def test_stop_is_carried_out_by_the_next_server(tmp_path: Path) -> None:
     async with standing(tmp_path / "home", end_jobs=False) as stands:
         await stands.submit("sleep", "3600", name="sweep", array="0-99")
         await stands.until_true(lambda row: row["array"]["running"] == 4, "workloads/sweep")
-        await asyncio.to_thread(stands.pool.store.cancel, "sweep", stands.pool.clock())
+        await asyncio.to_thread(stands.pool.store.workloads.cancel, "sweep", stands.pool.clock())
     async with standing(tmp_path / "home") as stands:
         row = await over(stands, "sweep")
         assert (row["status"], row["array"]["stopped"]) == ("stopped", 100)

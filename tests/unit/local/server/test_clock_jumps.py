@@ -101,14 +101,14 @@ async def _check_charges(pool: Standing, rows: dict[str, Any]) -> None:
 
     def charge(_: object) -> float:
         now_s = inner.clock()
-        inner.store.sample(inner.meter.take(now_s))
+        inner.store.samples.add(inner.meter.take(now_s))
         return now_s
 
     now_s = await inner.query(charge)  # the meter is the control thread's
     inner.store.set_queue(inner.store.queues()[0])  # the writer is through with what was sampled
     (charged,) = (
         row
-        for row in inner.store.usage(now_s - 3600.0, now_s + 60.0, "project", now_s=now_s).rows
+        for row in inner.store.usage.report(now_s - 3600.0, now_s + 60.0, "project", now_s=now_s).rows
         if row.key == "default"
     )
     held_s = sum((row.ended_s or now_s) - row.started_s for row in rows.values() if row.name != "again")

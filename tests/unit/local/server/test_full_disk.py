@@ -88,10 +88,10 @@ async def test_a_stop_that_cant_be_written_is_carried_out_and_written_later(
     """As on a full disk, wherever the tests run: the reserve is given back once the job is gone."""
     async with standing(tmp_path / "home", gpus=1) as pool:
         inner, reserve = pool.pool, pool.pool.cancellations.reserve
-        write = inner.store.cancel_soon
+        write = inner.store.workloads.cancel
         left_at_release: list[bool] = []
 
-        def cancel_soon(name: str, at_s: float) -> Any:
+        def cancel(name: str, at_s: float) -> Any:
             if reserve.is_there:
                 return _refused(is_full=is_full)
             return write(name, at_s)
@@ -100,7 +100,7 @@ async def test_a_stop_that_cant_be_written_is_carried_out_and_written_later(
             left_at_release.append(inner.backend.is_quiet("job"))
             return disk_reserve.DiskReserve.release(reserve)
 
-        monkeypatch.setattr(inner.store, "cancel_soon", cancel_soon)
+        monkeypatch.setattr(inner.store.workloads, "cancel", cancel)
         monkeypatch.setattr(reserve, "release", release)
         await pool.submit("sleep", "600", name="job")
         await pool.until("job", "running")
@@ -117,9 +117,9 @@ async def test_a_control_that_connects_anew_still_knows_of_the_stop(
 ) -> None:
     async with standing(tmp_path / "home", gpus=1) as pool:
         inner, full = pool.pool, True
-        write = inner.store.cancel_soon
+        write = inner.store.workloads.cancel
         monkeypatch.setattr(
-            inner.store, "cancel_soon", lambda name, at_s: _refused() if full else write(name, at_s)
+            inner.store.workloads, "cancel", lambda name, at_s: _refused() if full else write(name, at_s)
         )
         monkeypatch.setattr("weir.local.server.cancellations.ANSWERED_AFTER_S", 0.1)
         script = f'trap "" TERM; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done'

@@ -56,7 +56,9 @@ class Sending:
 
     def tell(self, *sentences: str) -> None:
         at_s = self.clock()
-        self.store.record([HistoryEvent(at_s, "quota_met", each, project="vision") for each in sentences])
+        self.store.events.record(
+            [HistoryEvent(at_s, "quota_met", each, project="vision") for each in sentences]
+        )
 
     async def until(self, rule: NotificationRule, *states: str) -> list[OutboxMessage]:
         """Wait until all messages of a rule have one of these states; return them, oldest first."""

@@ -257,7 +257,7 @@ def test_quiet_hours_end_in_the_morning(quiet: str, hour: int, hours: float) -> 
 async def test_events_without_a_topic_tell_no_one(stands: Standing, hooks: Receivers) -> None:
     body = {"channel": "webhook", "target": f"{hooks.origin}/ok", "on": ["warning"], "project": "default"}
     assert (await stands.admin.post(PATH, json=body)).status_code == 201
-    stands.pool.store.record(
+    stands.pool.store.events.record(
         [
             HistoryEvent(NOW_S, "unknown", "Something.", project="default"),
             HistoryEvent(NOW_S, "disk_warning", "The disk fills up.", project="default"),

@@ -13,7 +13,7 @@ DAY_S = 86400.0
 def test_output_goes_some_time_after_its_workload_and_what_was_saved_stays(tmp_path: Path) -> None:
     home = StateDir(tmp_path / "home")
     with opened(tmp_path) as store:
-        uids = [store.submit(submitted(name)).launch.uid for name in ("over", "runs")]
+        uids = [store.workloads.submit(submitted(name)).result().launch.uid for name in ("over", "runs")]
         for uid in uids:
             for directory in (home.directory(uid, 1, 0, 0), home.checkpoints(uid)):
                 Path(directory).mkdir(parents=True)
@@ -30,7 +30,7 @@ def test_output_goes_some_time_after_its_workload_and_what_was_saved_stays(tmp_p
         tidying.tidy(NOW_S + 29 * DAY_S)
         orders = [Path(home.directory(uid, 1, 0, 0), "start.json").exists() for uid in uids]
         assert orders == [False, True]
-        over, runs = store.workload("over"), store.workload("runs")
+        over, runs = store.workloads.newest("over"), store.workloads.newest("runs")
         assert over is not None
         assert runs is not None
         assert (over.record.launch.environment, runs.record.launch.environment) == ((), (("SECRET", "x"),))
@@ -43,7 +43,7 @@ def test_output_goes_some_time_after_its_workload_and_what_was_saved_stays(tmp_p
 def test_checkpoints_go_only_where_a_time_was_set(tmp_path: Path) -> None:
     home = StateDir(tmp_path / "home")
     with opened(tmp_path) as store:
-        uids = [store.submit(submitted(name)).launch.uid for name in ("over", "runs")]
+        uids = [store.workloads.submit(submitted(name)).result().launch.uid for name in ("over", "runs")]
         for uid in uids:
             Path(home.checkpoints(uid)).mkdir(parents=True)
             Path(home.checkpoints(uid), "step").write_text("7")

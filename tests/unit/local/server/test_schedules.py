@@ -162,8 +162,8 @@ async def test_rights_count_when_it_runs(tmp_path: Path) -> None:
                 assert answer.status_code == 403, path
             taken = {**body, "workload": {**workload, "project": "default"}}
             assert (await other.put("/api/v1/schedules/nightly", json=taken)).status_code == 403
-        token = next(each for each in stands.pool.store.tokens() if each.user == "noa")
-        await asyncio.to_thread(stands.pool.store.delete_token, token.id)
+        token = next(each for each in stands.pool.store.tokens.all() if each.user == "noa")
+        await asyncio.to_thread(stands.pool.store.tokens.delete, token.id)
         wall.set(1, 2, 0)
         row = await look(stands)
         assert row["said"] == "Refused: The token with which noa made it is revoked or has expired."

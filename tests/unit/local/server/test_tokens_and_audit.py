@@ -40,8 +40,8 @@ async def test_token_has_a_label_an_expiry_and_a_last_use(stands: Standing) -> N
     assert (await stands.asks(token["token"]).get("/api/v1/status")).status_code == 200
     after = (await stands.get("tokens"))["items"]
     assert [row["used_s"] is None for row in after] == [True, False]
-    stands.pool.store.write_token_uses()
-    await asyncio.to_thread(stands.pool.store.make_token, "eve", "member", ["default"])  # behind it in line
+    stands.pool.store.tokens.write_uses()
+    await asyncio.to_thread(stands.pool.store.tokens.make, "eve", "member", ["default"])  # behind it in line
     assert (await stands.get("tokens"))["items"][1]["used_s"] is not None
 
 
@@ -55,13 +55,13 @@ async def test_expiry_that_cant_be_is_refused(stands: Standing) -> None:
 
 async def test_expired_token_is_refused_with_its_date(stands: Standing) -> None:
     token = await made(stands, expires="1h")
-    row = stands.pool.store.token(token["token"])
+    row = stands.pool.store.tokens.of(token["token"])
     assert row is not None
     assert row.expires_s is not None
     now_s = row.expires_s - 1.0
     authenticator = Authenticator(
         stands.token,
-        stands.pool.store,
+        stands.pool.store.tokens,
         lambda: now_s,
         accounts=stands.pool.accounts,
         roles=stands.pool.memberships.roles_of,
@@ -111,7 +111,7 @@ async def test_token_of_a_deleted_project_isnt_one_of_its_successor(stands: Stan
     reported = (await ben.get("/api/v1/events", params={"limit": 1000})).json()["items"]
     assert {event["workload"] for event in reported} == {new, None}
     with pytest.raises(Exception, match="no project gone"):
-        await asyncio.to_thread(stands.pool.store.make_token, "eve", "member", ["gone"])
+        await asyncio.to_thread(stands.pool.store.tokens.make, "eve", "member", ["gone"])
 
 
 async def test_stream_ends_with_the_token_it_was_asked_with(stands: Standing) -> None:

@@ -244,7 +244,7 @@ async def test_what_cant_be_written_down_is_refused_and_not_there(
         return future
 
     with monkeypatch.context() as patched:
-        patched.setattr(stands.pool.store, "submit_all_soon", full)
+        patched.setattr(stands.pool.store.workloads, "submit_all", full)
         answer = await stands.admin.post(
             "/api/v1/workloads", json={"project": "default", "command": ["true"]}
         )

@@ -41,7 +41,7 @@ def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> Chec
 
 
 def _acts_on(pool: PoolService, who: Person, uid: int) -> bool:
-    found = pool.store.workload_of(uid)
+    found = pool.store.workloads.of(uid)
     return found is not None and may(who, Action.VIEW, found.row.project)
 
 
@@ -54,7 +54,7 @@ def _uids(home: Path) -> Iterator[int]:
 
 def _row(pool: PoolService, uid: int) -> CheckpointRow | None:
     """Return the row of a directory; None if it is empty."""
-    found = pool.store.workload_of(uid)
+    found = pool.store.workloads.of(uid)
     path = pool.home / "checkpoints" / str(uid)
     bytes_, files, saved_s, whole = _measured(path)
     if not files:

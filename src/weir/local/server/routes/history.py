@@ -38,7 +38,7 @@ async def usage(
     """Return allocated, used and idle GPU time, and time spent pending."""
     now_s, since_s, until_s = _period(pool, who, since, until, by)
     key: StoredBy = "node" if by == "gpu_model" else by
-    found = await asyncio.to_thread(pool.store.usage, since_s, until_s, key, now_s=now_s)
+    found = await asyncio.to_thread(pool.store.usage.report, since_s, until_s, key, now_s=now_s)
     if by == "gpu_model":
         found = usage_by_model(found, lambda node: model_of(pool.node, node))
     return json_response(pool.on_wall_clock(found))
@@ -52,7 +52,7 @@ async def history(
     now_s, since_s, until_s = _period(pool, who, since, until, by)
     key: StoredBy = "node" if by == "gpu_model" else by
     found = await asyncio.to_thread(
-        pool.store.history, since_s, until_s, key, now_s=now_s, prices=pool.prices.of(pool.node)
+        pool.store.reports.report, since_s, until_s, key, now_s=now_s, prices=pool.prices.of(pool.node)
     )
     if by == "gpu_model":
         found = history_by_model(found, lambda node: model_of(pool.node, node))

@@ -54,7 +54,7 @@ async def events(
     """Return events, newest first, of the requester's projects. `workload` is a name or a uid."""
     uid = None if workload is None else parse_uid(workload)
     page = await asyncio.to_thread(
-        pool.store.events,
+        pool.store.events.page,
         workload=workload if uid is None else None,
         uid=uid,
         project=project,

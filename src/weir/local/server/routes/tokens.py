@@ -61,7 +61,7 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
     projects = list(dict.fromkeys(asked.projects))
     expires_s = None if asked.expires is None else pool.clock() + asked.expires
     row, text = await asyncio.to_thread(
-        pool.store.make_token,
+        pool.store.tokens.make,
         user,
         asked.role,
         projects,
@@ -129,7 +129,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
     fields = FieldErrors("The token")
     _check_expiry(asked.expires, fields)
     fields.refuse_if_any()
-    before = next((row for row in pool.store.tokens() if row.id == id_), None)
+    before = next((row for row in pool.store.tokens.all() if row.id == id_), None)
     if before is None:
         raise RequestRefused(404, f"There is no token {id_}; `weir token list` shows which there are.")
     now_s = pool.clock()
@@ -141,7 +141,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
         expires_s = before.expires_s
     if not may_extend and before.expires_s is not None:
         expires_s = min(expires_s or before.expires_s, before.expires_s)
-    row, text = await asyncio.to_thread(pool.store.rotate_token, id_, expires_s, now_s)
+    row, text = await asyncio.to_thread(pool.store.tokens.rotate, id_, expires_s, now_s)
     return json_response(pool.on_wall_clock(_made(request, row, text)))
 
 
@@ -149,7 +149,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
 async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
     """Tokens, without their text."""
     require(who, Action.ADMINISTER)
-    rows = pool.store.tokens()
+    rows = pool.store.tokens.all()
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
     items = [
@@ -174,5 +174,5 @@ async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - 
     require(who, Action.ADMINISTER)
     if not 0 <= id <= ID_MOST:
         raise RequestRefused(404, "There is no such token.")
-    await asyncio.to_thread(pool.store.delete_token, id)
+    await asyncio.to_thread(pool.store.tokens.delete, id)
     return Response(status_code=204)

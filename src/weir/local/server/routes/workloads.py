@@ -108,7 +108,7 @@ def _pool_numbers(pool: PoolService) -> dict[str, Any]:
 
 async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at: int | None) -> WorkloadPage:
     live = {row.uid: row.status for row in pool.view.listed() if row.status != "pending"}
-    page = await asyncio.to_thread(pool.store.workloads, wanted, live=live, after=at, limit=limit)
+    page = await asyncio.to_thread(pool.store.workloads.page, wanted, live=live, after=at, limit=limit)
     items = []
     for stored in page.items:
         row = pool.view.rows.get(stored.uid) or pool.view.arrays.row_of(stored.uid)
@@ -192,7 +192,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     line = pool.view.workloads.get(row.name)
     if line is not None and line.uid != row.uid:
         line = None
-    page = await asyncio.to_thread(pool.store.events, uid=row.uid, limit=EVENTS_SHOWN)
+    page = await asyncio.to_thread(pool.store.events.page, uid=row.uid, limit=EVENTS_SHOWN)
     reported = pool.reported.get(row.name)
     if reported is not None and reported.uid != row.uid:
         reported = None

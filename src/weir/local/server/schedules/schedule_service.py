@@ -178,7 +178,9 @@ class Schedules:
 
     async def _queue(self, record: ScheduleRecord, after: ScheduleRecord, name: str) -> None:
         pool = self._pool
-        person = await present_person(record.owner, pool.store, self._accounts, self._roles, pool.clock())
+        person = await present_person(
+            record.owner, pool.store.tokens.all, self._accounts, self._roles, pool.clock()
+        )
         active = self._active(record)
         if active and record.concurrency == "forbid":
             await self._keep(replace(after, said=f"Skipped: {active[0]} isn't over."))

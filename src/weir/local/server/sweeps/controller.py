@@ -257,7 +257,9 @@ class SweepController:
         raw = trial_submission(spec, written, name, number, suggested.params)
         submission = spec.workload.model_copy(update={"command": raw["command"], "name": raw["name"]})
         state, accounts = self._state, self._pool.accounts
-        owner = await present_person(sweep.record.owner, state.store, accounts, self._roles_of, state.clock())
+        owner = await present_person(
+            sweep.record.owner, state.store.tokens.all, accounts, self._roles_of, state.clock()
+        )
         plan = TrialPlan(
             *(sweep.record.id, name, number, suggested.params, suggested.state),
             *(tuple(spec.rungs), spec.metric),
