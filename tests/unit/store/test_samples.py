@@ -138,6 +138,7 @@ def test_what_lasted_is_spread_over_its_time(
         "user": "",
         "type": "",
         "node": "",
+        "namespace": "",
         "waiting_s": amount,
         "preempted": times,
     }
