@@ -19,6 +19,10 @@ class TokenBucket:
             return 0.0
         return (cost - self._left) / per_s
 
+    def give_back(self, cost: float, burst: float) -> None:
+        """Put units back that were taken."""
+        self._left = min(burst, self._left + cost)
+
     def is_full(self, per_s: float, burst: float, now_s: float) -> bool:
         """Return True if nothing is left to remember."""
         return self._left + (now_s - self._at_s) * per_s >= burst

@@ -10,8 +10,8 @@ import pytest
 from weir.kubernetes.admission.node_tokens import (
     AUDIENCE,
     KEPT_S,
-    NEW_AT_ONCE,
-    NEW_PER_S,
+    NEW,
+    NEW_OF_ADDRESS,
     UNDER_WAY_MAX,
     WAITING_MAX,
     NodeTokens,
@@ -129,9 +129,9 @@ async def test_the_agents_of_a_large_cluster_wait_for_their_turn_after_a_start()
     api = SlowApi()
     tokens = NodeTokens(api, "weir-system")  # type: ignore[arg-type]
     count = UNDER_WAY_MAX + WAITING_MAX
-    asked = [asyncio.create_task(tokens.node_of(bearer(at))) for at in range(UNDER_WAY_MAX)]
+    asked = [asyncio.create_task(tokens.node_of(bearer(at), str(at))) for at in range(UNDER_WAY_MAX)]
     await api.is_full.wait()
-    asked += [asyncio.create_task(tokens.node_of(bearer(at))) for at in range(UNDER_WAY_MAX, count)]
+    asked += [asyncio.create_task(tokens.node_of(bearer(at), str(at))) for at in range(UNDER_WAY_MAX, count)]
     await asyncio.sleep(0)
     with pytest.raises(TooManyTokens):
         await tokens.node_of(bearer("more"))
@@ -174,7 +174,7 @@ async def test_forged_tokens_are_reviewed_at_a_rate_and_push_no_agent_out() -> N
     for at in range(30 * TOKENS_MOST):
         now_s[0] = KEPT_S / 2 * at / (30 * TOKENS_MOST)
         try:
-            assert await tokens.node_of(bearer(at)) == ""
+            assert await tokens.node_of(bearer(at), str(at)) == ""
         except TooManyTokens:
             refused += 1
         else:
@@ -182,12 +182,12 @@ async def test_forged_tokens_are_reviewed_at_a_rate_and_push_no_agent_out() -> N
             assert await tokens.node_of(bearer(at)) == ""
             assert len(api.asked) == before
     assert refused > 10 * TOKENS_MOST
-    assert len(api.asked) <= 1 + NEW_AT_ONCE + NEW_PER_S * KEPT_S / 2
+    assert len(api.asked) <= 1 + NEW.at_once + NEW.per_s * KEPT_S / 2
     before = len(api.asked)
     assert await tokens.node_of(bearer("agent")) == "gpu-7"
     assert len(api.asked) == before
     now_s[0] = KEPT_S + 1  # it is due to be asked about again, which waits for no other
-    asked = [tokens.node_of(bearer(f"later-{at}")) for at in range(2 * NEW_AT_ONCE)]
+    asked = [tokens.node_of(bearer(f"later-{at}"), str(at)) for at in range(2 * NEW.at_once)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert any(isinstance(each, TooManyTokens) for each in answers)
     assert await tokens.node_of(bearer("agent")) == "gpu-7"
@@ -200,3 +200,21 @@ async def test_an_agent_whose_token_is_refused_once_is_a_stranger() -> None:
     api.status, now_s[0] = {"authenticated": False}, KEPT_S
     assert [await tokens.node_of(bearer()) for _ in range(3)] == ["", "", ""]
     assert len(api.asked) == 2
+
+
+async def test_a_flood_of_one_address_leaves_the_turns_of_new_agents_elsewhere() -> None:
+    now_s = [0.0]
+    api = KnowingApi(token("agent"))
+    tokens = NodeTokens(api, "weir-system", lambda: now_s[0])  # type: ignore[arg-type]
+    flood = [tokens.node_of(bearer(at), "10.0.0.66") for at in range(20 * NEW.at_once)]
+    answers = await asyncio.gather(*flood, return_exceptions=True)
+    assert len(api.asked) <= NEW_OF_ADDRESS.at_once
+    assert sum(isinstance(each, TooManyTokens) for each in answers) >= 19 * NEW.at_once
+    assert await tokens.node_of(bearer("agent"), "10.0.0.7") == "gpu-7"
+
+
+async def test_agents_behind_one_address_are_all_let_in() -> None:
+    api, now_s = FakeApi(GOOD), [0.0]
+    tokens = NodeTokens(api, "weir-system", lambda: now_s[0])  # type: ignore[arg-type]
+    for at in range(10 * NEW_OF_ADDRESS.at_once):
+        assert await tokens.node_of(bearer(at), "10.0.0.1") == "gpu-7"

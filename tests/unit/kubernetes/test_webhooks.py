@@ -21,7 +21,7 @@ from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.admission.token_review import (
     KEPT_S,
-    NEW_AT_ONCE,
+    NEW,
     UNDER_WAY_MAX,
     TokenReview,
     TokenReviewer,
@@ -48,7 +48,7 @@ class Nobody(TokenReviewer):
     def __init__(self) -> None:
         pass
 
-    async def may_get(self, authorization: str, path: str) -> bool | None:
+    async def may_get(self, authorization: str, path: str, address: str = "") -> bool | None:
         return True if authorization == "Bearer good" else None
 
 
@@ -270,7 +270,8 @@ async def test_strange_tokens_ask_the_api_server_a_few_at_a_time() -> None:
     now_s = [0.0]
     token_reviewer = TokenReviewer(Slow(), lambda: now_s[0])  # type: ignore[arg-type]
     waiting = [
-        asyncio.create_task(token_reviewer.may_get(f"Bearer t{at}", "/metrics")) for at in range(NEW_AT_ONCE)
+        asyncio.create_task(token_reviewer.may_get(f"Bearer t{at}", "/metrics", f"10.0.0.{at}"))
+        for at in range(NEW.at_once)
     ]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -278,7 +279,7 @@ async def test_strange_tokens_ask_the_api_server_a_few_at_a_time() -> None:
     go_on.set()
     found = await asyncio.gather(*waiting, return_exceptions=True)
     busy = sum(isinstance(each, TooManyTokens) for each in found)
-    assert (found.count(None), busy) == (UNDER_WAY_MAX, NEW_AT_ONCE - UNDER_WAY_MAX)
+    assert (found.count(None), busy) == (UNDER_WAY_MAX, NEW.at_once - UNDER_WAY_MAX)
     with pytest.raises(TooManyTokens):
         await token_reviewer.may_get("Bearer t", "/metrics")
     now_s[0] = 1.0
@@ -295,7 +296,7 @@ async def test_a_bearer_who_is_known_reads_metrics_while_strangers_come() -> Non
     token_reviewer = TokenReviewer(Vouching(), lambda: now_s[0])  # type: ignore[arg-type]
     assert await token_reviewer.may_get("Bearer good", "/metrics")
     now_s[0] = KEPT_S
-    strangers = [token_reviewer.may_get(f"Bearer t{at}", "/metrics") for at in range(2 * NEW_AT_ONCE)]
+    strangers = [token_reviewer.may_get(f"Bearer t{at}", "/metrics") for at in range(2 * NEW.at_once)]
     found = await asyncio.gather(*strangers, return_exceptions=True)
     assert any(isinstance(each, TooManyTokens) for each in found)
     assert await token_reviewer.may_get("Bearer good", "/metrics")

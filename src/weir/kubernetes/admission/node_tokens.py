@@ -3,8 +3,8 @@
 The token is for Weir alone (its audience), and for one account. So an agent speaks for its own node only.
 
 Every pod of the cluster may reach the port, with tokens of its own making. Those that don't even claim to be
-an agent's are refused at no cost. The others cost the API server a review each, so they have a rate; tokens
-of agents that are known have none, and no other token can push them out of memory.
+an agent's are refused at no cost. The others cost the API server a review each, so they have rates, of their
+address and of all; tokens of agents that are known have none, and no other token can push them out of memory.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from weir.control.token_bucket import TokenBucket
+from weir.kubernetes.admission.token_rates import TokenRate, TokenRates
 from weir.kubernetes.admission.token_review import (
     TOKEN_LENGTH_MOST,
     TOKENS_MOST,
@@ -34,8 +34,10 @@ FORGOTTEN_S = 2 * KEPT_S
 """Time after which the token of an agent that doesn't come any more is forgotten."""
 AGENTS_MOST = 40_000
 """Tokens of agents that are known: two of each node, because an agent's token changes."""
-NEW_AT_ONCE, NEW_PER_S = 1_000, 100.0
-"""Tokens that aren't known to be an agent's, of which the API server is asked: a burst, then a rate."""
+NEW = TokenRate(1_000, 100.0)
+"""Tokens that aren't known to be an agent's, of which the API server is asked."""
+NEW_OF_ADDRESS = TokenRate(64, 1.0)
+"""Those of one address that it doesn't vouch for; a proxy may give all agents the same one."""
 UNDER_WAY_MAX, WAITING_MAX = 16, 256
 """Tokens that the API server is asked about at a time, and those that may wait for it."""
 WAIT_S = 5.0
@@ -59,12 +61,12 @@ class NodeTokens:
         self._now_s = now_s
         self._agents: dict[bytes, tuple[float, str]] = {}  # in the order of their last answers
         self._refused: dict[bytes, float] = {}
-        self._new = TokenBucket(NEW_AT_ONCE, now_s())
+        self._rates = TokenRates(NEW, NEW_OF_ADDRESS, now_s())
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
         self._waiting = 0
 
-    async def node_of(self, authorization: str) -> str:
-        """Return the node of the agent with this header; nothing if the bearer is no agent.
+    async def node_of(self, authorization: str, address: str = "") -> str:
+        """Return the node of the agent with this header at an address; nothing if the bearer is no agent.
 
         Raises:
             TooManyTokens: the answer isn't known yet.
@@ -80,9 +82,11 @@ class NodeTokens:
             return agent[1]
         if now_s - self._refused.get(key, -KEPT_S) < KEPT_S:
             return ""
-        if agent is None and self._new.take(1.0, NEW_PER_S, NEW_AT_ONCE, now_s):
+        if agent is None and not self._rates.take(address, now_s):
             raise TooManyTokens
         node = await self._in_turn(token, is_known=agent is not None)
+        if agent is None and node:
+            self._rates.vouched(address)
         self._note(key, node)
         return node
 

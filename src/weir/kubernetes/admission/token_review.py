@@ -1,23 +1,33 @@
 """Access to Weir's metrics: the API server authenticates a token and says what its bearer may read.
 
-Answers are kept for a minute, by the token's digest: a Prometheus asks all the time.
+Answers are kept for a minute, by the token's digest: a Prometheus asks all the time. Equal questions at a
+time are one.
 """
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct, field
 
-from weir.control.token_bucket import TokenBucket
+from weir.kubernetes.admission.token_rates import TokenRate, TokenRates
 from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError
 
 KEPT_S = 60.0
+KEPT_AWAY_S = 3600.0
+"""Time for which an answer counts while the API server gives no other."""
+ANSWER_S = 3.0
+"""Time that the bearer of a token with an earlier answer waits for a new one."""
 UNDER_WAY_MAX = 8
 """Tokens that the API server is asked about at a time; callers beyond are refused for now."""
-NEW_AT_ONCE, NEW_PER_S = 100, 5.0
-"""Tokens that the API server didn't vouch for before and is asked about: a burst, then a rate."""
+NEW, NEW_OF_ADDRESS = TokenRate(100, 5.0), TokenRate(20, 0.2)
+"""Tokens that the API server didn't vouch for before and is asked about, and those of one address."""
 TOKENS_MOST, TOKEN_LENGTH_MOST = 1024, 16_384
+_Key = tuple[bytes, str]
+"""Digest of a token, and a path."""
 
 
 class TooManyTokens(Exception):
@@ -65,12 +75,14 @@ class TokenReviewer:
     def __init__(self, api: ApiClient, now_s: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._now_s = now_s
-        self._known: dict[tuple[bytes, str], tuple[float, bool]] = {}
-        self._new = TokenBucket(NEW_AT_ONCE, now_s())
-        self._under_way = 0
+        self._known: dict[_Key, tuple[float, bool]] = {}
+        self._rates = TokenRates(NEW, NEW_OF_ADDRESS, now_s())
+        self._asked: dict[_Key, asyncio.Task[bool | None]] = {}  # what the API server is asked now
 
-    async def may_get(self, authorization: str, path: str) -> bool | None:
+    async def may_get(self, authorization: str, path: str, address: str = "") -> bool | None:
         """Return True if the bearer of this header may get this path; None if the token is unknown.
+
+        An earlier answer counts on while the API server is away: that is when metrics are wanted.
 
         Raises:
             TooManyTokens: the answer isn't known yet.
@@ -84,23 +96,40 @@ class TokenReviewer:
         known, now_s = self._known.get(key), self._now_s()
         if known is not None and now_s - known[0] < KEPT_S:
             return known[1]
-        if known is None and self._new.take(1.0, NEW_PER_S, NEW_AT_ONCE, now_s):
-            raise TooManyTokens
-        if known is None and self._under_way >= UNDER_WAY_MAX:
-            raise TooManyTokens
-        self._under_way += 1
+        asked = self._asked.get(key)
+        if asked is None:
+            is_new = known is None
+            if is_new and (not self._rates.take(address, now_s) or len(self._asked) >= UNDER_WAY_MAX):
+                raise TooManyTokens
+            asked = self._asked[key] = asyncio.create_task(self._ask(key, token, path))
+            asked.add_done_callback(partial(self._answered, key))
+        counts = known is not None and now_s - known[0] < KEPT_AWAY_S
         try:
-            user = await self._user(token)
-            allowed = user is not None and await self._allowed(user, path)
-        finally:
-            self._under_way -= 1
+            found = await asyncio.wait_for(asyncio.shield(asked), ANSWER_S if counts else None)
+        except (ApiError, TimeoutError):
+            if known is None or not counts:
+                raise
+            return known[1]
+        if known is None and found is not None:
+            self._rates.vouched(address)
+        return found
+
+    async def _ask(self, key: _Key, token: str, path: str) -> bool | None:
+        """Ask the API server, and keep its answer."""
+        user = await self._user(token)
         if user is None:
             self._known.pop(key, None)
             return None
+        allowed = await self._allowed(user, path)
         if len(self._known) >= TOKENS_MOST:
             self._known.clear()
         self._known[key] = self._now_s(), allowed
         return allowed
+
+    def _answered(self, key: _Key, asked: "asyncio.Task[bool | None]") -> None:
+        del self._asked[key]
+        if not asked.cancelled():
+            asked.exception()  # of a question that nothing waits for any more
 
     async def _user(self, token: str) -> User | None:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}

@@ -106,7 +106,8 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
 
     async def metrics(request: web.Request) -> web.Response:
         try:
-            may = await served.token_reviewer.may_get(request.headers.get("Authorization", ""), "/metrics")
+            header = request.headers.get("Authorization", "")
+            may = await served.token_reviewer.may_get(header, "/metrics", request.remote or "")
         except (TooManyTokens, ApiError):
             return _refused(503, "The token can't be checked now: try again.")
         if may is None:

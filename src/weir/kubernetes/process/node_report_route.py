@@ -28,7 +28,8 @@ class NodeReportRoute:
 
     async def _take(self, request: web.Request) -> web.Response:
         try:
-            node = await self._tokens.node_of(request.headers.get("Authorization", ""))
+            header = request.headers.get("Authorization", "")
+            node = await self._tokens.node_of(header, request.remote or "")
         except (TooManyTokens, ApiError):
             return _answer(503, "The token can't be checked now: try again.")
         if not node:
