@@ -30,6 +30,7 @@ DOMAINS = {
         "numpy",
         "prometheus_client",
         "structlog",
+        "wsproto",
     ),
     "dashboard": ("authlib", "joserfc"),
     "history": ("alembic", "psycopg", "sqlalchemy"),

@@ -17,7 +17,7 @@ from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
 from weir.client.errors import PoolError, Refused, Unreachable
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
-GARBAGE_AFTER = 50_000
+GARBAGE_AFTER = 200_000
 """New objects after which Python's collector runs."""
 _UNUSED = re.compile(r"Unused Tokens: \[(.*)\]\.")
 _TAKE_COMMANDS = ("submit", "exec", "ssh", "jupyter", "code")

@@ -48,7 +48,7 @@ Reason = Annotated[ReasonCode, Field(strict=False)]
 class Entry(BaseModel):
     """Base of every part of a file."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class TaintEntry(Entry):

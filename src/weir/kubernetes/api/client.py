@@ -29,7 +29,7 @@ from weir.kubernetes.api.decoding import (
     read_list,
 )
 from weir.kubernetes.api.errors import ApiUnreachable, InvalidResponse, refusal
-from weir.kubernetes.api.http_connection import ConnectionLost, NotHttp
+from weir.kubernetes.api.http_connection import ConnectionLost, HttpResponse, NotHttp
 
 T = TypeVar("T")
 
@@ -232,6 +232,24 @@ class ApiClient:
             self.unanswered += 1
             raise _unreachable(error, "GET", path) from None
 
+    async def upgrade(
+        self, path: str, query: str, headers: str
+    ) -> tuple[HttpResponse, asyncio.StreamReader, asyncio.StreamWriter]:
+        """Change to another protocol by a GET with these header lines; renew a refused token once."""
+        assert self._lines is not None, _OPENED
+        try:
+            async with asyncio.timeout(self._limits.read_s):
+                request = await self._request("GET", path, query, headers=headers)
+                answer, streams = await self._lines.upgrade(request)
+                if answer.status == 401:
+                    request = await self._request("GET", path, query, headers=headers, refused=True)
+                    answer, streams = await self._lines.upgrade(request)
+        except _UNANSWERED as error:
+            raise _unreachable(error, "GET", path) from None
+        if streams is None:
+            raise refusal(answer.status, answer.body, answer.header("retry-after"))
+        return answer, *streams
+
     async def _write(
         self,
         method: str,
@@ -288,13 +306,14 @@ class ApiClient:
         body: bytes | None = None,
         content_type: str = "",
         *,
+        headers: str = "",
         refused: bool = False,
     ) -> bytes:
         assert self._lines is not None, _OPENED
         authorization = await self._access.authorization(refused=refused)
         if not authorization.isprintable():
             raise NoCredentials("The token is invalid: it contains line breaks or other control characters.")
-        headers = f"Authorization: {authorization}\r\n{_HEADERS}" if authorization else _HEADERS
+        headers += f"Authorization: {authorization}\r\n{_HEADERS}" if authorization else _HEADERS
         if body is not None:
             headers += f"Content-Type: {content_type}\r\n"
         return self._lines.request(method, f"{path}?{query}" if query else path, headers, body)

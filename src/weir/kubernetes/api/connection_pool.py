@@ -115,6 +115,24 @@ class ConnectionPool:
             finally:
                 line.end()
 
+    async def upgrade(
+        self, request: bytes
+    ) -> tuple[HttpResponse, tuple[asyncio.StreamReader, asyncio.StreamWriter] | None]:
+        """Return the answer to a request for another protocol, and its streams if the server changes to it.
+
+        The streams belong to the caller, as do their limits in number. It raises what `ask` does.
+        """
+        line = await self._new()
+        try:
+            answer = await line.ask(request, upgrades=True)
+            if answer.status == 101:
+                return answer, line.handed_over()
+        except BaseException:
+            line.end()
+            raise
+        line.end()
+        return answer, None
+
     def renew(self) -> None:
         """Use no existing connection for another request: they have other credentials."""
         self._era += 1

@@ -15,6 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 MUCH_BYTES = 1 << 16
 """After a piece of this size there is more to read: the reader isn't to fall behind."""
 HEAD_BYTES_MOST = 1 << 16
+_SWITCHED = 101
 
 
 class ConnectionLost(OSError):
@@ -56,9 +57,15 @@ class HttpConnection(asyncio.Protocol):
         self._head, self._ended = False, True  # of the last answer
         self._stays = True  # for more requests
         self._why: Exception | None = None  # it ended
+        self._upgrades = False  # the request asks for another protocol
+        self._other: bytes | None = None  # what came of that protocol so far; None as long as it is HTTP
 
-    async def ask(self, request: bytes) -> HttpResponse:
-        """Send a request and wait for the whole answer."""
+    async def ask(self, request: bytes, *, upgrades: bool = False) -> HttpResponse:
+        """Send a request and wait for the whole answer.
+
+        `upgrades`: it asks for another protocol; an answer 101 is followed by `handed_over`.
+        """
+        self._upgrades = upgrades
         self._send(request)
         await self._until("end")
         answer = self._answer
@@ -86,6 +93,24 @@ class HttpConnection(asyncio.Protocol):
                 yield piece
             await asyncio.sleep(gather_s if len(piece) < MUCH_BYTES else 0)
             self._transport.resume_reading()
+
+    def handed_over(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return the streams of the protocol that the server has changed to; this object has done its part.
+
+        Raises:
+            ConnectionLost: the connection has ended since.
+        """
+        assert self._transport is not None, "it is connected"
+        assert self._other is not None, "the server has changed the protocol"
+        if self._why is not None:
+            raise self._why
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        reader.feed_data(self._other)
+        self._lost(self)
+        return reader, asyncio.StreamWriter(self._transport, protocol, reader, loop)
 
     @property
     def is_reusable(self) -> bool:
@@ -146,12 +171,20 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Part of the answer."""
         self.heard = True
+        if self._other is not None:
+            self._other += data
+            return
         if self._ended:
             self._broken("An answer to no question.")
             return
         try:
             self._parser.feed_data(data)
-        except (HttpParserError, HttpParserUpgrade) as error:
+        except HttpParserUpgrade as upgrade:
+            if self._answer.status == _SWITCHED:
+                self._other = data[upgrade.args[0] :]
+            else:
+                self._broken("The server changed to a protocol that wasn't asked for.")
+        except HttpParserError as error:
             self._broken(f"An unreadable answer: {error}")
         self._tell()
 
@@ -181,7 +214,7 @@ class HttpConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Take in the end of the head; those of interim answers don't count."""
         status = self._parser.get_status_code()
-        if status < 200:
+        if status < 200 and not (status == _SWITCHED and self._upgrades):
             self._answer.head.clear()
         else:
             self._answer.status, self._head = status, True
