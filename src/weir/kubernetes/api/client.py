@@ -237,6 +237,7 @@ class ApiClient:
     ) -> tuple[HttpResponse, asyncio.StreamReader, asyncio.StreamWriter]:
         """Change to another protocol by a GET with these header lines; renew a refused token once."""
         assert self._lines is not None, _OPENED
+        headers = f"{_USER_AGENT}{headers}"
         try:
             async with asyncio.timeout(self._limits.read_s):
                 request = await self._request("GET", path, query, headers=headers)
@@ -313,13 +314,16 @@ class ApiClient:
         authorization = await self._access.authorization(refused=refused)
         if not authorization.isprintable():
             raise NoCredentials("The token is invalid: it contains line breaks or other control characters.")
-        headers += f"Authorization: {authorization}\r\n{_HEADERS}" if authorization else _HEADERS
+        headers = headers or _HEADERS
+        if authorization:
+            headers = f"Authorization: {authorization}\r\n{headers}"
         if body is not None:
             headers += f"Content-Type: {content_type}\r\n"
         return self._lines.request(method, f"{path}?{query}" if query else path, headers, body)
 
 
-_HEADERS = f"User-Agent: weir/{__version__}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
+_USER_AGENT = f"User-Agent: weir/{__version__}\r\n"
+_HEADERS = f"{_USER_AGENT}Accept: application/json\r\nAccept-Encoding: identity\r\n"
 _HALF_S = 0.5
 """Heads of answers have whole seconds: this is the middle of one."""
 _OPENED = "a connection is opened with `async with`"
