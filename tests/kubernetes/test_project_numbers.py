@@ -123,6 +123,10 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     assert metrics["weir_quota_wait_seconds_count", (("project", b),)] == 1
     assert metrics["weir_control_restarts_total", ()] == 0
     assert metrics["weir_gpus", ()] == 4
+    assert calls(metrics, "create", "pods/binding", "201") >= 3
+    assert calls(metrics, "list", "pods", "200") >= 1
+    assert calls(metrics, "watch", "pods", "200") >= 1
+    assert metrics["weir_watch_events_total", (("resource", "pods"),)] > 0
     expressions = [alert.expression for alert in ALERTS]
     expressions += [expression for panel in PANELS for expression, _ in panel.lines]
     used = {re.sub("_bucket$", "", name) for each in expressions for name in re.findall(r"weir_\w+", each)}
@@ -130,6 +134,11 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     assert used - with_a_history <= scraper.families
     assert scraper.ask("wrong")[0] == 401
     check_log(weir, a, b)
+
+
+def calls(metrics: Samples, verb: str, resource: str, code: str) -> float:
+    labels = (("code", code), ("resource", resource), ("verb", verb))
+    return metrics["weir_api_requests_total", labels]
 
 
 def of(name: str) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,8 @@ here isn't carried out there much later. Whatever goes wrong is an `ApiError` (a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -70,6 +71,8 @@ class ApiClient:
         self._lines: ConnectionPool | None = None
         self.requests = 0
         self.unanswered = 0
+        self.called: Callable[[str, str, int, float], None] | None = None
+        """Receives method, path, status (0 without an answer) and duration of each call."""
 
     @property
     def namespace(self) -> str:
@@ -215,6 +218,8 @@ class ApiClient:
         try:
             request = await self._request("GET", path, urlencode(query))
             async with self._lines.stream(request, limits.silence_s, limits.gather_s) as (answer, pieces):
+                if self.called is not None:
+                    self.called("WATCH", path, answer.status, 0.0)
                 if answer.status >= 300:
                     text = b"".join([page async for page in pieces])
                     raise refusal(answer.status, text, answer.header("retry-after"))
@@ -284,6 +289,7 @@ class ApiClient:
         """Return the bytes of the answer; renew a refused token once."""
         assert self._lines is not None, _OPENED
         self.requests += 1
+        began_s, status = time.monotonic(), 0
         try:
             async with asyncio.timeout(within_s):  # for all of it: the fence of a leader counts on that
                 request = await self._request(method, path, query, body, content_type)
@@ -292,9 +298,13 @@ class ApiClient:
                     request = await self._request(method, path, query, body, content_type, refused=True)
                     self._lines.renew()
                     answer = await self._lines.ask(request, again=method == "GET")
+            status = answer.status
         except _UNANSWERED as error:
             self.unanswered += 1
             raise _unreachable(error, method, path) from None
+        finally:
+            if self.called is not None:
+                self.called(method, path, status, time.monotonic() - began_s)
         if answer.status >= 300:
             raise refusal(answer.status, answer.body, answer.header("retry-after"))
         return answer.body

@@ -95,7 +95,49 @@ PANELS = (
             (_quantile("0.99", "weir_decision_seconds"), "decision, 99 %"),
         ),
     ),
-    Panel("Writes to the API server", "ops", (("sum(rate(weir_writes_total[5m])) by (what)", "{{what}}"),)),
+    Panel(
+        "API calls by verb",
+        "reqps",
+        (("sum(rate(weir_api_requests_total[5m])) by (verb)", "{{verb}}"),),
+        stacked=True,
+    ),
+    Panel(
+        "API calls by resource",
+        "reqps",
+        (("topk(8, sum(rate(weir_api_requests_total[5m])) by (verb, resource))", "{{verb}} {{resource}}"),),
+    ),
+    Panel(
+        "API calls without success",
+        "reqps",
+        (
+            ('sum(rate(weir_api_requests_total{code!~"2.."}[5m])) by (verb, code)', "{{verb}} {{code}}"),
+            ("sum(rate(weir_writes_total{what!='tried'}[5m])) by (what)", "writes {{what}}"),
+        ),
+    ),
+    Panel(
+        "Time of API calls, 99 %",
+        "s",
+        (
+            (
+                "histogram_quantile(0.99, sum(rate(weir_api_request_seconds_bucket[5m])) by (le, verb))",
+                "{{verb}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Events of watches",
+        "ops",
+        (("sum(rate(weir_watch_events_total[5m])) by (resource)", "{{resource}}"),),
+        stacked=True,
+    ),
+    Panel(
+        "Objects watched",
+        "short",
+        (
+            ("max(weir_objects) by (resource)", "{{resource}}"),
+            ("sum(increase(weir_lists_total[1h])) by (resource)", "{{resource}}: lists in an hour"),
+        ),
+    ),
     Panel(
         "Health",
         "short",

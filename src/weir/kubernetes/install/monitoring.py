@@ -66,7 +66,7 @@ ALERTS = (
         10,
         "warning",
         "One of a hundred cycles of Weir takes more than 5 seconds.",
-        "Look at CPU throttling of Weir's pods first, then at weir_writes_total for throttled requests.",
+        "Look at CPU throttling of Weir's pods first, then at weir_api_requests_total with code 429.",
     ),
     Alert(
         "WeirGpusOvercommitted",

@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from weir import __version__
+from weir.kubernetes.process.api_calls import ApiCalls
 from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, SchedulingCounters
 from weir.model.resources import GPU
@@ -92,11 +93,17 @@ class ClusterMetrics(Collector):
         relists = CounterMetricFamily(
             "weir_lists", "Number of complete lists of a resource.", labels=["resource"]
         )
+        seen = CounterMetricFamily(
+            "weir_watch_events", "Number of events of watches, by resource.", labels=["resource"]
+        )
         for resource, reflector in here.reflectors.items():
             objects.add_metric([resource], len(reflector))
             relists.add_metric([resource], reflector.counts.lists)
+            seen.add_metric([resource], reflector.counts.events)
         yield objects
         yield relists
+        yield seen
+        yield from _calls(here.calls)
         unreadable = GaugeMetricFamily(
             "weir_unreadable_objects", "Objects left out because they can't be read.", labels=["resource"]
         )
@@ -118,6 +125,24 @@ class ClusterMetrics(Collector):
         ):
             tries.add_metric([what], count)
         yield tries
+
+
+def _calls(calls: ApiCalls) -> Iterator[Metric]:
+    found = CounterMetricFamily(
+        "weir_api_requests",
+        "Requests to the API server, by verb, resource and status code.",
+        labels=["verb", "resource", "code"],
+    )
+    for labels, count in sorted(calls.counts.items()):
+        found.add_metric(labels, count)
+    yield found
+    times = HistogramMetricFamily(
+        "weir_api_request_seconds", "Duration of answered requests to the API server.", labels=["verb"]
+    )
+    for verb, histogram in sorted(calls.durations.items()):
+        buckets, total = histogram.buckets()
+        times.add_metric([verb], buckets, total)
+    yield times
 
 
 def cluster_families(numbers: ClusterSummary) -> Iterator[Metric]:

@@ -25,6 +25,7 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject
+from weir.kubernetes.process.api_calls import calls_of
 from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
@@ -77,6 +78,7 @@ class SchedulerProcess:
         self.outdated = asyncio.Event()
         """Set if the settings need a restart: objects must be read again."""
         self._api = api
+        self.calls = calls_of(api)
         self._options = options
         chosen = self._chosen = self.settings.settings
         self._clock = clock = clock or Clock()
@@ -103,10 +105,7 @@ class SchedulerProcess:
         )
         self.writer = ApiWriter(api, self.election, self.backend.take_outcome, check=self.backend.check)
         self.hooks = ClusterControlHooks(
-            self.backend,
-            chosen.policy,
-            clock,
-            overcommit_grace_s=chosen.overcommit_grace_s,
+            self.backend, chosen.policy, clock, overcommit_grace_s=chosen.overcommit_grace_s
         )
         self.hooks.set_share_memory(chosen.share_memory)
         self.hooks.submit = self._submit
