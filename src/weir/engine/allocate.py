@@ -40,9 +40,7 @@ class Allocator:
         self.now_s = now_s
         self.feasibility = cache.feasibility
         self.checks = QuotaChecks(policy, self.overlay, self.feasibility)
-        self.placement = WorkloadPlacer(
-            cluster, policy, self.overlay, self.checks, cache, self.capacity, now_s
-        )
+        self.placement = WorkloadPlacer(cluster, policy, self.checks, cache, self.capacity, now_s)
         self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight)
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs placed in several domains
         finest = self.feasibility.finest_domains() if cluster.topologies else None

@@ -160,7 +160,7 @@ class CapacityRefusals:
             names = tuple([domain_name(cluster, level, domain) for domain in sorted(runs_in)])
             return DomainShortage(topology.required, pods, names)
         affinity = context.feasibility.affinity(job)
-        best = best_domain(cluster, context.cache, context.capacity, level, needs, affinity)
+        best = best_domain(context.allocator, context.capacity, level, needs, affinity)
         return DomainShortage(topology.required, pods, (), best.name, best.pods)
 
 

@@ -17,7 +17,6 @@ from weir.engine.pod_placer import PodPlacer
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import MAX_ENUMERATED, NodeCapacity, Tier, Victim, minimal_victim_sets
 from weir.model.reasons import EvictionRule
-from weir.state.jobs import Pod
 from weir.state.shapes import RequestShape
 
 Going = list[tuple[Victim, EvictionRule]]
@@ -156,8 +155,3 @@ class CheapestNode:
 def split(tier: Tier) -> tuple[Family, Tier]:
     """Split a tier into the giving queue and the part that compares nodes of one queue."""
     return (tier[0], tier[2]), tier[3:]
-
-
-def nodes_of(pods: tuple[Pod, ...]) -> set[int]:
-    """Return the nodes of these pods."""
-    return {pod.node for pod in pods}

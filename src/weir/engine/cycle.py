@@ -52,8 +52,7 @@ class Cycle:
         self._allocator = allocator = new_allocator(cluster, policy, now_s, cache)
         self._overlay = allocator.overlay
         self._accounting = allocator.transaction.accounting
-        rules = cache.feasibility.pod_rules()
-        self._nominations = Nominations(cluster, policy, allocator.capacity, rules, now_s, cache.blocked)
+        self._nominations = Nominations(allocator)
         self._gangs = IncompleteGangs(cluster, policy, now_s)
         self._plan = Plan()
         self._nominated_at: dict[str, int] = {}  # positions of nominations in the plan

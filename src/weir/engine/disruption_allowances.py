@@ -1,5 +1,6 @@
 """Disruption allowances of one cycle, less the planned and tried evictions."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from weir.model.policy import Policy
@@ -27,7 +28,7 @@ class DisruptionAllowances:
         """
         if not self.any:
             return True
-        if self._refused and any(self._was_refused(pod) for pod in pods):
+        if self._refused and any(self.was_refused(pod) for pod in pods):
             return False
         if overrides:
             if self._rules.borrowed == "override":
@@ -35,11 +36,7 @@ class DisruptionAllowances:
             pods = [pod for pod in pods if not pod.job.spec.lapsed]
         if len(pods) == 1:
             return all(self.left(budget) > 0 for budget in pods[0].budgets)
-        wanted: dict[Budget, int] = {}
-        for pod in pods:
-            for budget in pod.budgets:
-                wanted[budget] = wanted.get(budget, 0) + 1
-        return all(self.left(budget) >= number for budget, number in wanted.items())
+        return not self.blocking(pods)
 
     def left(self, budget: Budget) -> int:
         """Return how many more pods of a budget may be stopped."""
@@ -68,20 +65,14 @@ class DisruptionAllowances:
 
     def blocking(self, pods: Iterable[Pod]) -> list[str]:
         """Return the names of the budgets that keep these pods from being stopped together."""
-        wanted: dict[Budget, int] = {}
-        for pod in pods:
-            for budget in pod.budgets:
-                wanted[budget] = wanted.get(budget, 0) + 1
+        wanted = Counter([budget for pod in pods for budget in pod.budgets])
         return sorted(budget.name for budget, number in wanted.items() if self.left(budget) < number)
-
-    def was_refused(self, pods: Iterable[Pod]) -> bool:
-        """Return True if a stop of one of these pods was refused a moment ago."""
-        return bool(self._refused) and any(self._was_refused(pod) for pod in pods)
 
     def ends_s(self) -> list[float]:
         """Return the times at which pods may be asked again whose stop was refused."""
         return [at_s + self._rules.retry for at_s in self._refused.values()]
 
-    def _was_refused(self, pod: Pod) -> bool:
+    def was_refused(self, pod: Pod) -> bool:
+        """Return True if a stop of this pod was refused a moment ago."""
         at_s = self._refused.get(pod)
         return at_s is not None and self._now_s < at_s + self._rules.retry

@@ -30,20 +30,11 @@ def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, need
     It counts the devices on the node where the victim has most; of a gang at most the `needed` devices, or a
     gang would be stopped for a single pod.
     """
-    devices, most = _held(pods)
+    is_all = len(pods) == len(job.running_pods())
+    devices, most = job.devices_held() if is_all else _held(pods)
     credited = most if len(pods) == 1 else min(most, needed)
-    return _less_credit(lost_work(job, devices, policy, now_s), credited, policy)
-
-
-def price_of_all(job: Job, policy: PricePolicy, now_s: float, needed: float) -> float:
-    """Return the price of stopping a job whose pods all run."""
-    devices, most = job.devices_held()
-    credited = most if sum(job.placed) == 1 else min(most, needed)
-    return _less_credit(lost_work(job, devices, policy, now_s), credited, policy)
-
-
-def _less_credit(cost: float, devices: float, policy: PricePolicy) -> float:
-    return cost - policy.size_credit * log(devices) if devices > 1.0 else cost
+    credit = policy.size_credit * log(credited) if credited > 1.0 else 0.0
+    return lost_work(job, devices, policy, now_s) - credit
 
 
 def cheap_to_move(jobs: Iterable[Job], most: float, policy: PricePolicy, now_s: float) -> list[Job]:

@@ -127,10 +127,15 @@ def _open_devices(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Bools
     if not shape.gpu_memory:
         plain: Bools = share >= shape.share_milli
         return plain
-    device_memory = capacity.device_memory[nodes]
-    milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))
+    milli = shares_for_memory(shape, capacity.device_memory[nodes])
     open_: Bools = (share >= milli[:, None]) & (memory >= shape.gpu_memory)
     return open_
+
+
+def shares_for_memory(shape: RequestShape, device_memory: Ints) -> Ints:
+    """Return the thousandths of a device that a shape takes for its memory, by the memory of devices."""
+    milli: Ints = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))
+    return milli
 
 
 def pods_that_fit(capacity: Capacity, shape: RequestShape) -> Ints:
@@ -145,7 +150,7 @@ def pods_that_fit(capacity: Capacity, shape: RequestShape) -> Ints:
         size = len(device_memory)
         milli: Ints | int = shape.share_milli
         if shape.gpu_memory:
-            milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))[:, None]
+            milli = shares_for_memory(shape, device_memory)[:, None]
         each = np.maximum(columns.share[:size], 0) // milli
         if shape.gpu_memory:
             np.minimum(each, np.maximum(columns.memory[:size], 0) // shape.gpu_memory, out=each)

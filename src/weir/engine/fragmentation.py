@@ -6,6 +6,7 @@ A pod goes where it lowers the worth of the nodes to the usual requests least (`
 import numpy as np
 
 from weir.engine.capacity import Capacity
+from weir.engine.feasibility import shares_for_memory
 from weir.engine.mix_worth import Floats, FreeCapacity, MixWorth
 from weir.engine.node_states import NodeStateTable
 from weir.model.workloads import WHOLE_MILLI
@@ -181,7 +182,7 @@ class FragmentationScore:
         numbers = self._numbers(capacity)[nodes]
         free = FreeCapacity(*self._states.columns(numbers))
         free.share = np.maximum(columns.share[nodes], 0)
-        milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(capacity.device_memory[nodes], 1))
+        milli = shares_for_memory(shape, capacity.device_memory[nodes])
         open_ = (free.share >= milli[:, None]) & (columns.memory[nodes] >= shape.gpu_memory)
         falls, at = self._worth.falls(free, self._base_of(numbers), shape, milli, open_)
         return self._in_steps(falls), at if shape.devices == 1 else np.full(len(nodes), NO_DEVICE, np.int64)

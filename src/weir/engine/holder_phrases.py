@@ -34,7 +34,7 @@ def names_phrase(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
-def budgets_phrase(names: Sequence[str]) -> str:
-    """Return a few of these disruption budgets and the number of the others."""
-    kind = "PodDisruptionBudget" if len(names) == 1 else "PodDisruptionBudgets"
-    return f"{kind} {names_phrase(names)}"
+def budgets_protect(names: Sequence[str]) -> str:
+    """Return that these disruption budgets protect something: a few of them and the number of the others."""
+    kind, verb = "PodDisruptionBudget", "protects" if len(names) == 1 else "protect"
+    return f"{kind}{'' if len(names) == 1 else 's'} {names_phrase(names)} {verb}"

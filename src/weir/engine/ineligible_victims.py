@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.feasibility import Bools
-from weir.engine.holder_phrases import PROTECTED, REFUSED, budgets_phrase
+from weir.engine.holder_phrases import PROTECTED, REFUSED, budgets_protect
 from weir.engine.preemption_rules import PreemptionRules, is_past_min_runtime
 from weir.engine.refusals import IneligibleVictims
 from weir.model.policy import Policy
@@ -211,10 +211,9 @@ def _held_under_budgets(protections: Iterable[Protection]) -> tuple[dict[str, in
         for name in names:
             by_name[name] += units
     budgets = tuple(sorted(by_name, key=lambda name: (-by_name[name], name)))
-    verb = "protects" if len(budgets) == 1 else "protect"
     found = {REFUSED: refused}
     if total:
-        found[f"{PROTECTED} {budgets_phrase(budgets)} {verb}"] = total
+        found[f"{PROTECTED} {budgets_protect(budgets)}"] = total
     return found, budgets
 
 

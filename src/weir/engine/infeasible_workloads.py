@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.engine.cache import EngineCache
+from weir.engine.allocate import Allocator
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import pods_that_fit
 from weir.engine.node_refusals import NodeRefusals, sentence_of
@@ -17,7 +17,7 @@ from weir.engine.placer import Placer
 from weir.engine.pod_affinity import rule_phrase
 from weir.engine.queue_order import Candidate
 from weir.engine.topology_levels import TopologyLevel, missing_topology
-from weir.model.policy import AffinityRules, Policy
+from weir.model.policy import AffinityRules
 from weir.model.reasons import Reason, ReasonCode
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
@@ -36,19 +36,20 @@ class BestDomain(NamedTuple):
     pods: int
 
 
-def infeasible(cluster: Cluster, policy: Policy, cache: EngineCache, candidate: Candidate) -> Reason | None:
+def infeasible(allocator: Allocator, candidate: Candidate) -> Reason | None:
     """Return why the nodes could never take a workload; None if they may."""
-    job, topology, known = candidate.job, candidate.job.topology, cache.feasibility.infeasible
+    cluster, feasibility = allocator.cluster, allocator.feasibility
+    job, topology, known = candidate.job, candidate.job.topology, feasibility.infeasible
     if topology is not None and (what := missing_topology(cluster.topologies, topology)) is not None:
         sentence = f"it has to share one domain by {what}, which doesn't exist"
         numbers: dict[str, object] = {"topology": topology.name, "known": sorted(cluster.topologies)}
         return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)
-    affinity = cache.feasibility.affinity(job)
+    affinity = feasibility.affinity(job)
     names = tuple([group.name for group in job.spec.groups])
     key = (candidate.of.gang, tuple(candidate.lacks), names, topology, affinity)
     if key not in known:
         reason = _no_node(cluster, candidate, affinity)
-        known[key] = reason or _infeasible_gang(cluster, policy, cache, job, affinity)
+        known[key] = reason or _infeasible_gang(allocator, job, affinity)
     return known[key]
 
 
@@ -65,36 +66,34 @@ def _no_node(cluster: Cluster, candidate: Candidate, affinity: AffinityRules) ->
     return None
 
 
-def _infeasible_gang(
-    cluster: Cluster, policy: Policy, cache: EngineCache, job: Job, affinity: AffinityRules
-) -> Reason | None:
+def _infeasible_gang(allocator: Allocator, job: Job, affinity: AffinityRules) -> Reason | None:
     """Return why idle nodes couldn't hold the gang; None if they may."""
     needs = [
         (group.name, shape, need)
         for group, shape, need in zip(job.spec.groups, job.shapes, job.needed, strict=True)
         if need
     ]
-    idle = cache.feasibility.empty_capacity()
+    cluster, feasibility = allocator.cluster, allocator.feasibility
+    idle = feasibility.empty_capacity()
     for group, shape, need in needs:
-        mask, _ = cache.feasibility.feasible_nodes(shape, affinity)
+        mask, _ = feasibility.feasible_nodes(shape, affinity)
         if pods_that_fit(idle, shape)[mask].sum() < need:
             return _too_many(group_phrase(job, group), need, int(mask.sum()), group)
     asked = job.topology
     if asked is not None and asked.required is not None:
         depth = cluster.topologies[asked.name].levels.index(asked.required)
-        level = cache.feasibility.levels(asked.name)[depth]
-        best = best_domain(cluster, cache, idle, level, needs, affinity)
+        level = feasibility.levels(asked.name)[depth]
+        best = best_domain(allocator, idle, level, needs, affinity)
         need = sum(need for _, _, need in needs)
         if best.pods < need:
             return _no_domain(asked.required, asked.name, need, best)
     if len(needs) == 1 and needs[0][2] <= _PODS_TRIED_MOST:
-        return _apart(cluster, policy, cache, idle.branch(0), needs[0], affinity)
+        return _apart(allocator, idle.branch(0), needs[0], affinity)
     return None
 
 
 def best_domain(
-    cluster: Cluster,
-    cache: EngineCache,
+    allocator: Allocator,
     capacity: Capacity,
     level: TopologyLevel,
     needs: Sequence[Need],
@@ -103,12 +102,12 @@ def best_domain(
     """Return the domain in which most pods have capacity, each group counted by itself."""
     total = np.zeros(level.count, np.int64)
     for _, shape, need in needs:
-        mask, _ = cache.feasibility.feasible_nodes(shape, affinity)
+        mask, _ = allocator.feasibility.feasible_nodes(shape, affinity)
         total += np.minimum(level.sums(np.where(mask, pods_that_fit(capacity, shape), 0)), need)
     if not level.count:
         return BestDomain("", 0)
     at = int(total.argmax())
-    return BestDomain(domain_name(cluster, level, at), int(total[at]))
+    return BestDomain(domain_name(allocator.cluster, level, at), int(total[at]))
 
 
 def domain_name(cluster: Cluster, level: TopologyLevel, domain: int) -> str:
@@ -142,9 +141,7 @@ def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason
     return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)
 
 
-def _apart(
-    cluster: Cluster, policy: Policy, cache: EngineCache, idle: Capacity, need: Need, affinity: AffinityRules
-) -> Reason | None:
+def _apart(allocator: Allocator, idle: Capacity, need: Need, affinity: AffinityRules) -> Reason | None:
     """Return why the pods of a group can't keep apart from one another as their rules demand."""
     group, shape, pods = need
     own = [
@@ -157,8 +154,8 @@ def _apart(
         return None
     if len(own) > 1 and any(rule.kind == "spread" for rule in own):
         return None  # filling in turn proves nothing where rules of both kinds meet
-    scores_of, rules = cache.scores.over(idle).of, cache.feasibility.pod_rules()
-    placer = Placer(cluster, idle, scores_of, policy.search_steps, rules)
+    scores_of, rules = allocator.cache.scores.over(idle).of, allocator.feasibility.pod_rules()
+    placer = Placer(allocator.cluster, idle, scores_of, allocator.policy.search_steps, rules)
     fitting = placer.fill(shape, affinity, pods)
     if fitting >= pods:
         return None

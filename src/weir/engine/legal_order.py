@@ -56,14 +56,12 @@ class LegalOrder:
             rule = self.rule(victims[0])
             if rule is not None:
                 return [(victims[0], rule)]
-        elif (going := self._after(victims)) is not None:
-            return going
+        else:
+            with self._transaction.trial():
+                going = self._ordered(victims)
+            if going is not None:
+                return going
         return self._between(victims, taken) if taken else None
-
-    def _after(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
-        """Return an order of victims that go after those taken."""
-        with self._transaction.trial():
-            return self._ordered(victims)
 
     def _between(
         self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]]

@@ -13,7 +13,7 @@ from weir.engine.feasibility import refused_by
 from weir.model.nodes import DRAINED, Node
 from weir.model.policy import AffinityPolicy
 from weir.model.resources import CLAIMS_PREFIX, CPU, GPU, MEMORY, PODS, written
-from weir.model.workloads import Request
+from weir.model.workloads import WHOLE_MILLI, Request
 
 _PHRASES = {
     "nodes": "not among the nodes that it names",
@@ -98,7 +98,7 @@ def _direct_amount(resource: str, want: int, nodes: Sequence[Node]) -> str:
     if resource.startswith(CLAIMS_PREFIX):
         return f"no node has devices for {claim_phrase(resource)}"
     largest = written(resource, max(node.capacity.get(resource, 0) for node in nodes))
-    return f"a pod asks for {_amount(resource, want)}; the largest node offers {largest}"
+    return f"a pod asks for {amount_phrase(resource, want)}; the largest node offers {largest}"
 
 
 def _phrase(cause: str, request: Request) -> str:
@@ -111,7 +111,7 @@ def _phrase(cause: str, request: Request) -> str:
         return f"without devices for {claim_phrase(cause)}"
     want = _amounts(request).get(cause)
     if want is not None:
-        return f"too small ({_amount(cause, want)})"
+        return f"too small ({amount_phrase(cause, want)})"
     phrases = _PHRASES | {
         "devices": f"too small ({_gpus(request.devices)})",
         "gpu_models": f"without GPU model {' or '.join(request.gpu_models)}",
@@ -127,25 +127,16 @@ def claim_phrase(resource: str) -> str:
 
 def amount_phrase(resource: str, amount: int) -> str:
     """Return an amount with its resource: `64Gi of memory`, `4 CPUs`, `1 GPU`."""
-    return _gpus_milli(amount) if resource == GPU else _amount(resource, amount)
-
-
-def _amount(resource: str, amount: int) -> str:
     text = written(resource, amount)
-    if resource == CPU:
-        return f"{text} CPU{'' if text == '1' else 's'}"
+    if resource in (CPU, GPU):
+        return f"{text} {resource.upper()}{'' if text == '1' else 's'}"
     if resource == MEMORY:
         return f"{text} of memory"
     return f"{text} {_UNITS.get(resource, resource)}"
 
 
 def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"
-
-
-def _gpus_milli(milli: int) -> str:
-    text = written(GPU, milli)
-    return f"{text} GPU{'' if text == '1' else 's'}"
+    return amount_phrase(GPU, count * WHOLE_MILLI)
 
 
 def _amounts(request: Request) -> Mapping[str, int]:

@@ -2,34 +2,22 @@
 
 from collections.abc import Iterator
 
-from weir.engine.capacity import Capacity
-from weir.engine.pod_affinity import PodAffinityRules
+from weir.engine.allocate import Allocator
 from weir.engine.pod_placer import NodePlacement
-from weir.model.policy import Policy
 from weir.state.capacity_columns import CapacityColumns
-from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase, Pod
 
 
 class Nominations:
     """Nominations of the cluster at one time."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        policy: Policy,
-        capacity: Capacity,
-        rules: PodAffinityRules,
-        now_s: float,
-        blocked: dict[str, Pod],
-    ) -> None:
-        """`blocked` keeps, from cycle to cycle, a pod of each workload whose capacity isn't free yet."""
-        self._cluster = cluster
-        self._grace_s = policy.gang_grace
-        self._capacity = capacity
-        self._rules = rules
-        self._now_s = now_s
-        self._blocked = blocked
+    def __init__(self, allocator: Allocator) -> None:
+        self._cluster = allocator.cluster
+        self._grace_s = allocator.policy.gang_grace
+        self._capacity = allocator.capacity
+        self._rules = allocator.feasibility.pod_rules()
+        self._now_s = allocator.now_s
+        self._blocked = allocator.cache.blocked
 
     def ended(self) -> Iterator[tuple[str, list[NodePlacement] | None]]:
         """Yield each workload whose nomination ends, with the placements to bind; None to release it."""
@@ -71,7 +59,7 @@ class Nominations:
         Each cycle asks until the last node is free, so the pod that waited in the last cycle is asked first.
         """
         before = self._blocked.get(name)
-        for pod in pods if before is None or not _has(pods, before) else (before, *pods):
+        for pod in pods if before is None or before not in pods else (before, *pods):
             if pod.phase is not Phase.NOMINATED or not self._is_free(pod):
                 self._blocked[name] = pod
                 return False
@@ -86,8 +74,3 @@ class Nominations:
         return all(columns.free[row, node] >= 0 for row, _ in pod.shape.needs) and all(
             columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
         )
-
-
-def _has(pods: list[Pod], pod: Pod) -> bool:
-    """Return True if it is one of these pods."""
-    return any(each is pod for each in pods)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from weir.engine.plan import Eviction
+from weir.engine.plan import Eviction, key_of
 from weir.model.reasons import EvictionCause, EvictionRule
+from weir.model.resources import GPU, written
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
 from weir.state.events import PodKey
@@ -61,8 +62,8 @@ class OvercommittedNode:
         """Return what is wrong, for people."""
         use = self.use
         return (
-            f"{_number(use.needed_milli)} of {use.gpus} GPUs of node {self.node} are in use: "
-            f"{_number(use.own_milli)} by Weir's workloads, {use.others} by pods of other schedulers"
+            f"{written(GPU, use.needed_milli)} of {use.gpus} GPUs of node {self.node} are in use: "
+            f"{written(GPU, use.own_milli)} by Weir's workloads, {use.others} by pods of other schedulers"
         )
 
 
@@ -124,7 +125,7 @@ def relieve(
         victims = _victims(cluster, each, pods, node.gpu_memory, freed)
         cause = EvictionCause(EvictionRule.OVERCOMMITTED, None, f"{each.sentence}.", _numbers(each))
         for pod in (pod for job, on_node in victims for pod in stopped_with(job, on_node, gone)):
-            key = PodKey(pod.job.name, pod.group, pod.index)
+            key = key_of(pod)
             gone.add(key)
             relief.evictions.append(Eviction(key, cause))
             _free([pod], freed)
@@ -135,7 +136,7 @@ def relieve(
 
 
 def _stays(pod: Pod, gone: Collection[PodKey]) -> bool:
-    key = PodKey(pod.job.name, pod.group, pod.index)
+    key = key_of(pod)
     return pod.phase is Phase.RUNNING and pod.shape.devices > 0 and key not in gone
 
 
@@ -193,7 +194,7 @@ def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
 
 def stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> list[Pod]:
     """Return these pods of a workload, or all of them where too few would be left for its gang."""
-    running = [pod for pod in job.running_pods() if PodKey(job.name, pod.group, pod.index) not in gone]
+    running = [pod for pod in job.running_pods() if key_of(pod) not in gone]
     leaving = Counter(pod.group for pod in pods)
     there = Counter(pod.group for pod in running)
     enough = all(there[group] - leaving[group] >= need for group, need in enumerate(job.needed))
@@ -208,7 +209,3 @@ def _numbers(over: OvercommittedNode) -> dict[str, object]:
         "needed": use.needed_milli / WHOLE_MILLI,
         "others": use.others,
     }
-
-
-def _number(milli: int) -> str:
-    return f"{milli / WHOLE_MILLI:.3f}".rstrip("0").rstrip(".")

@@ -86,14 +86,9 @@ class PendingReasonFinder:
             own.phase is Phase.ABSENT and own.nomination is not None for group in job.pods for own in group
         )
         if absent and not waiting_for:
-            those = "a pod of it" if absent == 1 else f"{absent} pods of it"
-            return Reason(
-                ReasonCode.NOT_READY,
-                f"capacity is kept for {those}, which doesn't exist yet"
-                if absent == 1
-                else f"capacity is kept for {those}, which don't exist yet",
-                {"absent": absent},
-            )
+            those = "a pod of it, which doesn't" if absent == 1 else f"{absent} pods of it, which don't"
+            sentence = f"capacity is kept for {those} exist yet"
+            return Reason(ReasonCode.NOT_READY, sentence, {"absent": absent})
         named = names_phrase(waiting_for or list(job.nomination_freed_by))
         sentence = (
             f"capacity is being freed for it by {named}"

@@ -118,7 +118,7 @@ class PendingRefusals:
             )
         candidate = Candidate(of, at)
         groups = tuple([(name, lack) for name, _, lack in self._opened().context.lacking(candidate)])
-        nodes = infeasible(self._cluster, self._policy, self._cache, candidate)
+        nodes = infeasible(self._opened().context.allocator, candidate)
         return KeptRefusal(candidate, nodes, groups, touched)
 
     def _situation(self, kept: KeptRefusal, *, shared: bool) -> Situation:

@@ -114,10 +114,8 @@ class Preemptor:
 
     def _plan_for(self, candidate: Candidate) -> PreemptionPlan | None:
         """Free capacity for a workload; None if no way succeeds."""
-        outages = self._allocator.placement.outages
-        if not outages:
-            return self._found_plan(candidate)
-        with outages.withheld(self._attempts.context.placer.capacity, candidate.job):
+        capacity = self._attempts.context.placer.capacity
+        with self._allocator.placement.outages.withheld(capacity, candidate.job):
             return self._found_plan(candidate)
 
     def _found_plan(self, candidate: Candidate) -> PreemptionPlan | None:

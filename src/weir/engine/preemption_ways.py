@@ -43,9 +43,7 @@ class PreemptionWays:
         ):
             yield PreemptionWay(PreemptionKind.CONSOLIDATE)
         protections: list[QuotaProtection] = []
-        if rules.any_reclaim and (
-            self._cluster.unprotected or self._bounds.could_reclaim(rules, candidate.lacks, context)
-        ):
+        if rules.any_reclaim and (self._cluster.unprotected or self._bounds.could_reclaim(rules, context)):
             protections = rules.protections.open_to(is_owner=rules.is_owner)
             yield PreemptionWay(PreemptionKind.RECLAIM)
         preempts = eligibility.has_lower(of)

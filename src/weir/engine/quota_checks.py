@@ -76,6 +76,11 @@ class QuotaChecks:
             return not owners and self._overlay.covers(path, request)
         return candidate.at < owners.get(candidate.of, 0) and self._overlay.covers(path[:-1], request)
 
+    def models_left(self, candidate: Candidate) -> dict[str, int]:
+        """Return the thousandths of each limited GPU model left to a workload."""
+        job = candidate.job
+        return self._overlay.models_left(job.path, candidate.request, not job.preemptible)
+
     def rules_of(self, candidate: Candidate, now_s: float) -> PreemptionRules:
         """Return the rights of a candidate to evict others."""
         entitled = self.is_owner(candidate.of, candidate.at)

@@ -36,18 +36,16 @@ class ReclaimBounds:
         self._now_s = allocator.now_s
         self.consolidation = ConsolidationBounds(allocator)
 
-    def could_reclaim(
-        self, preemption_rules: PreemptionRules, lacks: Sequence[int], context: PreemptionContext
-    ) -> bool:
+    def could_reclaim(self, rules: PreemptionRules, context: PreemptionContext) -> bool:
         """Return True if the request could fit without all eligible victims and all cheap moves."""
         if self._searches_all:
             return True
         running, capacity, ledger = self._cluster.running_pods, context.placer.capacity, self._cluster.ledger
-        over = self._over(preemption_rules)
+        over = self._over(rules)
         rows = running.takeable(over > 0)
         if self._cluster.refused:
             refused = [
-                pod.row for pod in self._cluster.refused if context.accounting.disruptions.was_refused((pod,))
+                pod.row for pod in self._cluster.refused if context.accounting.disruptions.was_refused(pod)
             ]
             rows = rows[~np.isin(rows, refused)]
         victims = VictimPods(
@@ -57,12 +55,12 @@ class ReclaimBounds:
             running.project[rows],
         )
         grain = np.where(np.array(ledger.sharing) > 0, 1, WHOLE_MILLI)  # of what a project gives
-        free = capacity.whole * WHOLE_MILLI + self._most_moved(preemption_rules, capacity.whole, over)
+        free = capacity.whole * WHOLE_MILLI + self._most_moved(rules, capacity.whole, over)
         if any(ledger.sharing[queue] for queue in ledger.top):
             free += capacity.partly_free()
         all_gone = free + np.bincount(victims.node, victims.milli, len(free)).astype(np.int64)
-        affinity = context.affinity_of(preemption_rules.job)
-        for shape, lack in zip(preemption_rules.job.shapes, lacks, strict=True):
+        affinity = context.affinity_of(rules.job)
+        for shape, lack in zip(rules.job.shapes, rules.candidate.lacks, strict=True):
             if lack and shape.whole and shape.devices:
                 may = self._feasibility.feasible_nodes(shape, affinity)[0]
                 each = shape.devices * WHOLE_MILLI
@@ -72,23 +70,23 @@ class ReclaimBounds:
                     return False
         return True
 
-    def _most_moved(self, preemption_rules: PreemptionRules, free: Ints, over: Floats) -> Ints:
+    def _most_moved(self, rules: PreemptionRules, free: Ints, over: Floats) -> Ints:
         """Return by node the thousandths of devices of ineligible pods that are cheap to move."""
-        rules = self._policy
-        if not rules.consolidation.enabled:
+        consolidation, price = self._policy.consolidation, self._policy.price
+        if not consolidation.enabled:
             return np.zeros_like(free)
-        budget = rules.consolidation.budget
-        if preemption_rules.job.topology is not None:
-            budget = max(budget, rules.topology.budget)
+        budget = consolidation.budget
+        if rules.job.topology is not None:
+            budget = max(budget, self._policy.topology.budget)
         may = over <= 0
-        if rules.consolidation.protect_in_quota and not preemption_rules.is_owner:
+        if consolidation.protect_in_quota and not rules.is_owner:
             may &= self.consolidation.moves.over_quota
         running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
         broken = self._cluster.incomplete.values()
-        rows, _ = running.movable(self._now_s, budget, rules.price.restart, holes, may, broken)
+        rows, _ = running.movable(self._now_s, budget, price.restart, holes, may, broken)
         return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
 
-    def _over(self, preemption_rules: PreemptionRules) -> Floats:
+    def _over(self, rules: PreemptionRules) -> Floats:
         """Return the devices that each project can give before it is within its quota; 0 if ineligible.
 
         Infinite where it gives for another reason than its devices, and in a deep tree, where one that gives
@@ -96,15 +94,13 @@ class ReclaimBounds:
         """
         ledger, used = self._cluster.ledger, self._overlay.used
         over = np.full(len(ledger.path), np.inf)
-        if len(preemption_rules.path) > 1 or self._cluster.weighted_shapes():
+        if len(rules.path) > 1 or self._cluster.weighted_shapes():
             return over  # what is above a quota says nothing of devices that count as other than a GPU
-        own, others = (
-            preemption_rules.path[-1],
-            [row for row, amount in preemption_rules.request if amount and row != GPU_ROW],
-        )
+        own = rules.path[-1]
+        others = [row for row, amount in rules.request if amount and row != GPU_ROW]
         for project in self._cluster.running:
             quota = ledger.quota[project]
-            if project == own or not preemption_rules.may_ask(ledger.path[project]):
+            if project == own or not rules.may_ask(ledger.path[project]):
                 over[project] = 0.0
             elif ledger.priority[project] >= ledger.priority[own] and not any(
                 used[project][row] > quota[row] for row in others
@@ -112,11 +108,11 @@ class ReclaimBounds:
                 over[project] = (used[project][GPU_ROW] - quota[GPU_ROW]) / WHOLE_MILLI
         return over
 
-    def eligible_projects(self, preemption_rules: PreemptionRules) -> Bools:
+    def eligible_projects(self, rules: PreemptionRules) -> Bools:
         """Return the projects that are eligible for reclaim."""
-        if not preemption_rules.any_reclaim:
+        if not rules.any_reclaim:
             return np.zeros(len(self._cluster.ledger.path), np.bool_)
-        return self._over(preemption_rules) > 0
+        return self._over(rules) > 0
 
     def any_new_victim(self, sleeping: Sleeping, job: Job, lacks: Sequence[int]) -> bool:
         """Return True if a workload that has checkpointed since could help now and wasn't counted."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weir.engine.holder_phrases import MAX_BUDGETS, amounts_phrase, budgets_phrase, names_phrase
+from weir.engine.holder_phrases import MAX_BUDGETS, amounts_phrase, budgets_protect, names_phrase
 from weir.engine.node_refusals import amount_phrase
 from weir.engine.refusals import (
     DomainPatienceRefusal,
@@ -75,9 +75,8 @@ class RefusalSentences:
         numbers: Numbers = {"queue": queue.name, "resource": resource}
         numbers |= {name: plain_amount(resource, amount) for name, amount in amounts.items()}
         if refusal.budgets:
-            verb = "protects" if len(refusal.budgets) == 1 else "protect"
-            named = budgets_phrase(refusal.budgets)
-            sentence = f"{sentence}; {named} {verb} it from eviction, so it may not go over quota"
+            protect = budgets_protect(refusal.budgets)
+            sentence = f"{sentence}; {protect} it from eviction, so it may not go over quota"
             numbers["budgets"] = list(refusal.budgets[:MAX_BUDGETS])
         code = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA if is_quota else ReasonCode.OVER_LIMIT
         return Reason(code, sentence, numbers)

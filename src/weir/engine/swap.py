@@ -74,7 +74,7 @@ class SwapPlanner:
                 continue
             candidate = Candidate(of, at)
             if (
-                not self._is_lower(candidate.job, job)
+                not (of.project == job.project and self._priority(candidate.job) < self._priority(job))
                 and self._may_be_where(candidate, job)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
@@ -116,10 +116,6 @@ class SwapPlanner:
 
     def _priority(self, job: Job) -> float:
         return effective_priority(job, self._policy, self._allocator.now_s)
-
-    def _is_lower(self, requester: Job, goes: Job) -> bool:
-        """Return True if it is of the same project as the other and has a lower priority."""
-        return requester.project == goes.project and self._priority(requester) < self._priority(goes)
 
     def _own_key(self, job: Job) -> float:
         """Return the key of a running workload, as if it were pending with its run time so far."""

@@ -131,12 +131,6 @@ class VictimCandidates:
             found = self._kept.takeable[key] = _entries(self, self._context)
         return found
 
-    def price_of(self, job: Job, pods: list[Pod], moves: bool) -> float:
-        """Return the price of stopping or moving a workload."""
-        if moves:
-            return price_of_move(job, pods, self._policy.price, self._now_s)
-        return self.tiers.price(job, pods, self.nodes_needed)
-
     def victims_on(self, node: int) -> list[Victim]:
         """Return the victims with pods on a node."""
         here: dict[Job, list[Pod]] = {}
@@ -176,7 +170,7 @@ class VictimCandidates:
                     level = -spare[pod.group] if job.type is WorkloadType.INFERENCE else 0
                     spare[pod.group] -= 1
                     elastic.add(pod)
-                    tier, cost = self.tiers.tier(job, [pod], level), self.tiers.price_of_pod(job, pod)
+                    tier, cost = self.tiers.tier(job, [pod], level), self.tiers.price(job, [pod], 1)
                     victims.append(Victim(tier, cost, job, (pod,), (pod,), False))
         if len(elastic) < len(here) and (not self._disruptions.any or self.order.may_stop(running)):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
@@ -227,7 +221,10 @@ def _only_pod(
     if not pod.shape.devices:
         found.bare.add(pod.node)
         return ()
-    price = candidates.price_of(job, pods, only_moves)
+    if only_moves:
+        price = price_of_move(job, pods, context.policy.price, context.now_s)
+    else:
+        price = candidates.tiers.price(job, pods, candidates.nodes_needed)
     found.add(pod.node, len(pod.devices), price, only_moves and pod.shape.whole)
     if not pod.shape.whole:
         found.parts.add(pod.node)

@@ -7,7 +7,6 @@ spared, and a victim that fits elsewhere is moved instead of stopped.
 from collections.abc import Sequence
 
 from weir.engine.cheapest_by_shape import CheapestByShape
-from weir.engine.cheapest_node import nodes_of
 from weir.engine.feasibility import Bools
 from weir.engine.first_victims import first_under_limit, largest_victims
 from weir.engine.pod_placer import NodePlacement
@@ -160,7 +159,7 @@ class VictimSearch:
         for victim, rule in going:
             self._victims.append((victim, rule))
             self._transaction.stop(victim.pods)
-            touched |= nodes_of(victim.pods)
+            touched.update([pod.node for pod in victim.pods])
         self.nodes.changed(touched)
 
     def _overtakes(self) -> bool:

@@ -97,7 +97,8 @@ class NodeCapacity:
         for excess in excesses:
             self._short.append(excess.pods)
             for victim, gains in self._gains.items():
-                gains.append(sum(_is_of(excess, pod) for pod in victim.pods))
+                matching = [pod for pod in victim.pods if excess.mark in pod.shape.marks]
+                gains.append(sum([bool(excess.nodes[pod.node]) for pod in matching]))
 
     def fits_without(self, victims: Sequence[Victim]) -> bool:
         """Return True if a pod of the shape fits without these victims."""
@@ -138,10 +139,6 @@ class NodeCapacity:
         milli, each = shape.share_on(self._device_memory), shape.gpu_memory
         found = sum(left >= milli and memory[device] >= each for device, left in enumerate(share))
         return found >= shape.devices
-
-
-def _is_of(excess: ExcessPods, pod: Pod) -> bool:
-    return excess.mark in pod.shape.marks and bool(excess.nodes[pod.node])
 
 
 def _gain(victim: Victim, row: int) -> int:
@@ -197,13 +194,6 @@ def _minimal(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Vict
     if len(victims) > MAX_ENUMERATED:
         least = _least(space, victims, gone)
         return [_greedy(space, victims, gone) if least is None else least]
-    return _every_minimal(space, victims, gone)
-
-
-def _every_minimal(
-    space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]
-) -> list[list[Victim]]:
-    """Return every minimal set; depth first, larger victims first."""
     ordered = sorted(victims, key=lambda victim: (-_size(victim), victim.price, victim.younger))
     found: list[list[Victim]] = []
     _grow(space, ordered, gone, 0, [], found)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weir.engine.eviction_price import price, price_of_all
+from weir.engine.eviction_price import price
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.victim_sets import ANY_PROJECT, Tier
@@ -22,15 +22,11 @@ class VictimTiers:
         charge = sum(amount for row, amount in rules.request if row == GPU_ROW)
         self._needed = devices_of_charge(rules.job, charge) / WHOLE_MILLI  # devices
 
-    def price_of_pod(self, job: Job, pod: Pod) -> float:
-        """Return the price of one elastic pod."""
-        return price(job, [pod], self._policy.price, self._now_s, self._needed)
-
     def price(self, job: Job, pods: Sequence[Pod], nodes_needed: int) -> float:
-        """Return the price of a workload; a gang's is divided by the needed nodes that it frees."""
-        if len(pods) == sum(job.placed) == 1:
-            return price_of_all(job, self._policy.price, self._now_s, self._needed)
+        """Return the price of pods of a workload; a gang's is divided by the needed nodes that it frees."""
         cost = price(job, pods, self._policy.price, self._now_s, self._needed)
+        if len(pods) == 1:
+            return cost
         return cost / max(1, min(nodes_needed, len({pod.node for pod in pods})))
 
     def tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:

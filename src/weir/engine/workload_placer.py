@@ -17,7 +17,6 @@ from weir.engine.placer import Placer, in_order
 from weir.engine.pod_placer import NodePlacement, PlacementRequest
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_checks import QuotaChecks
-from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.refusals import DomainPatienceRefusal, ModelLimitRefusal, ReservationRefusal
 from weir.engine.reserved_nodes import ReservedNodes
 from weir.engine.topology_levels import missing_topology
@@ -35,7 +34,6 @@ class WorkloadPlacer:
         self,
         cluster: Cluster,
         policy: Policy,
-        overlay: QuotaOverlay,
         checks: QuotaChecks,
         cache: EngineCache,
         capacity: Capacity,
@@ -43,7 +41,7 @@ class WorkloadPlacer:
     ) -> None:
         self._cluster = cluster
         self._policy = policy
-        self._overlay = overlay
+        self._checks = checks
         self._feasibility = cache.feasibility
         self._now_s = now_s
         self.outages = OutageRules(cluster, policy, now_s)
@@ -65,8 +63,8 @@ class WorkloadPlacer:
             request = PlacementRequest(job, candidate.pods(), affinity, within)
             placements = placer.place(request)
             if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
-                left, unreserved = self._models_left(candidate), self._unreserved_and_in_service(candidate)
-                placements = _place_by_pod(placer, request._replace(within=unreserved), left)
+                request = request._replace(within=self._unreserved_and_in_service(candidate))
+                placements = _place_by_pod(placer, request, self._checks.models_left(candidate))
             return placements
         if missing_topology(self._cluster.topologies, job.topology) is not None:
             return None
@@ -116,12 +114,8 @@ class WorkloadPlacer:
     def models_shut(self, candidate: Candidate) -> set[str]:
         """Return GPU models whose limits don't cover its request."""
         milli = sum(amount for row, amount in candidate.request if row == GPU_ROW)
-        left = self._models_left(candidate) if milli else {}
+        left = self._checks.models_left(candidate) if milli else {}
         return {model for model, have in left.items() if have < milli}
-
-    def _models_left(self, candidate: Candidate) -> dict[str, int]:
-        job = candidate.job
-        return self._overlay.models_left(job.path, candidate.request, not job.preemptible)
 
     def _unreserved_and_in_service(self, candidate: Candidate) -> Bools | None:
         """Return the nodes that are neither reserved for others nor out of service too soon; None for all."""
