@@ -13,11 +13,13 @@ from weir.store.codec import mapping_of, record_of, row_of
 from weir.store.database import Database, WriteListener
 from weir.store.notification_outbox import NotificationOutbox
 from weir.store.records import HistoryEvent, RecordPage
-from weir.store.tables import events, workloads
+from weir.store.tables import LIVE, events, workloads
 from weir.store.workload_sums import add_events
 
 PAGE_MOST = 1000
 SENTENCE_MOST = 4096
+STOPPING = "stopping"
+"""Kind of the event that says why pods are stopped. Those of an eviction have its cause."""
 AWAITED_S_MOST = 2.0
 """Time for which a reader waits for the events recorded before its question; a disk may hang."""
 _INSERT = insert(events)
@@ -148,6 +150,17 @@ class EventHistory(WriteListener):
             return RecordPage(items, total, items[-1].id if len(rows) > limit else None)
 
         return self._database.read(read)
+
+    def last_evictions(self) -> list[HistoryEvent]:
+        """Return the last eviction of each workload that isn't over."""
+        live = select(workloads.c.uid).where(workloads.c.state == LIVE)
+        newest = (
+            select(func.max(events.c.id))
+            .where(events.c.uid.in_(live), events.c.kind == STOPPING, events.c.numbers.contains('"cause"'))
+            .group_by(events.c.uid)
+        )
+        query = select(events).where(events.c.id.in_(newest))
+        return self._database.read(lambda connection: [_of(row) for row in connection.execute(query)])
 
 
 def _of(row: Row[Any]) -> HistoryEvent:

@@ -20,6 +20,7 @@ from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import ENDED_MOST
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates
+from weir.local.server.stored_evictions import stored_evictions
 from weir.local.server.sweeps.controller import SweepController
 from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
@@ -109,7 +110,8 @@ class PoolControlHooks:
         self._arrays.begin()
         self._sweeps.connected()
         self._gates.begin([*records, *pool.view.arrays.not_begun()])
-        pool.view.begin(records, lambda workload: submissions.requested_devices(workload, nodes))
+        evictions = {} if pool.view.workloads else stored_evictions(pool.store)
+        pool.view.begin(records, lambda workload: submissions.requested_devices(workload, nodes), evictions)
         pool.backend.connect()
         pool.event_log.begin(now_s)
         pool.counters.connected_s = now_s

@@ -15,6 +15,7 @@ from weir.local.server.workload_view import WorkloadView
 from weir.model.reasons import EvictionCause, EvictionRule, as_clause
 from weir.model.resources import span
 from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped
+from weir.store.event_history import STOPPING
 from weir.store.journal import TELL_OF_END
 from weir.store.records import HistoryEvent
 
@@ -164,14 +165,22 @@ class EventLog:
             others = "The other pod is" if len(stops) == 1 else f"{len(stops)} other pods are"
             sentence = f"{others} stopped: {as_clause(cause.sentence)}"
         else:
-            numbers.update(by=cause.by, **cause.numbers)
+            gains = None if cause.by is None else self._view.workloads.get(cause.by)
+            numbers.update(
+                by=cause.by,
+                by_user=None if gains is None else gains.spec.user,
+                by_project=None if gains is None else gains.spec.project,
+                cause=cause.sentence,
+                choice=cause.choice,
+                **cause.numbers,
+            )
             verb = "moves" if stops[0].moves else "is"
             sentence = (
                 f"{line.spec.name} {verb} to another place for {cause.by} ({cause.rule})."
                 if stops[0].moves
                 else f"{line.spec.name} {verb} {cause.sentence.rstrip('.')}."
             )
-        self._add(line, self._now_s, "stopping", sentence, **numbers)
+        self._add(line, self._now_s, STOPPING, sentence, **numbers)
 
     # Events
 

@@ -8,7 +8,7 @@ thread may read them without waiting. Pending reasons are kept beside them, one 
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import Any
@@ -152,9 +152,16 @@ class PoolView:
 
     # Workloads come
 
-    def begin(self, records: Iterable[WorkloadRecord], devices: Callable[[Workload], float]) -> None:
-        """Rebuild the view for a control that connects."""
+    def begin(
+        self,
+        records: Iterable[WorkloadRecord],
+        devices: Callable[[Workload], float],
+        evictions: Mapping[int, EvictionRow],
+    ) -> None:
+        """Rebuild the view for a control that connects. `evictions` are the last stored ones, by number."""
         lines = {each.workload.name: workload_view(each, devices(each.workload)) for each in records}
+        for view in lines.values():
+            view.evicted = evictions.get(view.uid)
         latest = max((line.uid for line in lines.values()), default=0)
         with self._swapping:
             for name, old in self.workloads.items():

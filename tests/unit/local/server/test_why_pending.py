@@ -6,7 +6,7 @@ from typing import Any
 
 from weir.local.server.authorization import Person
 
-from .in_process_server import SMALL, Standing
+from .in_process_server import SMALL, Standing, standing
 
 
 async def suggested(stands: Standing, name: str) -> dict[str, dict[str, Any]]:
@@ -322,3 +322,29 @@ async def test_another_project_or_a_larger_quota_would_cover_it(stands: Standing
     assert found["quota"]["change"] == {"quota": {"small": 2}}
     await stands.project("small", 2)
     await stands.until("fixed", "running")
+
+
+async def test_a_server_that_starts_again_still_says_for_whom(tmp_path: Path) -> None:
+    async with standing(tmp_path / "home", gpus=2, end_jobs=False) as before:
+        await before.project("default", 0)
+        await before.project("speech", 2)
+        ben = await before.member("speech", user="ben")
+        await before.submit("sleep", "3600", name="borrows", gpus=2)
+        await before.until("borrows", "running")
+        body = {
+            "project": "speech",
+            "command": ["sleep", "3600"],
+            "name": "back",
+            "pods": [{"gpus": 2, **SMALL}],
+        }
+        assert (await ben.post("/api/v1/workloads", json=body)).status_code == 201
+        await before.until("back", "running")
+        evicted = (await before.until("borrows", "pending"))["evicted"]
+        await before.until_true(
+            lambda page: "stopping" in {event["kind"] for event in page["items"]}, "events"
+        )
+    async with standing(tmp_path / "home", gpus=2) as after:
+        (row,) = (row for row in (await after.get("workloads"))["items"] if row["name"] == "borrows")
+        assert row["evicted"] == {**evicted, "at_s": row["evicted"]["at_s"]}
+        assert (await after.get("workloads/borrows/why"))["evicted"] == row["evicted"]
+        assert (await after.get("workloads/back"))["evicted"] is None
