@@ -12,6 +12,7 @@ from tests.kubernetes.week.audit import RACE_S, Audit
 from tests.kubernetes.week.environment import Environment
 from tests.kubernetes.week.invariants import GANG_PART, Metrics, Violation, violations
 from tests.kubernetes.week.mirror import Mirror
+from tests.kubernetes.week.queries import disagreements
 from tests.kubernetes.week.replicas import Replicas
 from tests.kubernetes.week.scrape import Scrape
 from tests.kubernetes.week.situations.quotas import NAMESPACE_GOES, POLICY
@@ -243,7 +244,7 @@ class Week:
 
     def _judge(self, snapshot: Snapshot, metrics: Metrics, now_s: float) -> None:
         there: dict[tuple[str, str], float] = {}
-        for each in violations(snapshot, metrics):
+        for each in (*violations(snapshot, metrics), *disagreements(self.env.api, snapshot)):
             since_s = there[each.key] = self._since.get(each.key, now_s)
             self.report.passing[each.invariant] += 1
             if now_s - since_s > PATIENCE_S.get(each.invariant, self._pace.patience_s):

@@ -11,6 +11,7 @@ from tests.kubernetes.week.situations import (
     jobs,
     nodes,
     order,
+    people,
     pods,
     quotas,
     scheduler,
@@ -80,6 +81,12 @@ _MODULES: Mapping[str, tuple[ModuleType, str]] = {
         quota limit weight priority department_quota new_department new_team rename delete_project
         delete_namespace priority_class urgent change_priority object_quota settings upgrade_own_kinds
         rebuild_topology
+        """,
+    ),
+    "people ask": (
+        people,
+        """
+        why pool report
         """,
     ),
     "weir": (

@@ -86,7 +86,10 @@ def free_of(api: ClaimsApi) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", sorted({*range(SEEDS), *BOUND_WITHOUT_SLICES}))
-def test_free_devices_are_those_that_the_objects_leave_after_any_order_of_events(seed: int) -> None:
+def test_free_devices_are_those_that_the_objects_leave_after_any_order_of_events(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.kubernetes.backend.AT_ONCE", (1, 3, 256)[seed // 2 % 3])
     api = ClaimsApi(Random(seed), ("n1", "n2")[: 1 + seed % 2])
     for at in range(40):
         happen(api, at)
