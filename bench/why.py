@@ -73,6 +73,7 @@ def _measured(server: Server, client: Client, names: list[str], kind: str) -> Ro
             assert answer["reason"] is not None, answer
             answers += len(answer["suggestions"])
             assert not answer["unfinished"] or kind == "first", answer
+        time.sleep(0.1)
         if kind in ("first", "followed"):
             _change(client)
     return {

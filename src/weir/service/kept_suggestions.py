@@ -12,6 +12,8 @@ KEPT_S = 10.0
 """Time that suggestions are kept at most: they name spans of time."""
 TRIALS_MAX = 16
 """Number of workloads for which suggestions are tried or wait to be; others begin later."""
+PERSON_TRIALS_MAX = 2
+"""The same for the workloads that one person asks about."""
 Try = Callable[[], Coroutine[None, None, SuggestionsFound]]
 
 
@@ -30,9 +32,11 @@ class KeptSuggestions:
 
     def __init__(self) -> None:
         self._trials: dict[Hashable, _Trial] = {}  # in the order in which they began
-        self._under_way: set[asyncio.Task[SuggestionsFound]] = set()
+        self._under_way: dict[asyncio.Task[SuggestionsFound], str] = {}  # by whom they were asked for
 
-    async def find(self, key: Hashable, version: object, try_: Try, wait_s: float) -> SuggestionsFound | None:
+    async def find(
+        self, key: Hashable, version: object, try_: Try, wait_s: float, person: str = ""
+    ) -> SuggestionsFound | None:
         """Return suggestions; None if they aren't found in this time, and a later call has them.
 
         Args:
@@ -40,9 +44,10 @@ class KeptSuggestions:
             version: the version of what the trials depend on. Suggestions of another aren't returned.
             try_: makes the trials.
             wait_s: the time to wait at most.
+            person: the person who asks; empty if persons don't count.
         """
         until_s = monotonic() + wait_s
-        while (trial := self._trial(key, version, try_)) is None:
+        while (trial := self._trial(key, version, try_, person)) is None:
             left_s = until_s - monotonic()
             if left_s <= 0:
                 return None
@@ -52,17 +57,20 @@ class KeptSuggestions:
             await asyncio.wait([trial], timeout=left_s)
         return trial.result() if trial.done() else None
 
-    def _trial(self, key: Hashable, version: object, try_: Try) -> asyncio.Task[SuggestionsFound] | None:
+    def _trial(
+        self, key: Hashable, version: object, try_: Try, person: str
+    ) -> asyncio.Task[SuggestionsFound] | None:
         """Return the task that makes the trials, or has made them; None if too many are under way."""
         now_s = monotonic()
         self._forget(now_s)
         kept = self._trials.get(key)
         if kept is not None and kept.version == version and not kept.is_over(now_s):
             return kept.task
-        if len(self._under_way) >= TRIALS_MAX:
+        own = list(self._under_way.values()).count(person) if person else 0
+        if len(self._under_way) >= TRIALS_MAX or own >= PERSON_TRIALS_MAX:
             return None
         task = asyncio.create_task(try_())
-        self._under_way.add(task)
+        self._under_way[task] = person
         self._trials.pop(key, None)
         self._trials[key] = _Trial(version, now_s, task)
         task.add_done_callback(lambda done: self._ended(key, done))
@@ -70,7 +78,7 @@ class KeptSuggestions:
 
     def _ended(self, key: Hashable, task: asyncio.Task[SuggestionsFound]) -> None:
         """Forget a task that failed: the next request tries again."""
-        self._under_way.discard(task)
+        del self._under_way[task]
         has_failed = task.cancelled() or task.exception() is not None
         if has_failed and (kept := self._trials.get(key)) is not None and kept.task is task:
             del self._trials[key]

@@ -131,8 +131,7 @@ def _branch_waiting(
     classes: dict[EquivalenceClass, EquivalenceClass] = {}
     for project in projects:
         for of in cluster.waiting_of.get(project, ()):
-            own = classes[of] = EquivalenceClass(of.key, of.first, of.number)
-            own.members = of.members.copy()
+            classes[of] = of.copy()
     for job, copy in copies.items():
         if job.waiting is not None:
             own = copy.waiting = classes[job.waiting]

@@ -309,6 +309,14 @@ class EquivalenceClass:
         self.gang = tuple(zip(ids, job.needed, strict=True))
         self.members: list[tuple[float, str, Job]] = []
 
+    def copy(self) -> "EquivalenceClass":
+        """Return a class with the same members, and with what they have in common."""
+        made = EquivalenceClass.__new__(EquivalenceClass)
+        made.key, made.project, made.number, made.step = self.key, self.project, self.number, self.step
+        made.shapes, made.wants, made.gang = self.shapes, self.wants, self.gang
+        made.members = self.members.copy()
+        return made
+
     def line_key(self, at: int) -> tuple[float, int, float, str]:
         """Return the order of its `at`-th member in its project: priority, standing, age, name."""
         submitted_s, name, job = self.members[at]

@@ -6,7 +6,12 @@ import pytest
 
 from weir.api.answers import Suggestion, WhyAnswer
 from weir.service import kept_suggestions
-from weir.service.kept_suggestions import TRIALS_MAX, KeptSuggestions, with_suggestions_found
+from weir.service.kept_suggestions import (
+    PERSON_TRIALS_MAX,
+    TRIALS_MAX,
+    KeptSuggestions,
+    with_suggestions_found,
+)
 from weir.service.suggestions import SuggestionsFound
 
 LONG_S = 60.0
@@ -98,6 +103,21 @@ async def test_no_more_than_some_are_under_way_and_the_next_begins_when_one_ends
     await asyncio.sleep(0)
     trials.may_end.set()
     assert sentences(await waits) == ["1."]
+
+
+async def test_a_person_who_asks_about_many_waits_for_their_own_and_holds_up_no_one_else() -> None:
+    kept, trials, quick = KeptSuggestions(), Trials(), Trials()
+    quick.may_end.set()
+    for at in range(PERSON_TRIALS_MAX + 2):
+        assert await kept.find(at, 1, trials, 0.0, "mia") is None
+    await asyncio.sleep(0)
+    assert trials.begun == PERSON_TRIALS_MAX
+    assert sentences(await kept.find("b", 1, quick, LONG_S, "ben")) == ["1."]
+    waits = asyncio.create_task(kept.find("m", 1, quick, LONG_S, "mia"))
+    await asyncio.sleep(0)
+    assert quick.begun == 1
+    trials.may_end.set()
+    assert sentences(await waits) == ["2."]
 
 
 def test_an_answer_without_suggestions_says_if_they_are_still_being_tried() -> None:

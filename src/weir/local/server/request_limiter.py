@@ -103,6 +103,10 @@ class SuggestionQueue:
         self._turn = asyncio.Semaphore(1)
         self._waiting: Counter[str] = Counter()
 
+    def alone(self) -> asyncio.Semaphore:
+        """Return the lock of what is limited elsewhere, and is tried one at a time with the rest."""
+        return self._turn
+
     @asynccontextmanager
     async def turn(self, person: Person) -> AsyncIterator[None]:
         """Wait for a turn.

@@ -9,7 +9,7 @@ from weir.api.answers import SUGGESTIONS_WAIT_S_MAX, Explanation, QueueRow, WhyA
 from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import PendingReasonFinder
 from weir.local.server.admission import highest_priority
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.authorization import Action, may
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
@@ -82,14 +82,14 @@ async def why(
         most = highest_priority(pool.inventory.of[row.project], who)
         possible = SuggestionOptions(most, projects=projects)
         tried = await pool.suggestions.find(
-            (name, possible), version, partial(_tried, pool, who, name, possible), wait_s
+            (name, possible), version, partial(_tried, pool, name, possible), wait_s, who.user
         )
         answer = with_suggestions_found(answer, tried)
     return json_response(pool.on_wall_clock(answer))
 
 
-async def _tried(pool: PoolService, who: Person, name: str, possible: SuggestionOptions) -> SuggestionsFound:
-    async with pool.suggesting.turn(who):
+async def _tried(pool: PoolService, name: str, possible: SuggestionOptions) -> SuggestionsFound:
+    async with pool.suggesting.alone():
         return await pool.read_state(_suggested, name, possible)
 
 
