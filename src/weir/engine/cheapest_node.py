@@ -53,9 +53,9 @@ class CheapestNode:
         self._heaps: dict[Family, list[Entry]] = {}
         self._unknown = self.bounds.unknown.copy()  # nodes without a bound
         self._removable: frozenset[int] = victim_candidates.marks() if shape.pod_rules else frozenset()
-        for tier, price, node in self.bounds.entries:
+        for tier, least, node in self.bounds.entries:
             family, rest = split(tier)
-            self._heaps.setdefault(family, []).append(((0, rest, (price,)), node, _UNKNOWN))
+            self._heaps.setdefault(family, []).append(((0, rest, least), node, _UNKNOWN))
         for heap in self._heaps.values():
             heapify(heap)
 

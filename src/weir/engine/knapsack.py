@@ -16,6 +16,8 @@ from weir.state.capacity_columns import Ints
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 NO_BOUND = float("-inf")
+Younger = tuple[float, str]
+"""Key of a workload that is less for the younger, then by name."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class VictimEntries:
     tier: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     price: Floats = field(default_factory=lambda: np.zeros(0))
     moves: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    youngest: dict[tuple[int, int], Younger] = field(default_factory=dict)  # by node and rank
     bounds: dict[int, list[tuple[int, float, int]]] = field(
         default_factory=dict
     )  # `cheapest_by_node` by devices
@@ -44,11 +47,17 @@ class VictimEntries:
         """Add an entry; `rank` adds its tier later."""
         self.entries.append((node, devices, price, moves))
 
-    def rank(self, tiers: Sequence[Any]) -> None:
-        """Turn the entries into columns, with the ranks of their tiers."""
+    def rank(self, tiers: Sequence[Any], youngers: Sequence[Younger]) -> None:
+        """Turn the entries into columns, with the ranks of their tiers, and keep the youngest of each."""
         self.tiers = sorted(set(tiers))
         ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
-        self.tier = np.array([ranks[tier] for tier in tiers], np.int64)
+        of_entries = [ranks[tier] for tier in tiers]
+        youngest = self.youngest
+        for entry, rank, younger in zip(self.entries, of_entries, youngers, strict=True):
+            key = entry[0], rank
+            if key not in youngest or younger < youngest[key]:
+                youngest[key] = younger
+        self.tier = np.array(of_entries, np.int64)
         node, devices, price, moves = zip(*self.entries, strict=True) if self.entries else ((),) * 4
         self.node, self.devices = np.array(node, np.int64), np.array(devices, np.int64)
         self.price, self.moves = np.array(price, np.float64), np.array(moves, np.bool_)

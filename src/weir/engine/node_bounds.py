@@ -4,9 +4,9 @@ import numpy as np
 
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools, pods_that_fit
-from weir.engine.knapsack import VictimEntries, cheapest_by_node, min_devices_to_move
+from weir.engine.knapsack import NO_BOUND, VictimEntries, cheapest_by_node, min_devices_to_move
 from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_sets import Tier
+from weir.engine.victim_sets import PRICE_DIGITS, Tier
 from weir.state.capacity_columns import Ints
 from weir.state.shapes import RequestShape
 
@@ -15,7 +15,8 @@ class NodeBounds:
     """Bounds over the open nodes.
 
     Attributes:
-        entries: highest tier that has to be touched, least price and node, of nodes with such a bound.
+        entries: highest tier that has to be touched, least key of the victims in it, and node, of nodes with
+            such a bound.
         unknown: nodes with a possible victim and without a bound.
     """
 
@@ -25,13 +26,14 @@ class NodeBounds:
         self._capacity = capacity
         self._shape = shape
         self._open = open_
-        self.entries: list[tuple[Tier, float, int]] = []
+        self.entries: list[tuple[Tier, Tier, int]] = []
         self.unknown: list[int] = []
+        self._least: list[float] = []  # prices of the entries
         self._pods_most = 0  # pods that fit without all candidates
         self._to_move: Ints | None = None  # least devices to move for one pod, by usable node
         if shape.whole:
             self._bound_whole(candidates.takeable(), candidates.price_most)
-        self._least = sorted([price for _, price, _ in self.entries])
+        self._least.sort()
         if not shape.whole or not candidates.bounds:
             self._bound_any(candidates)
 
@@ -66,7 +68,9 @@ class NodeBounds:
             bounds = takeable.bounds[devices] = cheapest_by_node(whole, devices, takeable)
         for rank, price, node in bounds:
             if self._open[node] and price <= price_most:
-                self.entries.append((takeable.tiers[rank], price, node))
+                key = _least_key(takeable, rank, price, node) if whole[node] < devices else (price,)
+                self.entries.append((takeable.tiers[rank], key, node))
+                self._least.append(price)
         bare = takeable.bare.difference(takeable.node.tolist()) if takeable.bare else ()
         # Devices there are, and something else that is short
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
@@ -84,3 +88,15 @@ class NodeBounds:
         count = np.where(self._open, pods_that_fit(Capacity(columns, memory), self._shape), 0)
         self._pods_most = int(count.sum())
         self.unknown = [node for node in sorted(held) if count[node]]
+
+
+def _least_key(takeable: VictimEntries, rank: int, price: float, node: int) -> Tier:
+    """Return a lower bound of `set_key` over the victims of a tier that free devices on a node.
+
+    Of nodes that cost the same, only that with the youngest victim is then searched. A price that `set_key`
+    rounds down compares as it is.
+    """
+    rounded = round(price, PRICE_DIGITS)
+    if price == NO_BOUND or rounded < price:
+        return (price,)
+    return rounded, 1, [takeable.youngest[node, rank]]

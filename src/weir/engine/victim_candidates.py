@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from weir.engine.eligible_victims import EligibleVictims
 from weir.engine.eviction_price import price_of_move
-from weir.engine.knapsack import VictimEntries
+from weir.engine.knapsack import VictimEntries, Younger
 from weir.engine.legal_order import LegalOrder
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
@@ -189,10 +189,14 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
     """Return every possible victim by node."""
     found = VictimEntries()
     tiers: list[Tier] = []
+    youngers: list[Younger] = []
     for job, only_moves in candidates.jobs.items():
         pods = context.running(job)
         if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
-            tiers += _only_pod(candidates, context, job, pods, found)
+            tier = _only_pod(candidates, context, job, pods, found)
+            if tier is not None:
+                tiers.append(tier)
+                youngers.append((-job.submitted_s, job.name))
             continue
         nodes = dict.fromkeys(pod.node for pod in pods)
         found.spans = found.spans or (len(nodes) > 1 and not only_moves)
@@ -203,24 +207,25 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
                     in_parts = any(pod.devices and not pod.shape.whole for pod in victim.here)
                     found.add(node, devices, victim.price, victim.moves and not in_parts)
                     tiers.append(victim.tier)
+                    youngers.append(victim.younger)
                     if in_parts:
                         found.parts.add(node)
                 else:
                     found.bare.add(node)
-    found.rank(tiers)
+    found.rank(tiers, youngers)
     return found
 
 
 def _only_pod(
     candidates: VictimCandidates, context: PreemptionContext, job: Job, pods: list[Pod], found: VictimEntries
-) -> tuple[Tier, ...]:
+) -> Tier | None:
     """Add the only pod of a workload, and return its tier if it holds devices."""
     pod, only_moves = pods[0], candidates.jobs[job]
     if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
-        return ()
+        return None
     if not pod.shape.devices:
         found.bare.add(pod.node)
-        return ()
+        return None
     if only_moves:
         price = price_of_move(job, pods, context.policy.price, context.now_s)
     else:
@@ -228,4 +233,4 @@ def _only_pod(
     found.add(pod.node, len(pod.devices), price, only_moves and pod.shape.whole)
     if not pod.shape.whole:
         found.parts.add(pod.node)
-    return (LAST if only_moves else candidates.tiers.tier(job, pods, 1),)
+    return LAST if only_moves else candidates.tiers.tier(job, pods, 1)

@@ -20,6 +20,8 @@ Tier = tuple[Any, ...]
 """Ranks of a victim set compared before its price: protection by quotas, then the policy."""
 ANY_PROJECT = -1
 """Project of a tier that compares the victims of all projects alike."""
+PRICE_DIGITS = 6
+"""Digits of a device second in which prices compare."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +185,7 @@ def minimal_victim_sets(
 def set_key(victims: Sequence[Victim]) -> Tier:
     """Return the sort key of a set: price, number of workloads, age, name."""
     return (
-        round(sum(victim.price for victim in victims), 6),
+        round(sum(victim.price for victim in victims), PRICE_DIGITS),
         len({victim.job for victim in victims}),
         sorted(victim.younger for victim in victims),
     )
