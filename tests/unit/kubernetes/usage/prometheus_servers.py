@@ -91,22 +91,38 @@ scrape_configs:
     labels: {{namespace: kube-system}}
 """
         )
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         words = [
             PROGRAM,
             f"--config.file={config}",
             f"--storage.tsdb.path={directory / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
             "--log.level=error",
         ]
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process, port = _listening(words, directory / "log")
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()
             process.wait()
+
+
+def _listening(words: list[str], log: Path) -> tuple["subprocess.Popen[bytes]", int]:
+    """Start the program on a free port, on another one if that is taken meanwhile; return it once it listens."""
+    while True:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = int(free.getsockname()[1])
+        address = f"--web.listen-address=127.0.0.1:{port}"
+        with log.open("wb") as written:
+            process = subprocess.Popen([*words, address], stdout=subprocess.DEVNULL, stderr=written)
+        until(lambda of=process, at=port: of.poll() is not None or _listens(at), "answer of Prometheus")
+        if process.poll() is None:
+            return process, port
+        assert "address already in use" in log.read_text(), log.read_text()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def until(look: Callable[[], Any], what: str) -> Any:

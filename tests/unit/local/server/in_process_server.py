@@ -169,9 +169,14 @@ async def standing(
 
 
 async def _end_all(stands: Standing) -> None:
-    for row in stands.pool.view.listed():
-        await stands.admin.post(f"/api/v1/workloads/{row.name}/stop")
-    until = time.monotonic() + 120
-    while stands.pool.view.listed() and time.monotonic() < until:  # noqa: ASYNC110
+    """Stop everything; a sweep that ran on would queue trials after the others were stopped."""
+    for sweep in (await stands.get("sweeps"))["items"]:
+        await stands.admin.post(f"/api/v1/sweeps/{sweep['name']}/stop")
+    until, stopped = time.monotonic() + 120, set[int]()
+    while (rows := stands.pool.view.listed()) and time.monotonic() < until:
+        for row in rows:
+            if row.uid not in stopped:
+                stopped.add(row.uid)
+                await stands.admin.post(f"/api/v1/workloads/{row.name}/stop")
         await asyncio.sleep(0.02)
     assert not stands.pool.view.listed()
