@@ -33,8 +33,10 @@ class HistoryService:
         events: EventIndex,
         usage: RecentUsage,
         queues: Callable[[], Mapping[str, QueueRow]],
+        clock: Callable[[], float],
     ) -> None:
         self._options = options
+        self._clock = clock
         self._workloads = workloads
         self._events = events
         self._usage = usage
@@ -82,6 +84,7 @@ class HistoryService:
             self._usage,
             self._recent,
             self._queues,
+            self._clock,
         )
         self._writer.start()
 

@@ -63,8 +63,11 @@ class HistoryWriter:
         usage: RecentUsage,
         recent: Recent,
         queues: Callable[[], Mapping[str, QueueRow]],
+        clock: Callable[[], float],
     ) -> None:
+        """Create the thread; `clock` says what is old: one that can't be set, as it deletes for good."""
         self._options = options
+        self._clock = clock
         self._cluster = cluster
         self._unstored = unstored
         self._workloads = workloads
@@ -240,7 +243,7 @@ class HistoryWriter:
     def _tidy(self, history: ClusterHistory) -> None:
         if time.monotonic() >= self._tidy_s:
             self._tidy_s = time.monotonic() + TIDY_EVERY_S
-            history.tidy(time.time())
+            history.tidy(self._clock())
 
 
 def _made(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:

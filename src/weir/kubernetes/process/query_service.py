@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weir.kubernetes.api.changes import Change
@@ -39,7 +39,9 @@ class QueryService:
         answers: ClusterAnswers,
         namespace: str,
         history: "HistoryOptions | None" = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """Create the service; the history deletes by `clock` what is too old."""
         self._api = api
         self._answers = answers
         self.workloads = WorkloadIndex()
@@ -49,13 +51,15 @@ class QueryService:
         self.usage = RecentUsage(time.time())
         self.workloads.changed = self.usage.changed
         self._ages = NamespaceAges()
-        self.history = None if history is None else self._keep_history(history)
+        self.history = None if history is None else self._keep_history(history, clock)
         self._proxy = FrontProxy(api)
 
-    def _keep_history(self, options: "HistoryOptions") -> "HistoryService":
+    def _keep_history(self, options: "HistoryOptions", clock: Callable[[], float]) -> "HistoryService":
         from weir.kubernetes.history.service import HistoryService
 
-        history = HistoryService(options, self.workloads, self.events, self.usage, self._answers.queues)
+        history = HistoryService(
+            options, self.workloads, self.events, self.usage, self._answers.queues, clock
+        )
 
         def changed(key: str, workload: WorkloadIndexEntry | None, at_s: float) -> None:
             self.usage.changed(key, workload, at_s)

@@ -163,7 +163,7 @@ class SchedulerProcess:
             lambda: self.usage.use,
         )
         self.query = webhook_server.query = QueryService(
-            self._api, answers, opening.namespace, self._options.history
+            self._api, answers, opening.namespace, self._options.history, self._clock
         )
         self.usage.published = self.query.usage.used
         webhook_server.node_reports = self.usage.node_reports

@@ -33,6 +33,7 @@ from weir.store import (
 )
 
 CLUSTER = "c1"
+CLOCK_S = 1_769_860_800.0
 Make = Callable[[Callable[[], str]], "Replica"]
 
 
@@ -65,6 +66,7 @@ class Replica:
             self.usage,
             lambda since_s: asyncio.run(self.usage.copied(since_s, since_s)),
             dict,
+            lambda: CLOCK_S,
         )
         found.start()
         self.writers.append(found)
@@ -355,3 +357,11 @@ def test_history_goes_on_after_a_leader_whose_clock_was_ahead(
     assert (reader.stored()[1] or later_s) < now_s
     (gap,) = reader.gaps(now_s - 600, now_s + 1)
     assert "clock was ahead" in gap
+
+
+def test_a_wrong_wall_clock_deletes_nothing(make: Make, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tidied: list[float] = []
+    monkeypatch.setattr(ClusterHistory, "tidy", lambda _, now_s: tidied.append(now_s) or 0)
+    make(lambda: url).lead()
+    until(lambda: bool(tidied))
+    assert set(tidied) == {CLOCK_S}, "the clock of the process says what is old"
