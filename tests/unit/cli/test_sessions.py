@@ -1,14 +1,17 @@
 """Sessions for OpenSSH: their configurations, and words that could be more than words."""
 
+import grp
+import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.client.fake import Fake, problem
 
 from weir.cli.main import main
 from weir.cli.pod_entry import EntryRefused
-from weir.cli.sessions import ssh_config, ssh_files
+from weir.cli.sessions import pipe, ssh_config, ssh_files
 from weir.cli.sessions.commands import refusals_said
 
 
@@ -134,3 +137,21 @@ def test_what_a_container_says_does_not_control_the_terminal(capsys: pytest.Capt
     assert capsys.readouterr().err == (
         "weir: the command can't be started in the container: \\x1b]0;mine\\x07\\x1b[2J.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("uid", "other_group", "has_terminals"), [(1000, 0, True), (1000, 1, False), (0, 1, True)]
+)
+def test_terminals_without_the_group_of_sshd_are_named(
+    monkeypatch: pytest.MonkeyPatch, uid: int, other_group: int, has_terminals: bool
+) -> None:
+    ends = os.openpty()
+    group = os.fstat(ends[1]).st_gid + other_group
+    for end in ends:
+        os.close(end)
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    monkeypatch.setattr(grp, "getgrnam", lambda _: SimpleNamespace(gr_gid=group))
+    why = pipe.no_terminals()
+    assert (why == "") == has_terminals
+    if why:
+        assert why.endswith(f"`sudo mount -o remount,gid={group},mode=620 /dev/pts`")

@@ -14,7 +14,7 @@ from weir.cli.exec import run_beside
 from weir.cli.outputs import ProjectOption
 from weir.cli.pod_entry import EntryRefused, enter
 from weir.cli.sessions import ssh_config, ssh_files
-from weir.cli.sessions.pipe import found_sshd, pipe
+from weir.cli.sessions.pipe import found_sshd, no_terminals, pipe
 from weir.cli.sessions.start import default_name, live, running, submit_session
 from weir.cli.submit_options import (
     EnvironmentOptions,
@@ -133,6 +133,8 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
         raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
     if pool.address.ssh is None:
         found_sshd()
+        if not command and sys.stdin.isatty() and (why := no_terminals()):
+            raise EntryRefused(f"{why} sets it, and `weir shell {detail.name}` does without")
     host = ssh_files.host_alias(detail.name)
     path = ssh_config.write(ssh_config.of(pool))
     ssh_config.offer_inclusion(path)

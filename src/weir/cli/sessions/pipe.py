@@ -4,6 +4,7 @@ ssh starts it as its ProxyCommand. So the stream goes from ssh to sshd through t
 there is no port and no socket, and the server, which let this process in, isn't part of it.
 """
 
+import grp
 import os
 import select
 import shlex
@@ -109,6 +110,29 @@ def found_sshd() -> str:
     if found is None:
         raise EntryRefused(NO_SSHD)
     return found
+
+
+def no_terminals() -> str:
+    """Return why sshd can't give a login of this account a terminal; empty if it can.
+
+    sshd gives each terminal to the group tty. Without the privilege of root it can't change the group.
+    """
+    if os.getuid() == 0:
+        return ""
+    try:
+        wanted = grp.getgrnam("tty").gr_gid
+    except KeyError:
+        return ""  # sshd takes the account's own group
+    ends = os.openpty()
+    group = os.fstat(ends[1]).st_gid
+    for end in ends:
+        os.close(end)
+    remount = f"`sudo mount -o remount,gid={wanted},mode=620 /dev/pts`"
+    return (
+        ""
+        if group == wanted
+        else f"terminals of this machine lack the group tty, and sshd needs it: {remount}"
+    )
 
 
 def _become(sshd: str, config: str, leader: EnteredLeader) -> NoReturn:
