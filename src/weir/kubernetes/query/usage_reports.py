@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import accumulate
 from statistics import quantiles
 from typing import Any, Literal, get_args
 
@@ -235,24 +236,50 @@ def _wait_times(waits: Sequence[float]) -> WaitTimes:
 
 def _points(mine: Sequence[UsageHistoryEntry], request: ReportRequest) -> "Sequence[HistoryPoint]":
     """Return the curve of all workloads, in steps of some minutes."""
-    count = max(0, math.ceil((request.until_s - request.since_s) / POINT_S))
-    allocated, waiting = [0.0] * count, [0.0] * count
+    length_s = request.until_s - request.since_s
+    count = max(0, math.ceil(length_s / POINT_S))
+    allocated, waiting = _Curve(count), _Curve(count)
     for each in mine:
         for start_s, end_s, span in each.between(request.since_s, request.until_s):
-            first = int((start_s - request.since_s) // POINT_S)
-            for at in range(first, min(count, math.ceil((end_s - request.since_s) / POINT_S))):
-                from_s = request.since_s + at * POINT_S
-                part_s = max(0.0, min(end_s, from_s + POINT_S) - max(start_s, from_s))
-                allocated[at] += span.gpus * part_s
-                waiting[at] += part_s if span.waits else 0.0
+            within = start_s - request.since_s, end_s - request.since_s
+            if span.gpus:
+                allocated.add(*within, span.gpus)
+            if span.waits:
+                waiting.add(*within, 1.0)
     return [
         HistoryPoint(
             at_s=request.since_s + at * POINT_S,
-            span_s=min(POINT_S, request.until_s - request.since_s - at * POINT_S),
-            allocated_gpu_s=allocated[at],
+            span_s=min(POINT_S, length_s - at * POINT_S),
+            allocated_gpu_s=allocated_gpu_s,
             used_gpu_s=0.0,
             over_quota_gpu_s=0.0,
-            waiting_s=waiting[at],
+            waiting_s=waiting_s,
         )
-        for at in range(count)
+        for at, (allocated_gpu_s, waiting_s) in enumerate(zip(allocated.sums(), waiting.sums(), strict=True))
     ]
+
+
+class _Curve:
+    """Sums of amounts over time by point. A span costs the same, however many points it covers."""
+
+    def __init__(self, count: int) -> None:
+        self._parts = [0.0] * (count + 1)  # sums over a part of a point
+        self._changes = [0.0] * (count + 1)  # of the amount that lasts for whole points
+
+    def add(self, from_s: float, until_s: float, amount: float) -> None:
+        """Add an amount between two times, counted from the start of the curve."""
+        first, last = int(from_s // POINT_S), int(until_s // POINT_S)
+        parts, changes = self._parts, self._changes
+        if first == last:
+            parts[first] += amount * (until_s - from_s)
+            return
+        parts[first] += amount * ((first + 1) * POINT_S - from_s)
+        parts[last] += amount * (until_s - last * POINT_S)
+        changes[first + 1] += amount
+        changes[last] -= amount
+
+    def sums(self) -> list[float]:
+        """Return the sum of each point."""
+        lasting = accumulate(self._changes)
+        found = [part + amount * POINT_S for part, amount in zip(self._parts, lasting, strict=True)]
+        return found[:-1]
