@@ -78,6 +78,14 @@ def budget_spanning(nodes: int, policy: Policy) -> Made:
     return made
 
 
+def burst(nodes: int, policy: Policy) -> Made:
+    """Single devices reclaim half the cluster, one workload each; all their victims cost the same."""
+    made = borrowed(nodes, policy)
+    for at in range(nodes * NODE_GPUS // 2):
+        made.submit(work(f"late-{at:06d}", "owner", made.now_s))
+    return made
+
+
 def _refuse(made: Made, pods: Iterable[int]) -> None:
     for at in pods:
         pod = PodKey(f"job-{at:06d}", 0, 0)
@@ -269,7 +277,7 @@ def gangs_compete(nodes: int, policy: Policy) -> Made:
 STATES = {
     state.__name__: state
     for state in (
-        *(half, tight, budget, budgets, budget_each_node, budget_spanning),
+        *(half, burst, tight, budget, budgets, budget_each_node, budget_spanning),
         *(refused, refused_many, refused_tight, elastic, elastic_wide, wide_victims),
         *(alike_reclaim, classes_over_quota, classes_reclaim, classes_preempt),
         *(fractions, in_the_way, deep_tree, services, gangs_compete),

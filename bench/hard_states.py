@@ -5,8 +5,8 @@
 
 Each state of `bench.hard_preemptions` and `bench.hard_placements` has a process of its own. It plays cycles
 until nothing happens any more, at most 12. Stopped pods are gone after two cycles. `first_s` is the first
-decision, and `longest_s` the longest, in processor time. Decisions that take longer than the limit are broken
-off, and their stack is on stderr.
+decision, `longest_s` the longest, and `total_s` all of them, in processor time. Decisions that take longer
+than the limit are broken off, and their stack is on stderr.
 
 Everything else waits for a decision. The exit status is 1 if one takes longer than a second.
 """
@@ -55,6 +55,7 @@ def played(made: Made) -> Row:
     return {
         "first_s": round(took[0], 3),
         "longest_s": round(max(took), 3),
+        "total_s": round(sum(took), 3),
         "cycles": len(took),
         "starts": binds,
         "evictions": evictions,
