@@ -1,9 +1,25 @@
 """State that all preemptions of one cycle share."""
 
+from typing import NamedTuple
+
 from weir.engine.allocate import Allocator
+from weir.engine.knapsack import Younger
 from weir.engine.placer import Placer
 from weir.engine.transaction import Transaction
 from weir.state.jobs import Job, Pod
+
+
+class SinglePod(NamedTuple):
+    """A workload's only pod, with whole devices: what holds of it for every requester of a cycle.
+
+    `kind` is what its tier depends on, beside usage: project, priority, and whether quotas don't protect it.
+    """
+
+    pod: Pod
+    devices: int
+    price: float
+    kind: tuple[int, int, bool]
+    younger: Younger
 
 
 class PreemptionContext:
@@ -18,6 +34,7 @@ class PreemptionContext:
         self.affinity_of = allocator.feasibility.affinity
         self.levels_of = allocator.feasibility.levels
         self.bounds = allocator.cache.bounds
+        self.single_pods: dict[Job, SinglePod] = {}  # kept as they are found
         self.accounting = allocator.transaction.accounting
         self.accounting.expect(self.cluster.nominated)
         capacity = allocator.capacity.after_releases(self.cluster)

@@ -7,7 +7,7 @@ from weir.engine.eligible_victims import EligibleVictims
 from weir.engine.eviction_price import price_of_move
 from weir.engine.knapsack import VictimEntries, Younger
 from weir.engine.legal_order import LegalOrder
-from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_context import PreemptionContext, SinglePod
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.quota_protection import QuotaProtection
@@ -190,12 +190,24 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
     found = VictimEntries()
     tiers: list[Tier] = []
     youngers: list[Younger] = []
+    single_pods, leaving = context.single_pods, context.accounting.leaving
+    tier_of: dict[tuple[int, int, bool], Tier] = {}  # by kind of single pods
     for job, only_moves in candidates.jobs.items():
+        single = None if only_moves else single_pods.get(job) or _new_single(candidates, context, job)
+        if single is not None:
+            if single.pod not in leaving:
+                tier = tier_of.get(single.kind)
+                if tier is None:
+                    tier = tier_of[single.kind] = candidates.tiers.tier(job, [single.pod], 1)
+                found.add(single.pod.node, single.devices, single.price, False)
+                tiers.append(tier)
+                youngers.append(single.younger)
+            continue
         pods = context.running(job)
         if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
-            tier = _only_pod(candidates, context, job, pods, found)
-            if tier is not None:
-                tiers.append(tier)
+            of_pod = _only_pod(candidates, context, job, pods, found)
+            if of_pod is not None:
+                tiers.append(of_pod)
                 youngers.append((-job.submitted_s, job.name))
             continue
         nodes = dict.fromkeys(pod.node for pod in pods)
@@ -234,3 +246,18 @@ def _only_pod(
     if not pod.shape.whole:
         found.parts.add(pod.node)
     return LAST if only_moves else candidates.tiers.tier(job, pods, 1)
+
+
+def _new_single(candidates: VictimCandidates, context: PreemptionContext, job: Job) -> SinglePod | None:
+    """Return a workload of a single pod that equal requesters stop alike, and keep it; None for others."""
+    pods = job.running_pods()
+    if len(pods) != 1 or context.accounting.disruptions.any or context.policy.victim_policy != "lowest_cost":
+        return None
+    pod = pods[0]
+    if not job.needed[pod.group] or not pod.shape.devices or not pod.shape.whole:
+        return None
+    price = candidates.tiers.price(job, pods, candidates.nodes_needed)
+    kind = job.project, job.priority, job.spec.overrun or job.spec.unprotected
+    found = SinglePod(pod, len(pod.devices), price, kind, (-job.submitted_s, job.name))
+    context.single_pods[job] = found
+    return found
