@@ -9,7 +9,7 @@ from weir.engine.transaction import Transaction
 from weir.state.jobs import Job, Pod
 
 
-class SinglePod(NamedTuple):
+class PricedVictim(NamedTuple):
     """A workload's only pod, with whole devices: what holds of it for every requester of a cycle.
 
     `kind` is what its tier depends on, beside usage: project, priority, and whether quotas don't protect it.
@@ -34,7 +34,7 @@ class PreemptionContext:
         self.affinity_of = allocator.feasibility.affinity
         self.levels_of = allocator.feasibility.levels
         self.bounds = allocator.cache.bounds
-        self.single_pods: dict[Job, SinglePod] = {}  # kept as they are found
+        self.single_pods: dict[Job, PricedVictim] = {}  # kept as they are found
         self.accounting = allocator.transaction.accounting
         self.accounting.expect(self.cluster.nominated)
         capacity = allocator.capacity.after_releases(self.cluster)

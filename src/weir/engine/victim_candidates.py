@@ -7,7 +7,7 @@ from weir.engine.eligible_victims import EligibleVictims
 from weir.engine.eviction_price import price_of_move
 from weir.engine.knapsack import VictimEntries, Younger
 from weir.engine.legal_order import LegalOrder
-from weir.engine.preemption_context import PreemptionContext, SinglePod
+from weir.engine.preemption_context import PreemptionContext, PricedVictim
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.quota_protection import QuotaProtection
@@ -248,7 +248,7 @@ def _only_pod(
     return LAST if only_moves else candidates.tiers.tier(job, pods, 1)
 
 
-def _new_single(candidates: VictimCandidates, context: PreemptionContext, job: Job) -> SinglePod | None:
+def _new_single(candidates: VictimCandidates, context: PreemptionContext, job: Job) -> PricedVictim | None:
     """Return a workload of a single pod that equal requesters stop alike, and keep it; None for others."""
     pods = job.running_pods()
     if len(pods) != 1 or context.accounting.disruptions.any or context.policy.victim_policy != "lowest_cost":
@@ -258,6 +258,6 @@ def _new_single(candidates: VictimCandidates, context: PreemptionContext, job: J
         return None
     price = candidates.tiers.price(job, pods, candidates.nodes_needed)
     kind = job.project, job.priority, job.spec.overrun or job.spec.unprotected
-    found = SinglePod(pod, len(pod.devices), price, kind, (-job.submitted_s, job.name))
+    found = PricedVictim(pod, len(pod.devices), price, kind, (-job.submitted_s, job.name))
     context.single_pods[job] = found
     return found
