@@ -119,8 +119,8 @@ class Allocator:
 
     def withdraw(self, placements: Sequence[NodePlacement]) -> None:
         """Release the capacity of a workload that is placed elsewhere."""
-        self.placer.give_back(placements)
         for placement in placements:
+            self.capacity.release(placement.node, placement.pod.shape, placement.devices)
             self.placement.forget(placement.pod.job)
 
 

@@ -46,7 +46,8 @@ class CapacityRefusals:
             key = candidate.of.wants, self.context.feasibility.affinity(job)
             shortage = shared(self.table.shortages, key, shortage)
         situation.shortage = shortage
-        situation.is_short = _is_short(shortage, situation.groups)
+        lacks = zip(shortage.fitting, situation.groups, strict=True)
+        situation.is_short = any(fits < lack for fits, (_, lack) in lacks)
         refuses = not (situation.is_short or situation.in_quota or situation.any_model_shut)
         alone = refuses and not self.any_outage and not self._placement.reserved
         situation.headroom = self._headroom(candidate.gpu_milli) if alone else None
@@ -162,11 +163,6 @@ class CapacityRefusals:
         affinity = context.feasibility.affinity(job)
         best = best_domain(context.allocator, context.capacity, level, needs, affinity)
         return DomainShortage(topology.required, pods, (), best.name, best.pods)
-
-
-def _is_short(shortage: Shortage, groups: Sequence[tuple[str, int]]) -> bool:
-    """Return True if fewer pods of any group fit than are lacking."""
-    return any(fits < lack for fits, (_, lack) in zip(shortage.fitting, groups, strict=True))
 
 
 def _claimless(context: ReasonContext, candidate: Candidate, rules: PreemptionRules) -> NoClaim | OlderClaims:

@@ -49,7 +49,7 @@ class CheapestNode:
         self.bounds = NodeBounds(placer.capacity, victim_candidates, shape, open_)
         self.gave_up = False  # there were more sets of victims than were tried
         self._version = 0
-        self._found: dict[int, Going] = {}
+        self.found: dict[int, Going] = {}  # victims by node
         self._heaps: dict[Family, list[Entry]] = {}
         self._unknown = self.bounds.unknown.copy()  # nodes without a bound
         self._removable: frozenset[int] = victim_candidates.marks() if shape.pod_rules else frozenset()
@@ -87,10 +87,6 @@ class CheapestNode:
         families = [family for family, heap in self._heaps.items() if heap]
         return [self._heaps[family] for family in sorted(families, key=self._family_order)]
 
-    def chosen_on(self, node: int) -> Going | None:
-        """Return the victims found on a node."""
-        return self._found.get(node)
-
     def _family_order(self, family: Family) -> tuple[Any, ...]:
         return family[0], self._victim_candidates.tiers.giving(family[1])
 
@@ -112,7 +108,7 @@ class CheapestNode:
             _, node, version = entry
             is_open = open_ is None or bool(open_[node])
             if is_open and version == self._version:
-                return node, self._found[node]
+                return node, self.found[node]
             heappop(self._heaps[family])
             if not is_open:
                 shut.append((family, entry))
@@ -144,7 +140,7 @@ class CheapestNode:
             self.gave_up |= at == SETS_MOST or len(victims) > MAX_ENUMERATED
             going = self._victim_candidates.legal_order(chosen)
             if going is not None and accept(node, chosen):
-                self._found[node] = going
+                self.found[node] = going
                 family, rest = split(key[0])
                 used = self._victim_candidates.allowances(chosen)
                 heappush(self._heaps.setdefault(family, []), ((used, rest, *key[1:]), node, self._version))

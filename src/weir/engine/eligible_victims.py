@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 
 from weir.engine.eviction_price import cheap_to_move
-from weir.engine.node_scores import INFEASIBLE
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, is_past_min_runtime
-from weir.model.policy import AffinityRules
 from weir.state.jobs import Job, Pod
-from weir.state.shapes import RequestShape
 
 
 class EligibleVictims:
@@ -30,7 +27,6 @@ class EligibleVictims:
         self._rules = rules
         self._kind, self._most = way
         self._move_budget = move_budget
-        self._fits_elsewhere: dict[tuple[int, AffinityRules], bool] = {}  # by shape
 
     def find(self) -> dict[Job, bool]:
         """Return the eligible workloads, and whether each may only be moved."""
@@ -86,18 +82,11 @@ class EligibleVictims:
 
     def _could_move(self, job: Job) -> bool:
         """Return True if each shape of a workload fits any node."""
-        affinity = self._context.affinity_of(job)
+        affinity, placer = self._context.affinity_of(job), self._context.placer
         for at, shape in enumerate(job.shapes):
-            if job.placed[at]:
-                fits = self._fits_elsewhere.get((shape.id, affinity))
-                if not (self._fits_anywhere(shape, affinity) if fits is None else fits):
-                    return False
+            if job.placed[at] and not placer.has_capacity(shape, affinity):
+                return False
         return True
-
-    def _fits_anywhere(self, shape: RequestShape, affinity: AffinityRules) -> bool:
-        fits = int(self._context.placer.plain_ranks(shape, affinity).min()) != INFEASIBLE
-        self._fits_elsewhere[shape.id, affinity] = fits
-        return fits
 
     def _of_project(self, project: int) -> list[Job]:
         return self._allowed([job for job in self._cluster.running[project].values() if job.preemptible])

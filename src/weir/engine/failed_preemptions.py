@@ -44,10 +44,6 @@ class FailedPreemptions:
         known = self._cache.failed_reclaims(self._cluster).get(key)
         return None if known is None or now_s >= known.until_s else known
 
-    def covers(self, failure: FailedReclaim, rules: PreemptionRules, jobs: AbstractSet[Job]) -> bool:
-        """Return True if the failure covers these victims, too."""
-        return failure.covers(jobs, self._allocator.placement.open_to(rules.candidate))
-
     def keep_reclaim(self, rules: PreemptionRules, jobs: AbstractSet[Job]) -> None:
         """Keep a failed reclaim if only a state change can make it succeed."""
         candidate = rules.candidate

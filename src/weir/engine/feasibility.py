@@ -19,6 +19,13 @@ UNLIMITED_PODS = 1 << 40
 """Copies of a request that needs nothing."""
 
 
+def both(one: Bools | None, other: Bools | None) -> Bools | None:
+    """Return the nodes of two masks; None stands for all nodes."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
 def feasible_nodes(
     cluster: Cluster, request: Request, affinity: Sequence[AffinityPolicy]
 ) -> tuple[Bools, Ints]:

@@ -8,6 +8,7 @@ run times give each group of peers a new prediction.
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.queue_order import RuntimeKeyOrder
@@ -199,7 +200,7 @@ class PendingOrder:
         if classes is None and not before:
             return  # the usual case
         now = self._by_line(classes or ())
-        for key in sorted(before.difference(now), key=_wants_of):
+        for key in sorted(before.difference(now), key=itemgetter(0)):
             self._leave(key, project)
         for key, some in now.items():
             of_size = self.lines.setdefault(key[0][1], {})
@@ -234,10 +235,6 @@ class PendingOrder:
 def _changed(now: Versions, before: Versions) -> list[int]:
     """Return the positions of the versions that differ; all without versions of before."""
     return changed_since(now, before) if before else list(range(len(now)))
-
-
-def _wants_of(key: LineKey) -> Wants:
-    return key[0]
 
 
 def _set(projects: set[int], project: int, is_in: bool) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+from weir.engine.feasibility import both
 from weir.engine.gang_search import BacktrackingSearch
 from weir.engine.pod_placer import NodePlacement, PlacementRequest, PodPlacer
 from weir.state.jobs import Job
@@ -41,9 +42,9 @@ class Placer(PodPlacer):
         job, pods, affinity, within = request
         for group in groups:
             for domain in self.rules.beginnings(self.capacity.columns, job.shapes[group]):
-                both = domain if within is None else domain & within
-                if self.capacity_for(job.shapes[group], affinity, both) >= len(pods[group]):
-                    placements = self._in_turn(groups, request._replace(within=both))
+                open_ = both(domain, within)
+                if self.capacity_for(job.shapes[group], affinity, open_) >= len(pods[group]):
+                    placements = self._in_turn(groups, request._replace(within=open_))
                     if placements is not None:
                         return placements
         return None

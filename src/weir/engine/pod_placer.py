@@ -131,8 +131,3 @@ class PodPlacer:
                 return placed
             self.capacity.allocate(node, shape, self._devices_for(shape, node))
         return pods
-
-    def give_back(self, placements: Sequence[NodePlacement]) -> None:
-        """Release these placements."""
-        for placement in placements:
-            self.capacity.release(placement.node, placement.pod.shape, placement.devices)

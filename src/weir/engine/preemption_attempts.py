@@ -93,7 +93,8 @@ class PreemptionAttempts:
         if failure is None:
             return None
         victims = self._domains.candidates(rules, way, self._policy.consolidation.budget)
-        return failure.until_s if self._failed.covers(failure, rules, victims.jobs.keys()) else None
+        open_ = self.context.placement.open_to(rules.candidate)
+        return failure.until_s if failure.covers(victims.jobs.keys(), open_) else None
 
     def _search(self, rules: PreemptionRules, way: PreemptionWay) -> tuple[PreemptionPlan | None, bool]:
         """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""

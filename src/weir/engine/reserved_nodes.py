@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools
+from weir.engine.feasibility import Bools, both
 from weir.engine.outages import OutageRules
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.queue_order import Candidate
@@ -46,7 +46,7 @@ class ReservedNodes:
         within = None
         for reservation in () if self._known == [] else self._applying(candidate):
             free = reservation.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
-            within = free if within is None else within & free
+            within = both(within, free)
         return within
 
     def note_placed(self, candidate: Candidate, placements: Sequence[NodePlacement]) -> None:

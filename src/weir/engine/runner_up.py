@@ -56,7 +56,7 @@ def _beside(
     nodes: CheapestNode, candidates: VictimCandidates, capacity: Capacity, shape: RequestShape, node: int
 ) -> RunnerUp | None:
     """Return the next victims on the chosen node; None without any, or if very many are possible."""
-    victims, chosen = candidates.victims_on(node), nodes.chosen_on(node)
+    victims, chosen = candidates.victims_on(node), nodes.found.get(node)
     if chosen is None or len(victims) > _BESIDE_MOST or candidates.limits(victims) is not None:
         return None
     space = NodeCapacity(capacity, node, shape, victims)

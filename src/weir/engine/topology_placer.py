@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.feasibility import Bools, both, pods_that_fit
 from weir.engine.placer import Placer
 from weir.engine.pod_placer import NodePlacement, PlacementRequest
 from weir.engine.topology_levels import TopologyLevel
@@ -41,7 +41,7 @@ class TopologyPlacer:
         names = placer.cluster.topologies[asked.name].levels
         self._required = names.index(asked.required) if asked.required is not None else -1
         self._preferred = names.index(asked.preferred) if asked.preferred is not None else -1
-        self._open = _both(self._pinned(self._required), within)
+        self._open = both(self._pinned(self._required), within)
 
     def place(self, pods: Pods, scattered: bool) -> list[NodePlacement] | None:
         """Return placements in one domain of its level, or if `scattered` in few domains."""
@@ -57,7 +57,7 @@ class TopologyPlacer:
         prefers = self._preferred > self._required
         near = self._pinned(self._preferred) if prefers else None
         finest = max(self._required, self._preferred)
-        yield from self._single(finest, pods, capacity_for, _both(self._open, near))
+        yield from self._single(finest, pods, capacity_for, both(self._open, near))
         if prefers and scattered:
             yield from self._scattered(pods, capacity_for)
 
@@ -74,7 +74,7 @@ class TopologyPlacer:
             enough &= level.sums(_on(base, capacity_for[group])) >= len(some)
         free = level.sums(np.maximum(self._placer.capacity.columns.free[GPU_ROW], 0))
         for domain in sorted(np.flatnonzero(enough).tolist(), key=lambda domain: (int(free[domain]), domain)):
-            yield _both(level.mask(domain), base)
+            yield both(level.mask(domain), base)
 
     def _scattered(self, pods: Pods, capacity_for: Mapping[int, Ints]) -> Iterator[Bools | None]:
         """Yield unions of few domains of the preferred level within one coarser domain."""
@@ -90,7 +90,7 @@ class TopologyPlacer:
                 union |= level.mask(domain)
                 domains = np.unique(level.of[union & (level.of >= 0)])
                 if all(int(counts[group][domains].sum()) >= len(some) for group, some in pods.items()):
-                    yield _both(union, whole)
+                    yield both(union, whole)
                     break
         yield from self._single(self._required, pods, capacity_for, self._open)
 
@@ -132,9 +132,3 @@ class TopologyPlacer:
 def _on(nodes: Bools | None, counts: Ints) -> Ints:
     """Return counts of these nodes; 0 for others."""
     return counts if nodes is None else np.where(nodes, counts, 0)
-
-
-def _both(one: Bools | None, other: Bools | None) -> Bools | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other

@@ -62,11 +62,6 @@ class UsageOverlay:
         return self._tree.versions
 
     @property
-    def demand(self) -> list[list[int]]:
-        """Return the allocated and requested amounts of each queue, within its limit."""
-        return self._tree.demand if self.share else []
-
-    @property
     def _total(self) -> list[int]:
         if self._totals is None:
             self._totals = self._cluster.totals()
@@ -76,11 +71,11 @@ class UsageOverlay:
         """Return True if the guarantees of a queue's children (-1: of the top) exceed the capacity."""
         found = self._scaled.get((parent, row))
         if found is None:
-            ledger = self.ledger
+            ledger, share, demand = self.ledger, self.share, self._tree.demand
             siblings = ledger.top if parent < 0 else ledger.children[parent]
-            have = self._total[row] if parent < 0 else self.share[parent][row]
+            have = self._total[row] if parent < 0 else share[parent][row]
             claims = sum(
-                min(ledger.quota[queue][row], self.demand[queue][row])
+                min(ledger.quota[queue][row], demand[queue][row])
                 for queue in siblings
                 if ledger.quota[queue][row] < UNLIMITED
             )

@@ -57,9 +57,8 @@ class VictimCandidates:
         self._now_s = context.now_s
         self._disruptions = context.accounting.disruptions
         self._overrides = way.kind is PreemptionKind.OVERRIDE
-        self.victims: list[tuple[Victim, EvictionRule]] | None = (
-            None  # those taken so far by a thorough attempt
-        )
+        # Those taken so far by a thorough attempt
+        self.victims: list[tuple[Victim, EvictionRule]] | None = None
         self.spares_budgets = False  # take what uses up few disruption allowances, before what is cheap
         self.bounds = context.bounds
         self.rules = rules

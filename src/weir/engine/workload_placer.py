@@ -10,7 +10,7 @@ import numpy as np
 
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.feasibility import Bools, both, pods_that_fit
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.outages import OutageRules
 from weir.engine.placer import Placer, in_order
@@ -107,8 +107,7 @@ class WorkloadPlacer:
         """
         within = self._unreserved_and_in_service(candidate)
         if shut := self.models_shut(candidate):
-            mask = _nodes_without_models(self._cluster, shut)
-            within = mask if within is None else within & mask
+            within = both(within, _nodes_without_models(self._cluster, shut))
         return within
 
     def models_shut(self, candidate: Candidate) -> set[str]:
@@ -119,11 +118,8 @@ class WorkloadPlacer:
 
     def _unreserved_and_in_service(self, candidate: Candidate) -> Bools | None:
         """Return the nodes that are neither reserved for others nor out of service too soon; None for all."""
-        within = self.reserved.open_nodes(candidate)
         in_service = self.outages.open_nodes(candidate.job) if self.outages else None
-        if in_service is None:
-            return within
-        return in_service if within is None else within & in_service
+        return both(self.reserved.open_nodes(candidate), in_service)
 
     # Topology
 
@@ -191,8 +187,7 @@ def _place_by_pod(
         milli = sum(amount for row, amount in job.requests[group] if row == GPU_ROW)
         for pod in pods[group]:
             shut = {model for model, have in still.items() if have < milli}
-            mask = _nodes_without_models(cluster, shut)
-            node = placer.best_node(shape, affinity, mask if within is None else mask & within)
+            node = placer.best_node(shape, affinity, both(_nodes_without_models(cluster, shut), within))
             if node < 0:
                 placer.capacity.rollback()
                 return None
