@@ -1,9 +1,9 @@
 """Searches for the cheapest nodes of one requester, one for each shape of its pods."""
 
 from weir.engine.cheapest_node import CheapestNode
-from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.victim_candidates import VictimCandidates
+from weir.state.capacity_columns import Bools
 from weir.state.shapes import RequestShape
 
 

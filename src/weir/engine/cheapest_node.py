@@ -11,12 +11,12 @@ from itertools import islice
 from typing import Any
 
 from weir.engine.budgeted_victim_sets import permitted_victim_sets
-from weir.engine.feasibility import Bools
 from weir.engine.node_bounds import NodeBounds
 from weir.engine.pod_placer import PodPlacer
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import MAX_ENUMERATED, NodeCapacity, Tier, Victim, minimal_victim_sets
 from weir.model.reasons import EvictionRule
+from weir.state.capacity_columns import Bools
 from weir.state.shapes import RequestShape
 
 Going = list[tuple[Victim, EvictionRule]]

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from weir.engine.eviction_price import lost_work
-from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, is_past_min_runtime
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Tier
 from weir.model.reasons import EvictionRule
+from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job
 
 CONSIDERED_MOST = 20
@@ -101,19 +101,15 @@ class _Finder:
 
     def protected(self, job: Job) -> ConsideredVictim:
         """Return a workload that isn't eligible, with what protects it."""
-        return replace(self._shown(job), protected=self._protection(job))
+        requester = self._rules.job
+        if not requester.can_preempt:
+            return replace(self._shown(job), protected=f"{requester.name} may not preempt")
+        return replace(self._shown(job), protected=self._own_protection(job) or self._queue_protection(job))
 
     def _shown(self, job: Job) -> ConsideredVictim:
         prices, now_s = self._context.policy.price, self._context.now_s
         gpus = job.devices_held()[0]
         return ConsideredVictim(job.name, job.spec.project, gpus, lost_work(job, gpus, prices, now_s))
-
-    def _protection(self, job: Job) -> str:
-        """Return what protects a workload from the requester."""
-        requester = self._rules.job
-        if not requester.can_preempt:
-            return f"{requester.name} may not preempt"
-        return self._own_protection(job) or self._queue_protection(job)
 
     def _own_protection(self, job: Job) -> str:
         """Return what protects a workload from every requester; empty if nothing does."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from weir.engine.feasibility import Bools
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
@@ -10,6 +9,7 @@ from weir.engine.queue_order import Candidate
 from weir.engine.topology_placer import TopologyPlacer
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_search import VictimSearch
+from weir.state.capacity_columns import Bools
 
 _DOMAINS_MOST = 8
 """Domains in which capacity may be freed, those that lack least first."""

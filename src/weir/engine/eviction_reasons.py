@@ -14,8 +14,8 @@ from weir.model.resources import GPU, plain_amount, written
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW
+from weir.state.usage_history import HOUR_S
 
-_HOUR_S = 3600.0
 _SAME_S = 18.0
 """Difference in device seconds below which two choices cost the same: half a hundredth of a GPU-hour."""
 _ROUND_FROM = 10.0
@@ -120,5 +120,5 @@ def _gpu_hours(seconds: float) -> str:
 
 
 def _hours(seconds: float) -> str:
-    hours = seconds / _HOUR_S
+    hours = seconds / HOUR_S
     return f"{hours:,.0f}" if hours >= _ROUND_FROM else f"{hours:.2f}"

@@ -3,18 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from weir.engine.capacity import Capacity
 from weir.engine.node_affinity import matches_affinity
 from weir.model.nodes import Node, Taint
 from weir.model.policy import AffinityPolicy
 from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule, Request
-from weir.state.capacity_columns import NO_DEVICE, CapacityColumns, Ints
+from weir.state.capacity_columns import NO_DEVICE, Bools, CapacityColumns, Ints
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
-Bools = npt.NDArray[np.bool_]
 UNLIMITED_PODS = 1 << 40
 """Copies of a request that needs nothing."""
 

@@ -6,14 +6,14 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, empty_capacity, feasible_nodes, pods_that_fit
+from weir.engine.feasibility import empty_capacity, feasible_nodes, pods_that_fit
 from weir.engine.never_runs import Excess, NeverRuns
 from weir.engine.pod_affinity import PodAffinityRules
 from weir.engine.topology_levels import TopologyLevel, levels_of, missing_topology
 from weir.model.policy import AffinityRules, Policy
 from weir.model.reasons import Reason
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job
 from weir.state.quota_usage import Amounts

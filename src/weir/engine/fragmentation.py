@@ -7,10 +7,10 @@ import numpy as np
 
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import shares_for_memory
-from weir.engine.mix_worth import Floats, FreeCapacity, MixWorth
+from weir.engine.mix_worth import FreeCapacity, MixWorth
 from weir.engine.node_states import NodeStateTable
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Floats, Ints
 from weir.state.shapes import CPU_ROW, GPU_ROW, RequestShape
 
 TIE_BITS = 20

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.engine.feasibility import Bools
-from weir.state.capacity_columns import Ints
-from weir.state.running_pods import Floats
+from weir.state.capacity_columns import Bools, Floats, Ints
 
 
 class VictimPods(NamedTuple):

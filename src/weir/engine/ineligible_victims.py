@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from weir.engine.disruption_allowances import DisruptionAllowances
-from weir.engine.feasibility import Bools
 from weir.engine.holder_phrases import PROTECTED, REFUSED, budgets_protect
 from weir.engine.preemption_rules import PreemptionRules, is_past_min_runtime
 from weir.engine.refusals import IneligibleVictims
 from weir.model.policy import Policy
+from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.reducers.accounting import usage_on

@@ -7,8 +7,8 @@ import numpy as np
 
 from weir.model.policy import Policy
 from weir.model.workloads import TopologyRequest
+from weir.state.capacity_columns import Floats
 from weir.state.jobs import EquivalenceClass, Wants
-from weir.state.running_pods import Floats
 from weir.state.versions import Versions, changed_since, versions_of
 
 _UNKNOWN = -1

@@ -9,12 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 NO_BOUND = float("-inf")
 Younger = tuple[float, str]
 """Key of a workload that is less for the younger, then by name."""

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.feasibility import pods_that_fit
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.shapes import CPU_ROW, MEMORY_ROW, RequestShape
-
-Floats = npt.NDArray[np.float64]
 
 MAX_KINDS = 100
 """Kinds of requests that count, the most frequent first."""

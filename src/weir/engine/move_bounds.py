@@ -5,15 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.feasibility import pods_that_fit
 from weir.engine.kept_eligibility import ConsolidationKey
 from weir.engine.knapsack import least_prices
 from weir.engine.topology_levels import TopologyLevel
 from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job
-from weir.state.running_pods import Floats
 from weir.state.shapes import GPU_ROW, RequestShape
 
 

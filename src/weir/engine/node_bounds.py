@@ -3,11 +3,11 @@
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.feasibility import pods_that_fit
 from weir.engine.knapsack import NO_BOUND, VictimEntries, cheapest_by_node, min_devices_to_move
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import PRICE_DIGITS, Tier
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.shapes import RequestShape
 
 

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, fits, fits_on
+from weir.engine.feasibility import fits, fits_on
 from weir.engine.fragmentation import (
     COST_BITS,
     NO_DEVICE,
@@ -15,7 +15,7 @@ from weir.engine.fragmentation import (
     tie_breaker,
     tie_breakers,
 )
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.shapes import RequestShape
 
 INFEASIBLE: Final = (1 << 63) - 1

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.feasibility import Bools, fits_on, has_devices, pods_that_fit
+from weir.engine.feasibility import fits_on, has_devices, pods_that_fit
 from weir.engine.placer import Placer
 from weir.engine.pod_affinity import rule_phrase
 from weir.model.policy import AffinityRules
 from weir.model.resources import CLAIMS_PREFIX, GPU
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.jobs import Job
 from weir.state.shapes import RequestShape
 

@@ -5,13 +5,10 @@ worked out once, however many nodes there are and however often they come back t
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from weir.engine.capacity import Capacity, NodeStateIds
 from weir.state.capacity_columns import Ints
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
-
-Floats = npt.NDArray[np.float64]
 
 _FEW = 8
 """Nodes up to which they are read one by one."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.quota_overlay import INFINITE
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.queues import QueueTimeLimits
 from weir.model.run_limits import longest_run_s, stop_grace_s
+from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weir.engine.feasibility import Bools, is_selected, untolerated_taint
+from weir.engine.feasibility import is_selected, untolerated_taint
 from weir.engine.fragmentation import COST_BITS, TIE_BITS
 from weir.engine.node_scores import INFEASIBLE, PREFERENCE_BITS
 from weir.engine.topology_levels import TopologyLevel, level_of
 from weir.model.workloads import ONE_POD_CLAIM, PodAffinityRule
-from weir.state.capacity_columns import CapacityColumns, Ints
+from weir.state.capacity_columns import Bools, CapacityColumns, Ints
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 

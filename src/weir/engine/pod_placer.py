@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, devices_for, pods_that_fit
+from weir.engine.feasibility import devices_for, pods_that_fit
 from weir.engine.fragmentation import NO_DEVICE
 from weir.engine.node_scores import INFEASIBLE, NodeScores
 from weir.engine.pod_affinity import PodAffinityRules
 from weir.model.policy import AffinityRules
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW, RequestShape

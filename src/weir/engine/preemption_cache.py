@@ -3,8 +3,8 @@
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from weir.engine.feasibility import Bools
 from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey, KeptEligibility, Member
+from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job
 

@@ -10,8 +10,7 @@ from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
-
-HOUR_S = 3600.0
+from weir.state.usage_history import HOUR_S
 
 
 class PreemptionKind(IntEnum):

@@ -6,11 +6,11 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.state.jobs import EquivalenceClass, NextStep, Pod
+from weir.state.usage_history import HOUR_S
 
 RuntimeKeyOrder = tuple[float, float, float, str]
 """A borrower's place in the learned order, then its share, age and name; smaller first."""
 _ROOT = -1
-_HOUR_S = 3600.0
 
 
 class Candidate:
@@ -74,7 +74,7 @@ class Candidate:
     def aged(self, now_s: float, aging: float) -> "Candidate":
         """Add the priority earned by waiting and return the candidate."""
         if aging:
-            hours = max(0.0, now_s - self.job.submitted_s) / _HOUR_S
+            hours = max(0.0, now_s - self.job.submitted_s) / HOUR_S
             self.line_key = (self.line_key[0] - aging * hours, *self.line_key[1:])
         return self
 

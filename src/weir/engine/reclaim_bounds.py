@@ -10,16 +10,14 @@ import numpy as np
 
 from weir.engine.allocate import Allocator
 from weir.engine.consolidation_bounds import ConsolidationBounds
-from weir.engine.feasibility import Bools
 from weir.engine.freed_capacity import VictimPods, max_pods
 from weir.engine.preemption_cache import Sleeping
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.quota_overlay import INFINITE
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job
-from weir.state.running_pods import Floats
 from weir.state.shapes import GPU_ROW
 
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from weir.engine.allocate import Allocator
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools
 from weir.engine.preemption_rules import effective_priority
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Bools
 from weir.state.jobs import EquivalenceClass
 from weir.state.shapes import RequestShape
 

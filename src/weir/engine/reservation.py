@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools
 from weir.engine.feasibility_cache import FeasibilityCache
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job, Phase
-from weir.state.running_pods import Floats
 from weir.state.shapes import RequestShape
 
 RESERVATIONS_MOST = 8

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, both
+from weir.engine.feasibility import both
 from weir.engine.outages import OutageRules
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.queue_order import Candidate
@@ -12,6 +12,7 @@ from weir.engine.quota_checks import QuotaChecks
 from weir.engine.reservation import Reservation, expected_runtime_s, reservations
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weir.engine.feasibility import Bools
 from weir.model.nodes import Node, Topology
 from weir.model.workloads import TopologyRequest
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.cluster import Cluster
 
 HOSTNAME = "kubernetes.io/hostname"

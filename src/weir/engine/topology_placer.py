@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from weir.engine.feasibility import Bools, both, pods_that_fit
+from weir.engine.feasibility import both, pods_that_fit
 from weir.engine.placer import Placer
 from weir.engine.pod_placer import NodePlacement, PlacementRequest
 from weir.engine.topology_levels import TopologyLevel
 from weir.model.policy import AffinityRules
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.shapes import GPU_ROW
 

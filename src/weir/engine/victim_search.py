@@ -7,7 +7,6 @@ spared, and a victim that fits elsewhere is moved instead of stopped.
 from collections.abc import Sequence
 
 from weir.engine.cheapest_by_shape import CheapestByShape
-from weir.engine.feasibility import Bools
 from weir.engine.first_victims import first_under_limit, largest_victims
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
@@ -19,6 +18,7 @@ from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Victim
 from weir.engine.victim_settlement import ChosenVictims, VictimSettlement
 from weir.model.reasons import EvictionRule
+from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job, Pod
 
 
@@ -30,10 +30,9 @@ class VictimSearch:
     ) -> None:
         self._context = context
         self._transaction = context.transaction
-        self._overlay = context.accounting.overlay
         self._placer = context.placer
+        self._overlay = context.accounting.overlay
         self._capacity = context.placer.capacity
-        self._pod_rules = context.placer.rules
         self._candidates = candidates
         self._rules = candidates.rules
         self._kind = candidates.way.kind
@@ -148,7 +147,7 @@ class VictimSearch:
                 nodes = self.nodes.of(pod.shape)
                 self._runner_up = runner_up(nodes, self._candidates, self._capacity, pod.shape)
             self._remove(going)
-            if not self._pod_rules.allows(self._capacity.columns, pod.shape, node):
+            if not self._placer.rules.allows(self._capacity.columns, pod.shape, node):
                 return None
         placement = self._placer.put(pod, node, self._affinity)
         self.nodes.changed({node})

@@ -30,7 +30,6 @@ class VictimSettlement:
         self._accounting = context.accounting
         self._overlay = context.accounting.overlay
         self._capacity = context.placer.capacity
-        self._checks = context.checks
 
     def is_possible(
         self,
@@ -143,4 +142,4 @@ class VictimSettlement:
             for row, amount in pod.amounts:
                 total[row] = total.get(row, 0) + amount
         request = tuple(total.items())
-        return self._checks.move_refusal(victim.job, request, self._capacity) is None
+        return self._context.checks.move_refusal(victim.job, request, self._capacity) is None

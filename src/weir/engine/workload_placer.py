@@ -10,7 +10,7 @@ import numpy as np
 
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools, both, pods_that_fit
+from weir.engine.feasibility import both, pods_that_fit
 from weir.engine.feasibility_cache import FeasibilityCache
 from weir.engine.outages import OutageRules
 from weir.engine.placer import Placer, in_order
@@ -22,6 +22,7 @@ from weir.engine.reserved_nodes import ReservedNodes
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
 from weir.model.policy import Policy
+from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW

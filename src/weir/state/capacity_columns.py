@@ -13,6 +13,8 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.shapes import GPU_ROW, RequestShape
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 NO_DEVICE = -(1 << 30)
 """Free share of a device a node doesn't have: too little for anything."""
 

@@ -3,14 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Ints
+from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job, Pod
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class RunningColumns:
