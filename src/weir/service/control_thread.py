@@ -114,15 +114,6 @@ class ControlThread:
         self._woken.set()
         return future
 
-    def wait_for_work(self, most_s: float) -> None:
-        """Wait until there is a fact or a query, or `nudge` is called; a query lets others read meanwhile."""
-        if not self._queries:
-            self._woken.wait(most_s)
-
-    def nudge(self) -> None:
-        """End a wait for work. Any thread may call this."""
-        self._woken.set()
-
     def close(self) -> None:
         """End the thread after the step it is in."""
         self._closing = True

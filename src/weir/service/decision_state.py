@@ -1,11 +1,7 @@
-"""State that decisions are made from, for other threads: they read it while the control thread waits."""
+"""State that decisions are made from, for other threads: they ask, and the control thread reads."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from threading import Lock
-from time import monotonic
 from typing import Protocol, TypeVar
 
 from weir.engine.cache import EngineCache
@@ -17,8 +13,6 @@ from weir.state.person_admission import Person
 
 ANSWER_S_MOST = 30.0
 """Time that the control thread may take for one answer."""
-TURN_S = 0.0015
-"""Time for which the control thread waits for further reads, unless it has work; a longer read ends it."""
 Found = TypeVar("Found")
 
 
@@ -53,78 +47,20 @@ class StateReader(Protocol):
         ...
 
 
-class _Turn:
-    """Time in which a worker thread reads the state, while the control thread waits; no state: it is over."""
+def reader_of(thread: ControlThread) -> StateReader:
+    """Return a reader for worker threads, which wait for the answer."""
 
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.state: DecisionState | None = None
-        self.is_over = False
+    def ask(read: Callable[[DecisionState], Found], /) -> Found:
+        def look(cluster: Cluster) -> Found:
+            control = thread.control
+            assert control is not None, "queries are answered by the control thread"
+            return read(DecisionState(cluster, control.cache, control.policy, thread.now_s))
 
-
-class _TurnReader:
-    """Reads in turns: many short reads are as many changes of threads, which cost more than they do."""
-
-    def __init__(self, thread: ControlThread) -> None:
-        self._thread = thread
-        self._turn = _Turn()
-
-    def end(self) -> None:
-        """Let the control thread go on."""
-        self._turn.is_over = True
-        self._thread.nudge()
-
-    def __call__(self, read: Callable[[DecisionState], Found], /) -> Found:
-        """Read, in the present turn if it isn't over."""
-        with self._turn.lock:
-            if self._turn.state is not None:
-                return read(self._turn.state)
-        self._turn = _Turn()
-        return self._read_first(self._turn, read)
-
-    def _read_first(self, turn: _Turn, read: Callable[[DecisionState], Found]) -> Found:
-        found: Future[Found] = Future()
-
-        def answer(state: DecisionState) -> None:
-            try:
-                found.set_result(read(state))
-            except Exception as error:  # noqa: BLE001 - the caller receives it
-                found.set_exception(error)
-
-        def hold(_: Cluster) -> None:
-            state, until_s = _state_of(self._thread), monotonic() + TURN_S
-            turn.state = state
-            answer(state)
-            if not turn.is_over and (left_s := until_s - monotonic()) > 0:
-                self._thread.wait_for_work(left_s)
-            with turn.lock:
-                turn.state = None
-
-        def failed(held: Future[None]) -> None:
-            if not held.cancelled() and (error := held.exception()) is not None and not found.done():
-                found.set_exception(error)
-
-        query = self._thread.query(hold)
-        query.add_done_callback(failed)
+        future = thread.query(look)
         try:
-            return found.result(ANSWER_S_MOST)
+            return future.result(ANSWER_S_MOST)
         except TimeoutError:
-            query.cancel()
-            turn.is_over = True
+            future.cancel()
             raise ControlUnavailable("The control loop is too busy to answer now.") from None
 
-
-@contextmanager
-def reader_of(thread: ControlThread) -> Iterator[StateReader]:
-    """Yield a reader for one worker thread, which waits for the answers."""
-    reader = _TurnReader(thread)
-    try:
-        yield reader
-    finally:
-        reader.end()
-
-
-def _state_of(thread: ControlThread) -> DecisionState:
-    control = thread.control
-    assert control is not None, "queries are answered by the control thread"
-    return DecisionState(control.cluster, control.cache, control.policy, thread.now_s)
+    return ask
