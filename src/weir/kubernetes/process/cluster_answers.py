@@ -210,7 +210,7 @@ class SchedulerAnswers:
         if control is None:
             raise QueryRefused(503, _STARTING)
         try:
-            return await self._on_worker(partial(_read_in_turns, control, work))
+            return await self._on_worker(partial(work, reader_of(control)))
         except ControlUnavailable as error:
             raise QueryRefused(503, f"{error} Try again in some seconds.") from None
 
@@ -255,11 +255,6 @@ class SchedulerAnswers:
             return SuggestionsFound()
         told = [advised(each, workload.key, owner, self._gpu_resource, classes) for each in found.found]
         return SuggestionsFound(tuple(told), found.untried)
-
-
-def _read_in_turns(control: ControlThread, work: Callable[[StateReader], T]) -> T:
-    with reader_of(control) as ask:
-        return work(ask)
 
 
 def _pods(state: ClusterState, uid: str, key: str) -> list[TrackedPod]:

@@ -222,11 +222,7 @@ class PoolService(PoolState):
             Refused: the control loop can't answer now.
         """
         with _unavailable_refused():
-            return await asyncio.to_thread(self._read_in_turns, lambda ask: work(ask, *args, **more))
-
-    def _read_in_turns(self, work: Callable[[StateReader], Found]) -> Found:
-        with reader_of(self.control_thread) as ask:
-            return work(ask)
+            return await asyncio.to_thread(work, reader_of(self.control_thread), *args, **more)
 
     async def queue_rows(self) -> dict[str, QueueRow]:
         """Return the row of every department and project."""
