@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _LIMIT, _PAGE = 50, 500
 _NAME_WIDTH_MAX = 28
 _SENTENCE_WIDTH_MIN = 30
+_SAME_S = 10.0
+"""Time within which equal events of a workload are one."""
 
 COLUMNS: "tuple[Column[EventRow], ...]" = (
     Column("TIME", lambda row: moment(row.at_s)),
@@ -78,7 +80,8 @@ def events(
 
 
 def event_lines(rows: "Sequence[EventRow]", here: Screen, *, named: bool = True) -> list[str]:
-    """Return events as a table; long sentences continue below."""
+    """Return events as a table; long sentences continue below. A reason that pods share is there once."""
+    rows = _once(rows)
     times = max((len(clock(row.at_s)) for row in rows), default=0)
     names = max([8, *(min(_NAME_WIDTH_MAX, cells(row.workload or "-")) for row in rows)]) if named else 0
     heads = ["TIME".ljust(times), *(["WORKLOAD".ljust(names)] if named else []), "WHAT HAPPENED"]
@@ -86,6 +89,18 @@ def event_lines(rows: "Sequence[EventRow]", here: Screen, *, named: bool = True)
         here.paint(GAP.join(heads), "quiet"),
         *(line for row in rows for line in _lines(row, here, times, names)),
     ]
+
+
+def _once(rows: "Sequence[EventRow]") -> "Sequence[EventRow]":
+    """Return events without copies: a cluster has an event of a reason for a workload, and for each pod."""
+    seen: dict[tuple[str | None, str], float] = {}
+    kept = []
+    for row in rows:
+        key = row.workload, row.sentence
+        if row.at_s - seen.get(key, -_SAME_S) >= _SAME_S or row.workload is None:
+            kept.append(row)
+            seen[key] = row.at_s
+    return kept
 
 
 def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weir.cli.cluster.errors import refused, wrong
+from weir.cli.cluster.missing_rights import FORBIDDEN
 from weir.cli.cluster.query_api import QueryApi
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
@@ -122,6 +123,15 @@ class Lookup:
             queue = await self._api.get(path_of(API_VERSION, "projects", name=project), objects.ListedQueue)
         except NotFound:
             raise wrong(f"project: there is no project {project}; `weir project list` shows them") from None
+        except ApiRefused as error:
+            if error.status != FORBIDDEN:
+                raise
+            if self._namespace is None:
+                raise wrong(
+                    f"namespace: you may not read project {project}, so name its namespace: "
+                    "--namespace NAMESPACE"
+                ) from None
+            return self._namespace  # Weir's webhook knows whether the project is open to it
         namespaces = queue.spec.get("namespaces") or []
         if self._namespace is not None:
             if self._namespace not in namespaces:

@@ -1,0 +1,27 @@
+"""Refusals of the API server's RBAC in the words of people who ask Weir."""
+
+import re
+
+FORBIDDEN = 403
+"""Status of a refusal."""
+_REFUSED = re.compile(
+    r'User "(?P<user>.*)" cannot (?:get|list) resource "(?P<resource>[a-z/]+)" in API group '
+    r'"(?:query\.)?weir\.dev" (?:in the namespace "(?P<namespace>[^"]*)"|at the cluster scope)'
+)
+
+
+def missing_right(text: str) -> str | None:
+    """Return the missing right to read from Weir, and a way to it; None if a refusal is about another."""
+    found = _REFUSED.search(text)
+    if found is None:
+        return None
+    user, resource, namespace = found.group("user", "resource", "namespace")
+    if namespace is None:
+        return (
+            f"{user} may not read the {resource} of the whole cluster: this takes the ClusterRole weir-view "
+            "by a ClusterRoleBinding."
+        )
+    return (
+        f"{user} may not read {resource} in the namespace {namespace}: ask for the ClusterRole weir-view in "
+        "it, or choose your namespace: kubectl config set-context --current --namespace NAMESPACE."
+    )

@@ -1,0 +1,42 @@
+"""Lines of events: each happening once, in the order of time."""
+
+from weir.api.answers import EventRow
+from weir.cli.events import event_lines
+from weir.cli.terminal import Screen
+
+T0 = 1_769_860_800.0
+PLAIN = Screen(None, None, colour=False)
+
+
+def row(
+    at_s: float, sentence: str, workload: str | None = "vision/job-a", pod: str | None = None
+) -> EventRow:
+    return EventRow(
+        id=int(at_s),
+        at_s=T0 + at_s,
+        kind="pending",
+        workload=workload,
+        pod=pod,
+        project="vision",
+        sentence=sentence,
+    )
+
+
+def test_a_reason_of_a_workload_and_its_pods_is_there_once() -> None:
+    rows = [row(0, "no node fits"), *(row(at, "no node fits", pod=f"a-{at}") for at in range(1, 9))]
+    rows += [row(2, "no node fits", "vision/job-b"), row(3, "its quota is in use"), row(60, "no node fits")]
+    lines = event_lines(rows, PLAIN)
+    assert [line.split("  ")[-1] for line in lines[1:]] == [
+        "no node fits",
+        "no node fits",
+        "its quota is in use",
+        "no node fits",
+    ]
+    assert sum("job-b" in line for line in lines) == 1
+
+
+def test_events_of_no_workload_are_all_there() -> None:
+    lines = event_lines(
+        [row(0, "the policy has changed", None), row(1, "the policy has changed", None)], PLAIN
+    )
+    assert len(lines) == 3
