@@ -8,14 +8,17 @@ from weir.api.submissions import Submission
 from weir.cli.cluster.errors import wrong
 from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.job import job_of
+from weir.cli.cluster.missing_rights import FORBIDDEN
 from weir.cli.cluster.person import user_of
 from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.objects import PriorityClass
 from weir.kubernetes.translate.annotations import PREFIX
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI
 from weir.scenario_io.specs import PodsEntry
 
 Body = dict[str, Any]
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def gpus_of(pods: PodsEntry) -> float:
@@ -40,11 +43,20 @@ class SubmissionJobs:
         if not submission.image:
             raise wrong("no image is named: write --image IMAGE, what the pods run")
         classes, installed = await asyncio.gather(
-            self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass),
+            self._classes(),
             read_installation(self._api, self._home),
         )
-        names = {each.value: each.metadata.name for each in classes}
-        return job_of(submission, words, submission.image, names, installed)
+        return job_of(submission, words, submission.image, classes, installed)
+
+    async def _classes(self) -> dict[int, str]:
+        """Return the PriorityClasses by value; those of Weir's manifests if the person may not list them."""
+        try:
+            found = await self._api.list_all(_CLASSES, PriorityClass)
+        except ApiRefused as error:
+            if error.status != FORBIDDEN:
+                raise
+            return {value: f"weir-{type_.value}" for type_, value in DEFAULT_PRIORITY.items()}
+        return {each.value: each.metadata.name for each in found}
 
     async def template(self, submission: Submission, words: Mapping[str, Any]) -> Body:
         """Return the metadata and spec of Jobs that a controller makes for the person.
