@@ -235,12 +235,12 @@ def test_somebody_of_one_namespace_sees_that(
     assert "team-a/job-large" in out
     assert "team-b" not in out
     code, _, err = run("nodes", kubeconfig=ann)
-    assert (code, "cannot list resource" in err) == (2, True)
+    assert (code, "may not read" in err) == (2, True)
     code, out, _ = run("why", "large", kubeconfig=ann)
     assert (code, "team-a/job-large waits in team-a" in out, "team-b" in out) == (0, True, False), out
     assert run("describe", "large", kubeconfig=ann)[0] == run("events", "large", kubeconfig=ann)[0] == 0
     code, _, err = run("why", "team-b/job-b", kubeconfig=ann)
-    assert (code, "cannot list resource" in err) == (2, True)
+    assert (code, "may not read" in err) == (2, True)
 
 
 def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(

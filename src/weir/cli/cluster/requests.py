@@ -15,10 +15,9 @@ from urllib.parse import unquote
 from pydantic import BaseModel
 
 from weir.cli.cluster.errors import not_here
-from weir.cli.cluster.missing_rights import FORBIDDEN, missing_right
 from weir.cli.cluster.queries import ClusterQueries
 from weir.kubernetes.api.client import ApiClient
-from weir.kubernetes.api.errors import ApiRefused, TooManyRequests
+from weir.kubernetes.api.errors import TooManyRequests
 
 if TYPE_CHECKING:
     from weir.cli.cluster.cluster_sweeps import ClusterSweeps
@@ -153,8 +152,6 @@ class ClusterRequests:
 def sentence_of(error: Exception) -> str:
     """Return an error of the API server as a sentence."""
     text = str(error)
-    if isinstance(error, ApiRefused) and error.status == FORBIDDEN and (advice := missing_right(text)):
-        return advice
     if any(kind in text for kind in _NO_SUCH_KIND):
         return "Weir isn't installed in this cluster: weir kube manifests | kubectl apply --server-side -f -"
     return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."

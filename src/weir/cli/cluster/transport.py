@@ -11,6 +11,7 @@ import httpx
 
 from weir.api.answers import Problem
 from weir.cli.cluster.errors import refused
+from weir.cli.cluster.missing_rights import missing_right
 from weir.cli.cluster.person import may, user_of
 from weir.cli.cluster.requests import ClusterRequests, parts_of, sentence_of
 from weir.client.errors import Unreachable
@@ -74,7 +75,8 @@ class ClusterTransport(httpx.BaseTransport):
         try:
             answer = self._result(asked)
         except Said as error:
-            problem = Problem(title="The cluster refused", status=error.status, detail=sentence_of(error))
+            detail = missing_right(str(error)) or sentence_of(error)
+            problem = Problem(title="The cluster refused", status=error.status, detail=detail)
             return httpx.Response(error.status, content=problem.model_dump_json())
         if isinstance(answer, str):
             return httpx.Response(200, text=answer)

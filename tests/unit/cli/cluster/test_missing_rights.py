@@ -6,7 +6,6 @@ import pytest
 
 from weir.cli.cluster.lookup import Lookup
 from weir.cli.cluster.missing_rights import missing_right
-from weir.cli.cluster.requests import sentence_of
 from weir.client.errors import Refused
 from weir.kubernetes.api.errors import ApiRefused
 
@@ -28,7 +27,8 @@ def test_a_refusal_in_a_namespace_names_the_namespace_and_the_way_to_another() -
 @pytest.mark.parametrize("group", ["query.weir.dev", "weir.dev"])
 def test_a_refusal_in_the_cluster_names_the_role(group: str) -> None:
     text = refusal("nodes", group, "at the cluster scope", "get", user='oidc:ann "x"')
-    found = sentence_of(ApiRefused(403, "Forbidden", text))
+    found = missing_right(text)
+    assert found is not None
     assert found.startswith('oidc:ann "x" may not read the nodes of the whole cluster')
     assert "weir-view" in found
 
@@ -43,9 +43,6 @@ def test_a_refusal_in_the_cluster_names_the_role(group: str) -> None:
 )
 def test_other_refusals_stay_as_they_are(text: str) -> None:
     assert missing_right(text) is None
-    assert sentence_of(ApiRefused(403, "Forbidden", text)).rstrip(".") == text[:1].upper() + text[1:].rstrip(
-        "."
-    )
 
 
 class NoProjects:
