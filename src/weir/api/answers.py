@@ -187,6 +187,7 @@ class WhyAnswer(Answer):
     array: ArrayCounts | None = None  # its indices, if it is an array
     untried: list[str] = []  # kinds of changes that weren't tried to the end for lack of time
     unfinished: bool = False  # suggestions are still being tried: a later answer has them
+    withheld: bool = False  # there are no suggestions, because they may name work that the person may not see
 
 
 class QuotaEffect(Answer):

@@ -28,6 +28,9 @@ _NEVER_TRIED = frozenset(
     ("not_ready", "waiting_for_eviction", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
 )
 """Reasons for which nothing is tried: the sentence names what is missing, or it is under way."""
+_WITHHELD = (
+    "Suggestions may name workloads of others: they need the right to list workloads in the whole cluster."
+)
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 """Verbs of the statuses of ended work, on which there is no decision."""
 
@@ -105,6 +108,8 @@ def suggestion_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
         lines += ["", here.paint("What would let it start", "strong")]
         for suggestion in answer.suggestions:
             lines += _suggested(suggestion, answer, here)
+    elif answer.withheld:
+        lines += ["", here.paint(wrapped(_WITHHELD, here.width), "quiet")]
     elif answer.status == "pending" and _was_tried(answer) and not answer.unfinished:
         lines += ["", here.paint("Nothing that was tried would let it start now.", "quiet")]
     if answer.untried:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from weir.cli.why import as_command
+from weir.api.answers import WhyAnswer
+from weir.cli.terminal import Screen
+from weir.cli.why import as_command, suggestion_lines
 
 
 @pytest.mark.parametrize(
@@ -15,3 +17,11 @@ from weir.cli.why import as_command
 )
 def test_constraints_and_times_are_options_of_submit(change: dict[str, object], answer: str) -> None:
     assert as_command(change, "a") == answer
+
+
+def test_suggestions_that_are_withheld_are_not_called_none() -> None:
+    here = Screen(None, None, colour=False)
+    waits = WhyAnswer(name="vision/a", status="pending", reason=None)
+    assert "Nothing that was tried" in suggestion_lines(waits, here)[-1]
+    (_, line) = suggestion_lines(waits.model_copy(update={"withheld": True}), here)
+    assert line.startswith("Suggestions may name workloads of others")

@@ -164,6 +164,8 @@ export interface Why {
   untried: string[]
   /** Suggestions are still being tried: a later answer has them. */
   unfinished: boolean
+  /** There are no suggestions, because they may name work that the person may not see. */
+  withheld: boolean
 }
 
 export interface Pod {

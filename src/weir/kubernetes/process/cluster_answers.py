@@ -117,7 +117,7 @@ class SchedulerAnswers:
         place, waiting = await self._place(row.name)
         answer = answer.model_copy(update={"position": place, "waiting": waiting})
         if not all_namespaces:
-            return answer
+            return answer.model_copy(update={"withheld": True})
         tried = await self._kept.find(
             workload.key, None, partial(self._suggestions, workload), wait_s
         )  # a large cluster changes all the time, and trials take seconds
