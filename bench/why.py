@@ -37,7 +37,19 @@ def measure(pending: int) -> list[Row]:
             names = _filled(client, pending)
             return [_measured(server, client, names, kind) for kind in _ASKED]
         finally:
+            _end_all(server.client())
             server.close()
+
+
+def _end_all(client: Client) -> None:
+    """End all workloads: those that run would outlive the server."""
+    path = "/api/v1/workloads?status={}&limit=1000"
+    end = time.monotonic() + 60
+    for status in ("pending", "running"):
+        for row in client.ask("GET", path.format(status))["items"]:
+            client.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
+    while client.ask("GET", path.format("running"))["items"] and time.monotonic() < end:
+        time.sleep(0.2)
 
 
 def _filled(client: Client, pending: int) -> list[str]:
