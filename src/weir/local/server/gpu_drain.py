@@ -1,6 +1,7 @@
 """Drained GPUs of the pool's node, kept in a file of the home: they survive restarts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -63,7 +64,5 @@ def with_drained(
     merged = dict(readings)
     for index, sentence in sentences.items():
         use = merged.get((node, index), DeviceUtilization())
-        merged[node, index] = DeviceUtilization(
-            use.use, use.memory_used, use.foreign, use.temperature_c, use.power_w, use.errors, sentence
-        )
+        merged[node, index] = replace(use, drained=sentence)
     return merged

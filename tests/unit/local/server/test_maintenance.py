@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from weir.control.clock import Clock, boot_time
+from weir.local.server.gpu_drain import with_drained
 from weir.local.server.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow, in_words
+from weir.service.queue_rows import DeviceUtilization
 
 from .in_process_server import Standing, standing
 
@@ -313,3 +315,10 @@ async def test_work_on_a_drained_gpu_is_evicted_by_the_next_server(tmp_path: Pat
             lambda answer: answer["items"] and answer["items"][0]["devices"][1]["workloads"] == ["moves"],
             "nodes",
         )
+
+
+def test_a_drained_gpu_keeps_the_activity_of_the_work_that_is_still_on_it() -> None:
+    readings = {("n", 0): DeviceUtilization(0.5, activity="working")}
+    drained = with_drained(readings, "n", {0: "drained by ann", 1: "drained by ann"})
+    assert drained["n", 0] == DeviceUtilization(0.5, drained="drained by ann", activity="working")
+    assert drained["n", 1] == DeviceUtilization(drained="drained by ann")
