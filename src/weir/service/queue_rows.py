@@ -80,20 +80,7 @@ def queue_rows(
             continue
         found[queue.name] = _construct(
             QueueRow,
-            name=queue.name,
-            kind="project" if queue.is_project else "department",
-            parent=queue.parent,
-            quota=_bounds(queue.quota),
-            follows=queue.follows,
-            limit=_bounds(queue.limit),
-            weight={name: float(value) for name, value in queue.weight.items()},
-            priority=queue.priority,
-            max_priority=queue.max_priority,
-            max_priority_of=dict(queue.max_priority_of),
-            person_limits=_limits(queue.person_limits),
-            person_limits_of={user: _limits(each) for user, each in queue.person_limits_of.items()},
-            defaults=_defaults(queue.defaults),
-            times=_times(queue),
+            **_stated(queue),
             allocated=_amounts(names, _with(ledger.allocated[at], stopping.get(at))),
             share=_amounts(names, share[at]),
             running=runs[at],
@@ -126,23 +113,27 @@ def _with(line: Sequence[int], more: Mapping[int, int] | None) -> Sequence[int]:
 
 def bare_queue_row(queue: Queue) -> QueueRow:
     """Return the row of a queue that the control loop hasn't seen yet."""
-    kind: Any = "project" if queue.is_project else "department"
-    return QueueRow(
-        name=queue.name,
-        kind=kind,
-        parent=queue.parent,
-        quota=_bounds(queue.quota),
-        follows=queue.follows,
-        limit=_bounds(queue.limit),
-        weight=dict(queue.weight),
-        priority=queue.priority,
-        max_priority=queue.max_priority,
-        max_priority_of=dict(queue.max_priority_of),
-        person_limits=_limits(queue.person_limits),
-        person_limits_of={user: _limits(each) for user, each in queue.person_limits_of.items()},
-        defaults=_defaults(queue.defaults),
-        times=_times(queue),
-    )
+    return QueueRow(**_stated(queue))
+
+
+def _stated(queue: Queue) -> dict[str, Any]:
+    """Return the fields of a row that the specification of its queue states."""
+    return {
+        "name": queue.name,
+        "kind": "project" if queue.is_project else "department",
+        "parent": queue.parent,
+        "quota": _bounds(queue.quota),
+        "follows": queue.follows,
+        "limit": _bounds(queue.limit),
+        "weight": {name: float(value) for name, value in queue.weight.items()},
+        "priority": queue.priority,
+        "max_priority": queue.max_priority,
+        "max_priority_of": dict(queue.max_priority_of),
+        "person_limits": _limits(queue.person_limits),
+        "person_limits_of": {user: _limits(each) for user, each in queue.person_limits_of.items()},
+        "defaults": _defaults(queue.defaults),
+        "times": _times(queue),
+    }
 
 
 def _limits(limits: PersonLimits) -> PersonLimitsRow:

@@ -152,19 +152,7 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
     rows = pool.store.tokens.all()
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
-    items = [
-        TokenRow(
-            id=row.id,
-            user=row.user,
-            role=row.role,
-            projects=list(row.projects),
-            created_s=row.created_s,
-            label=row.label,
-            expires_s=row.expires_s,
-            used_s=row.used_s,
-        )
-        for row in rows[begin : begin + limit]
-    ]
+    items = [TokenRow.model_validate(row, from_attributes=True) for row in rows[begin : begin + limit]]
     return json_response(pool.on_wall_clock(TokenPage(total=len(rows), next=more, items=items)))
 
 
