@@ -1,7 +1,6 @@
 """`weir drain`, `weir undrain` and `weir maintenance`: nodes and GPUs taken out of service, and back."""
 
 import re
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, resource
+from weir.cli.option_mistakes import WrongOption, option_mistakes
 from weir.cli.outputs import OutputOption, show
 from weir.client.errors import Refused
 from weir.model.resources import GPU
@@ -70,15 +70,11 @@ def drain(
         Evict or stop work at once; without it, its names are printed and nothing changes.
     """
     if at is not None and in_ is not None:
-        return _refuse(ValueError("--at and --in exclude each other: write one of them"))
-    try:
+        raise WrongOption("--at and --in exclude each other: write one of them")
+    with option_mistakes():
         at_s = None if at is None else _time_of("--at", at)
-    except ValueError as error:
-        return _refuse(error)
     with connect() as pool, in_options():
         node = _only_node(pool) if name is None else name
-        if node is None:
-            return 2
         which = node if gpu is None else f"GPU {gpu} of {node}"
         fate = running or ("evict" if gpu is None else "finish")
         timed = in_ is not None or (at_s is not None and at_s > time.time())
@@ -107,8 +103,6 @@ def undrain(name: str | None = None, /, *, gpu: int | None = None) -> int:
     """
     with connect() as pool:
         node = _only_node(pool) if name is None else name
-        if node is None:
-            return 2
         if gpu is None:
             pool.undrain(node)
         else:
@@ -136,19 +130,16 @@ def _announced(pool: "Pool", name: str) -> str:
     return next((f" at {_shown_time(row.from_s)}" for row in pool.maintenance() if row.name == name), "")
 
 
-def _only_node(pool: "Pool") -> str | None:
-    """Return the node of a pool of one; of another pool, say that a name is needed and return None."""
+def _only_node(pool: "Pool") -> str:
+    """Return the node of a pool of one.
+
+    Raises:
+        WrongOption: the pool has another number of nodes.
+    """
     names = [row.name for row in pool.nodes()]
-    if len(names) == 1:
-        return names[0]
-    _refuse(ValueError(f"write the name of a node: {', '.join(names) or 'the pool has none'}"))
-    return None
-
-
-def _refuse(error: ValueError) -> int:
-    """Say what is wrong with an option, and return the exit code."""
-    print(f"weir: {error}.", file=sys.stderr)
-    return 2
+    if len(names) != 1:
+        raise WrongOption(f"write the name of a node: {', '.join(names) or 'the pool has none'}")
+    return names[0]
 
 
 def _asks_first(pool: "Pool", node: str, gpu: int | None, fate: Running) -> bool:
@@ -236,10 +227,8 @@ def add(
     name
         Name of the window; by default maintenance-1 and so on.
     """
-    try:
+    with option_mistakes():
         begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
-    except ValueError as error:
-        return _refuse(error)
     with connect() as pool, in_options():
         row = pool.add_maintenance(
             begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name

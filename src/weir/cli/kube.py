@@ -13,6 +13,7 @@ from weir.cli import kube_options as check
 from weir.cli.bundle_options import BundleDetails
 from weir.cli.dashboard_options import DashboardServerOptions
 from weir.cli.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
+from weir.cli.option_mistakes import option_mistakes
 
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
 app.command("weir.cli.kube_node:node", name="node")
@@ -53,7 +54,7 @@ def manifests(
     from weir.kubernetes.install.manifests import manifests as objects
     from weir.kubernetes.install.network import source
 
-    try:
+    with option_mistakes():
         devices = weir.device_resources
         chosen = Installation(
             check.one("--namespace", check.namespace, weir.namespace),
@@ -71,9 +72,6 @@ def manifests(
             agents.agents,
             page.dashboard,
         )
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     print(f"# Weir {__version__}, made by `weir kube manifests`.")
     if "@" not in chosen.image:
         print("# The image is named by a tag, which can be moved: --image NAME@sha256:DIGEST pins it.")
@@ -136,11 +134,8 @@ def bundle(
     if directory.exists():
         print(f"weir: {directory} exists: remove it, or name another directory.", file=sys.stderr)
         return 2
-    try:
+    with option_mistakes():
         options = certified.options(weir, agents, page, monitoring=monitoring)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     files = {**bundle_files(options), **catalog(options)}
     for path, text in files.items():
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from weir.kubernetes.crd.without_project import WithoutProject
 
+from weir.cli.option_mistakes import option_mistakes
 from weir.model.resources import seconds
 
 T = TypeVar("T")
@@ -20,10 +21,6 @@ _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?", re.ASCII)
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-class WrongOption(ValueError):
-    """A mistake in an option; the sentence names the flag."""
-
-
 def without_project(action: str, selector: str | None, exempt: Sequence[str]) -> "WithoutProject":
     """Return the rule for namespaces without a project.
 
@@ -32,12 +29,10 @@ def without_project(action: str, selector: str | None, exempt: Sequence[str]) ->
     """
     from weir.kubernetes.crd.without_project import read_rule
 
-    try:
+    with option_mistakes():
         chosen = {} if selector is None else one("--without-project-in", labels, selector)
         left_out = each("--without-project-exempt", namespace, exempt)
         return one("--without-project", lambda text: read_rule(text, chosen, left_out), action)
-    except ValueError as error:
-        raise WrongOption(str(error)) from None
 
 
 def one(flag: str, check: Callable[[str], T], text: str) -> T:

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.selection import Selection
 from weir.client.errors import Refused
 from weir.model.array_indices import index_name
@@ -154,11 +155,8 @@ def _each(
     """Act on each workload; continue after a refusal."""
     code = 0
     with connect() as pool:
-        try:
+        with option_mistakes():
             chosen = selection.names(pool, names, over=verb == "rerun")
-        except ValueError as error:
-            print(f"weir: {error}.", file=sys.stderr)
-            return 2
         if not chosen:
             print("No workload that you chose waits or runs.", file=sys.stderr)
         if not selection.is_confirmed(names, chosen, verb):

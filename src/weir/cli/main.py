@@ -14,6 +14,7 @@ from typing import Any
 
 from weir import __version__
 from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
+from weir.cli.option_mistakes import WrongOption
 from weir.client.errors import PoolError, Refused, Unreachable
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
@@ -94,6 +95,9 @@ def _carried_out(words: list[str]) -> int:
         done = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
         _complain(_misunderstood(words, str(error)))
+        return WRONG_REQUEST
+    except WrongOption as error:
+        _complain(f"{error}.")
         return WRONG_REQUEST
     except PoolError as error:
         _complain(str(error))

@@ -11,6 +11,7 @@ from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect
 from weir.cli.drain import drain, undrain
 from weir.cli.formatting import NOTHING, counted, number, percent, since, size
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import DocumentedOutput, WatchOption, print_plain, show
 from weir.cli.period_usage import notes, period_lines, period_usage
 from weir.cli.report import at
@@ -211,11 +212,8 @@ def top(*, since: str | None = None, watch: WatchOption = False, output: Documen
 
 
 def _top_since(since: str, *, watch: bool, output: str) -> int:
-    try:
+    with option_mistakes():
         at("--since", since)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     if watch and (output in ("json", "yaml") or not is_terminal()):
         print("weir: --since --watch repaints a screen: leave one of them out.", file=sys.stderr)
         return 2

@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import counted, lasting, moment, sentence
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, show
 from weir.cli.secret_input import read_secret
 from weir.cli.terminal import plain
@@ -102,11 +103,8 @@ def add(
                 file=sys.stderr,
             )
             return 2
-        try:
+        with option_mistakes():
             address = read_secret("address of the webhook", file).strip()
-        except ValueError as error:
-            print(f"weir: {error}.", file=sys.stderr)
-            return 2
     topics = list(on) or ["end", "eviction", "warning"]
     with connect() as pool:
         made = pool.add_notification(channel, address, on=topics, project=project, quiet=quiet, digest=digest)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import Parameter
 
 from weir.cli.columns import Column, table
+from weir.cli.option_mistakes import WrongOption
 from weir.cli.terminal import screen
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ def chosen_project(project: str | None) -> str:
     """Return the project of an option or of the environment.
 
     Raises:
-        ValueError: there is none.
+        WrongOption: there is none.
     """
     found = project or os.environ.get("WEIR_PROJECT")
     if not found:
-        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+        raise WrongOption("no project is named: write -p PROJECT; `weir project list` shows which there are")
     return found
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weir.cli.connect import connect
 from weir.cli.formatting import number
+from weir.cli.option_mistakes import option_mistakes
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
@@ -46,11 +47,8 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
 
 def put(kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, Any]], *, new: bool) -> int:
     """Create a new queue, or change an existing one."""
-    try:
+    with option_mistakes():
         fields = read()
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     if above is not None:
         fields["department" if kind == "project" else "parent"] = above
     if not new and not fields:

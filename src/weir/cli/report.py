@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column, table
 from weir.cli.connect import connect
 from weir.cli.formatting import hours, lasting, moment, number, percent, resource
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import as_json
 from weir.cli.short_reasons import short_reason
 from weir.cli.terminal import screen
@@ -90,12 +91,9 @@ def _report(
     to_table: "Callable[[Report], list[str]]",
     present: "Callable[[Pool], list[str]] | None" = None,
 ) -> int:
-    try:
+    with option_mistakes():
         since_s = at("--since", options.since)
         until_s = None if options.until is None else at("--until", options.until)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     with connect() as pool:
         report = get(pool, {"since_s": since_s, "until_s": until_s, "by": options.by})
         now = present(pool) if present is not None and options.output == "table" and until_s is None else []
@@ -145,12 +143,9 @@ def jobs(
     output
         trace, the format that `weir simulate --trace` reads.
     """
-    try:
+    with option_mistakes():
         since_s = at("--since", since)
         until_s = None if until is None else at("--until", until)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     with connect() as pool:
         sys.stdout.write(pool.trace(since_s=since_s, until_s=until_s))
     return 0

@@ -1,6 +1,5 @@
 """`weir secret`: values for workloads. Nothing shows them again."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from cyclopts import App
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.secret_input import read_secret
 
@@ -40,12 +40,9 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
         File with the value; by default it is typed without echo, or read from the input. A last newline is
         removed.
     """
-    try:
+    with option_mistakes():
         chosen = chosen_project(project)
         value = read_secret(f"value of {name}", file)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     with connect() as pool:
         pool.set_secret(chosen, name, value)
     print(f"Secret {name} of project {chosen} is set.")
@@ -61,11 +58,7 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     project
         The project; $WEIR_PROJECT if left out.
     """
-    try:
-        chosen = chosen_project(project)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
+    chosen = chosen_project(project)
     with connect() as pool:
         rows = pool.secrets(chosen)
     show(rows, COLUMNS, output, none=f"Project {chosen} has no secrets.")
@@ -83,11 +76,7 @@ def delete(name: str, /, *, project: ProjectOption = None) -> int:
     project
         The project it belongs to; $WEIR_PROJECT if left out.
     """
-    try:
-        chosen = chosen_project(project)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
+    chosen = chosen_project(project)
     with connect() as pool:
         pool.delete_secret(chosen, name)
     print(f"Secret {name} of project {chosen} is deleted.")

@@ -69,11 +69,7 @@ def list_(
     project
         The project; $WEIR_PROJECT if left out.
     """
-    try:
-        chosen = chosen_project(project)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
+    chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
         rows = pool.templates(chosen)
     show(rows, _COLUMNS, output, none=f"Project {chosen} has no templates; `weir template save` makes one.")
@@ -100,11 +96,7 @@ def show_(
     output
         yaml or json.
     """
-    try:
-        chosen = chosen_project(project)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
+    chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
         row = pool.template(chosen, name)
     parameters = [each.model_dump(exclude_defaults=True) for each in row.parameters]
@@ -123,11 +115,7 @@ def remove(name: str, /, *, project: ProjectOption = None, namespace: NamespaceO
     project
         The project it belongs to; $WEIR_PROJECT if left out.
     """
-    try:
-        chosen = chosen_project(project)
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
+    chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
         pool.remove_template(chosen, name)
     print(f"Template {name} of project {chosen} is removed.")
