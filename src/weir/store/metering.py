@@ -69,8 +69,8 @@ class UsageMeter:
     def watch(self, cluster: Cluster, since_s: float) -> None:
         """Meter this cluster; call it after `Control` is created and before its first step.
 
-        Nothing before `since_s` is counted: `Store.sampled_s()` where it says something, so that what ran
-        on while the server was away is counted too, and once.
+        Nothing before `since_s` is counted: `UsageTables.sampled_s()` where it says something, so that what
+        ran on while the server was away is counted too, and once.
         """
         self._cluster = cluster
         self._since_s = since_s
