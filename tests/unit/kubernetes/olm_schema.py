@@ -32,6 +32,15 @@ ANNOTATIONS = {
         "channel.default.v1",
     )
 }
+CSV_METADATA = (
+    {"annotations", "crdDescriptions", "description", "displayName", "installModes", "provider"},
+    {
+        *("annotations", "apiServiceDefinitions", "crdDescriptions", "description", "displayName"),
+        *("installModes", "keywords", "labels", "links", "maintainers", "maturity", "minKubeVersion"),
+        *("nativeAPIs", "provider"),
+    },
+)
+"""Keys of the property olm.csv.metadata that the console needs, and all that there are."""
 RESTRICTED_V2_VOLUMES = {
     *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected"),
     "secret",
@@ -157,6 +166,15 @@ def wrong_in_catalog(blobs: list[Object], csv: Object) -> list[str]:
         ("entries", [each["name"] for each in channel["entries"]] == [bundle["name"]]),
         ("bundle", bundle["name"] == csv["metadata"]["name"]),
         ("one olm.package", [value for type_, value in properties if type_ == "olm.package"] == [stated]),
+        ("one olm.csv.metadata", [type_ for type_, _ in properties].count("olm.csv.metadata") == 1),
+        (
+            "keys of olm.csv.metadata",
+            all(
+                CSV_METADATA[0] <= value.keys() <= CSV_METADATA[1]
+                for type_, value in properties
+                if type_ == "olm.csv.metadata"
+            ),
+        ),
         (
             "kinds",
             {(each["kind"], each["version"]) for each in kinds} == {(o["kind"], o["version"]) for o in owned},

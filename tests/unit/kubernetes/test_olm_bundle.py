@@ -156,9 +156,18 @@ def test_the_catalogue_is_valid_and_names_every_image_by_digest() -> None:
     assert wrong_in_catalog(blobs, csv) == []
     (channel,) = (each for each in blobs if each["schema"] == "olm.channel")
     assert channel["entries"] == [{"name": "weir.v0.1.0", "replaces": "weir.v0.0.9"}]
+    (shown,) = (each["value"] for each in blobs[-1]["properties"] if each["type"] == "olm.csv.metadata")
+    assert shown["displayName"] == "Weir"
+    assert shown["crdDescriptions"] == csv["spec"]["customresourcedefinitions"]
+    assert shown["annotations"]["alm-examples"] == csv["metadata"]["annotations"]["alm-examples"]
     images = [each["image"] for blob in blobs for each in blob.get("relatedImages", ())]
     assert len(images) == 2
     assert all(image.endswith(DIGEST) for image in images)
+    bare = [
+        {**each, "properties": [one for one in each.get("properties", ()) if "csv" not in one["type"]]}
+        for each in blobs
+    ]
+    assert "one olm.csv.metadata" in wrong_in_catalog(bare, csv)
     assert "related images" in wrong_in_catalog([{**each, "relatedImages": []} for each in blobs], csv)
 
 

@@ -118,6 +118,13 @@ def bundle(options: BundleOptions) -> Files:
     return files
 
 
+def cluster_service_version(options: BundleOptions) -> Thing:
+    """Return the ClusterServiceVersion of the bundle."""
+    return _csv(
+        options, {(each["kind"], each["metadata"]["name"]): each for each in manifests(options.installation)}
+    )
+
+
 def _annotations(options: BundleOptions) -> dict[str, str]:
     """Return the annotations by which the bundle's image is read."""
     prefix = "operators.operatorframework.io.bundle"

@@ -3,9 +3,15 @@
 import yaml
 
 from weir.kubernetes.crd.definitions import definitions
-from weir.kubernetes.install.olm_bundle import PACKAGE, BundleOptions, Files, icon
+from weir.kubernetes.install.olm_bundle import PACKAGE, BundleOptions, Files, cluster_service_version, icon
 from weir.kubernetes.install.parts import Thing
 from weir.version import __version__
+
+_SHOWN = (
+    *("description", "displayName", "installModes", "keywords", "links", "maintainers", "maturity"),
+    *("minKubeVersion", "provider"),
+)
+"""Fields of a ClusterServiceVersion that a catalogue repeats."""
 
 
 def catalog(options: BundleOptions) -> Files:
@@ -53,9 +59,22 @@ def _bundle(options: BundleOptions) -> Thing:
         "name": options.name,
         "package": PACKAGE,
         "image": options.bundle_image,
-        "properties": [version, *kinds],
+        "properties": [version, *kinds, _csv_metadata(cluster_service_version(options))],
         "relatedImages": [
             {"name": "", "image": options.bundle_image},
             {"name": PACKAGE, "image": options.installation.image},
         ],
     }
+
+
+def _csv_metadata(csv: Thing) -> Thing:
+    """Return the property by which the console shows a bundle, and `oc get packagemanifests` names it."""
+    spec = csv["spec"]
+    value = {
+        "annotations": csv["metadata"]["annotations"],
+        "apiServiceDefinitions": {},
+        "crdDescriptions": spec["customresourcedefinitions"],
+        "labels": csv["metadata"]["labels"],
+        **{key: spec[key] for key in _SHOWN if key in spec},
+    }
+    return {"type": "olm.csv.metadata", "value": value}
