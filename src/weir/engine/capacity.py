@@ -217,8 +217,8 @@ class Capacity:
         return self._totals
 
     def is_overcommitted(self, node: int) -> bool:
-        """Return True if more is held of a device of this node than there is."""
-        return any(NO_DEVICE < left < 0 for left in self.columns.share[node].tolist())
+        """Return True if more is held of a device than there is, or a device is held that has vanished."""
+        return any(left < 0 and left != NO_DEVICE for left in self.columns.share[node].tolist())
 
     def partly_free(self) -> Ints:
         """Return, by node, the thousandths that are free of devices in partial use."""

@@ -105,3 +105,19 @@ def test_the_longest_run_is_computed_once_for_all_maintenance_windows(
 
     assert len(running.cycle().evictions) == 1
     assert 0 < asked < 200
+
+
+def test_devices_that_vanished_free_nothing_for_a_reclaim() -> None:
+    """A node loses half of its devices, and those who hold them would be the cheapest to stop."""
+    queues = (Queue("owner", quota={"gpu": 8000}), Queue("borrower", quota={"gpu": 0}))
+    running = Running(World((node("n0", 8),), queues, (), Policy()))
+    for name, devices, started_s in (("kept", (0, 1, 2, 3), 0.0), ("gone", (4, 5, 6, 7), 500.0)):
+        running.tell(WorkloadSubmitted(single(name, "borrower", 4), started_s))
+        running.tell(PodAssigned(Placement(PodKey(name, 0, 0), "n0", devices), started_s))
+    running.tell(NodeSet(node("n0", 4)))
+    running.now_s = 600.0
+    running.tell(WorkloadSubmitted(single("late", "owner", 2), 600.0))
+
+    plan = running.cycle()
+
+    assert [eviction.pod.workload for eviction in plan.evictions] == ["kept"]
