@@ -97,7 +97,8 @@ def _once(rows: "Sequence[EventRow]") -> "Sequence[EventRow]":
     kept = []
     for row in rows:
         key = row.workload, row.sentence
-        if row.at_s - seen.get(key, -_SAME_S) >= _SAME_S or row.workload is None:
+        at_s = seen.get(key)
+        if row.workload is None or at_s is None or abs(row.at_s - at_s) >= _SAME_S:  # clocks may go back
             kept.append(row)
             seen[key] = row.at_s
     return kept

@@ -35,6 +35,11 @@ def test_a_reason_of_a_workload_and_its_pods_is_there_once() -> None:
     assert sum("job-b" in line for line in lines) == 1
 
 
+def test_events_after_a_clock_went_back_are_there() -> None:
+    lines = event_lines([row(3600, "no node fits"), row(0, "no node fits"), row(1, "no node fits")], PLAIN)
+    assert len(lines) == 3  # with the head
+
+
 def test_events_of_no_workload_are_all_there() -> None:
     lines = event_lines(
         [row(0, "the policy has changed", None), row(1, "the policy has changed", None)], PLAIN
