@@ -63,11 +63,16 @@ def _add_key(*, is_cluster: bool) -> None:
 
 
 def _name_users(connection: sa.Connection) -> None:
-    stated = connection.execute(sa.text("SELECT uid, namespace, stated FROM cluster_workloads")).all()
+    """Set the columns by what was stated; some rows at a time, as all of them may need gigabytes."""
+    stated = sa.text(
+        "SELECT uid, namespace, stated FROM cluster_workloads WHERE uid > :after ORDER BY uid LIMIT :together"
+    )
     change = sa.text('UPDATE workloads SET "user" = :user, namespace = :namespace WHERE uid = :uid')
-    for first in range(0, len(stated), TOGETHER):
+    after = -1
+    while found := connection.execute(stated, {"after": after, "together": TOGETHER}).all():
         rows = [
             {"uid": row.uid, "namespace": row.namespace, "user": json.loads(row.stated)["row"]["user"]}
-            for row in stated[first : first + TOGETHER]
+            for row in found
         ]
         connection.execute(change, rows)
+        after = found[-1].uid
