@@ -120,3 +120,17 @@ async def test_a_flood_of_one_address_leaves_the_turn_of_a_new_prometheus() -> N
     assert site.api.reviews == NEW_OF_ADDRESS.at_once
     assert refused == 3 * NEW.at_once - NEW_OF_ADDRESS.at_once
     assert await site.may()
+
+
+async def test_equal_questions_give_their_address_one_token_back() -> None:
+    site = Site()
+    for at in range(NEW_OF_ADDRESS.at_once - 1):
+        assert await site.may(f"own-{at}") is None
+    site.api.go.clear()
+    asked = [asyncio.create_task(site.may()) for _ in range(50)]
+    await asyncio.sleep(0)
+    site.api.go.set()
+    assert all(await asyncio.gather(*asked))
+    assert await site.may("own-last") is None
+    with pytest.raises(TooManyTokens):
+        await site.may("own-beyond")

@@ -96,7 +96,7 @@ class TokenReviewer:
         known, now_s = self._known.get(key), self._now_s()
         if known is not None and now_s - known[0] < KEPT_S:
             return known[1]
-        asked = self._asked.get(key)
+        asked, is_new = self._asked.get(key), False
         if asked is None:
             is_new = known is None
             if is_new and (not self._rates.take(address, now_s) or len(self._asked) >= UNDER_WAY_MAX):
@@ -110,7 +110,7 @@ class TokenReviewer:
             if known is None or not counts:
                 raise
             return known[1]
-        if known is None and found is not None:
+        if is_new and found is not None:  # the others of equal questions took nothing
             self._rates.vouched(address)
         return found
 
