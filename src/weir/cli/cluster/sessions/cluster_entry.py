@@ -199,7 +199,8 @@ class ClusterPool:
             if last is not None and (detail.evicted is None or last.at_s > detail.evicted.at_s):
                 return f"{name} left its GPUs: {plain(last.sentence)}".rstrip(".")
             is_over = pod != "running"
-            if is_over and now.status != "running":
+            is_explained = now.status in ENDED or now.reason is not None
+            if is_over and is_explained and now.status != "running":
                 why = "" if now.reason is None else f": {plain(now.reason.sentence)}"
                 return f"{name} is {now.status}{why}".rstrip(".")
             if not is_over and look >= _LOOKS_RUNNING:
