@@ -93,13 +93,13 @@ class CheapestNode:
     def _best(
         self, accept: Accept, steps_most: int, open_: Bools | None, shut: list[tuple[Family, Entry]]
     ) -> tuple[int, Going] | None:
-        vain = 0
+        fruitless = 0
         unknown = list(dict.fromkeys(self._unknown))
         self._unknown.clear()
         for node in unknown:
             if (open_ is not None and not open_[node]) or not self._look_into(node, accept):
                 self._unknown += [] if open_ is None else [node]
-        while vain < steps_most:
+        while fruitless < steps_most:
             families = [family for family, heap in self._heaps.items() if heap]
             if not families:
                 return None
@@ -113,7 +113,7 @@ class CheapestNode:
             if not is_open:
                 shut.append((family, entry))
             elif not self._look_into(node, accept):
-                vain += 1
+                fruitless += 1
                 if open_ is not None:
                     shut.append((family, entry))
         self.gave_up = True

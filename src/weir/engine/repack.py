@@ -84,16 +84,16 @@ class RepackPlanner:
         self, node: int, only: Pod | None = None
     ) -> Iterator[tuple[tuple[float, float, float, str], Repacking]]:
         """Yield each possible repacking of a node with the key by which repackings compare."""
-        vain: set[tuple[object, ...]] = set()
+        without_gain: set[tuple[object, ...]] = set()
         for pod in self._cluster.pods_on[node] if only is None else (only,):
             job = pod.job
             queue = self._queues.get(job.project)
             alike = (job.project, job.priority, pod.shape.id, pod.devices)
-            if queue is None or alike in vain or not self._may_go(pod):
+            if queue is None or alike in without_gain or not self._may_go(pod):
                 continue
             change = self._change(node, pod, queue)
             if change is None:
-                vain.add(alike)
+                without_gain.add(alike)
             else:
                 yield ((-change.gain_milli, self._price(pod), -job.submitted_s, job.name), change)
 

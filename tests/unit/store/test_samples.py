@@ -246,7 +246,7 @@ def test_old_sums_and_events_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_charts_have_as_many_points_as_fit(store: Store) -> None:
-    """Of a namespace, or of all."""
+    """The bound holds for the chart of a namespace, and of all."""
     for minute in range(180):
         at_s = FIRST_S + minute * MINUTE
         store.samples.add(

@@ -37,7 +37,7 @@ AGENTS_MOST = 40_000
 NEW = TokenRate(1_000, 100.0)
 """Tokens that aren't known to be an agent's, of which the API server is asked."""
 NEW_OF_ADDRESS = TokenRate(64, 1.0)
-"""Those of one address that it doesn't vouch for; a proxy may give all agents the same one."""
+"""Rate of such tokens from one address; a proxy may give all agents the same address."""
 UNDER_WAY_MAX, WAITING_MAX = 16, 256
 """Tokens that the API server is asked about at a time, and those that may wait for it."""
 WAIT_S = 5.0

@@ -1,4 +1,4 @@
-"""What people ask Weir through the API server, while everything else goes on."""
+"""Questions that people ask Weir through the API server, while everything else goes on."""
 
 from typing import Any
 
