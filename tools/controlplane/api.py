@@ -61,9 +61,10 @@ class Api:
 
     # Verbs
 
-    def get(self, path: str) -> Object:
-        """An object or a list."""
-        return self.ask("GET", path)
+    def get(self, path: str, form: str = "application/json") -> Object:
+        """An object or a list, in a form that a client can accept."""
+        found: Object = json.loads(self._ask("GET", path, None, {"Accept": form}))
+        return found
 
     def maybe(self, path: str) -> Object | None:
         """An object, or None if there is none of that name."""
@@ -80,9 +81,8 @@ class Api:
 
     def metadata(self, path: str) -> list[Object]:
         """Metadata of what is in a list."""
-        kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        answer = json.loads(self._ask("GET", path, None, {"Accept": kind}))
-        return [each["metadata"] for each in answer["items"] or ()]
+        form = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        return [each["metadata"] for each in self.get(path, form)["items"] or ()]
 
     def post(self, path: str, body: Mapping[str, Any]) -> Object:
         """Create in the collection at this path."""

@@ -17,7 +17,7 @@ from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
-from tools.controlplane.queries import on_loopback
+from tools.controlplane.queries import on_loopback, withdraw
 from tools.controlplane.weir import Weir, install_kinds, project
 
 _CONFIGURED_S = 120.0
@@ -147,6 +147,7 @@ class Installed(Weir):
         """Wait until a namespace of that name that is being deleted is gone.
 
         A change of the namespace makes its controller look again: by itself it waits a minute after failures.
+        It fails as long as discovery names an API that nobody serves.
 
         Raises:
             TimeoutError: it isn't after a while; the text has its conditions.
@@ -160,7 +161,8 @@ class Installed(Weir):
             if now > begun + 2 * _CONFIGURED_S:
                 raise TimeoutError(f"namespace {self.namespace} isn't gone: {there['status']}")
             if now > changed + _LOOK_AGAIN_S:
-                changed = now
+                withdraw(plane.api)
+                changed = time.monotonic()
                 with suppress(ApiError):  # it is gone
-                    plane.api.patch(path, {"metadata": {"annotations": {"looked-again": f"{now:g}"}}})
+                    plane.api.patch(path, {"metadata": {"annotations": {"looked-again": f"{changed:g}"}}})
             time.sleep(0.2)
