@@ -96,6 +96,7 @@ class LocalBackend(NodeService):
         self._unsaved_effects: list[Keepable] = []  # nominations used, not yet recorded
         self._ports = PortPool()
         self._relist_due = True
+        self._newer: dict[str, WorkloadRecord] = {}  # changes committed while the whole state is read
         self._watch = FdWatcher()
         self._notes = JobMessageReader(
             self._watch, self._start_times.span, self._on_checkpoint, noted, refused
@@ -188,8 +189,9 @@ class LocalBackend(NodeService):
         """Take over the new specification of a workload: its priority changed, or its variables."""
         with self._lock:
             known = self._workloads.get(record.workload.name)
-            if known is not None and known.launch.uid == record.launch.uid:
-                known.workload, known.launch = record.workload, record.launch
+            if self._relist_due:
+                self._newer[record.workload.name] = record
+            if (known is not None and known.take_over(record)) or self._relist_due:
                 self._inbox.append(WorkloadChanged(record.workload, at_s))
         self._wake()
 
@@ -223,6 +225,7 @@ class LocalBackend(NodeService):
     def _relist(self) -> list[Fact]:
         with self._lock:
             self._inbox = []  # the journal or the directories contain all of it
+            self._newer.clear()
             self._ports.used.clear()  # recovery finds those in use again
         facts: list[Fact] = [NodeSet(self.node.machine.node), QueuesSet(self._journal.queues())]
         for record in self._journal.workloads():
@@ -233,6 +236,8 @@ class LocalBackend(NodeService):
             )
             facts += found.facts
             with self._lock:
+                if (changed := self._newer.get(record.workload.name)) is not None:
+                    found.local_workload.take_over(changed)
                 self._workloads[record.workload.name] = found.local_workload
                 for run in found.runs:
                     self._watch_recovered(run)

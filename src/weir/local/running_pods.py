@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from weir.control.journal import LaunchSpec
+from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.control.port import ReleaseNomination, ReserveNomination
 from weir.local.cgroups import Words
 from weir.local.environment import GangRank, PortPool
@@ -45,6 +45,13 @@ class LocalWorkload:
     starts_of: dict[PodKey, int] = field(default_factory=dict)  # how often each pod was started
     ranks: dict[PodKey, GangRank] = field(default_factory=dict)  # of pods that run
     port: int = 0
+
+    def take_over(self, record: WorkloadRecord) -> bool:
+        """Take over what was changed of this workload; return False if the record is another one's."""
+        if record.launch.uid != self.launch.uid:
+            return False
+        self.workload, self.launch = record.workload, record.launch
+        return True
 
     def assign_ranks(self, pods: list[PodKey], ports: PortPool) -> dict[PodKey, GangRank]:
         """Assign gang ranks to pods that start together, beside those that run already."""

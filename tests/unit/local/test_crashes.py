@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.control.journal import JournalFailed
+from weir.control.journal import JournalFailed, WorkloadRecord
 from weir.control.port import (
     CancelRequested,
     EndWorkload,
@@ -32,6 +32,7 @@ from weir.state.events import (
     Nominated,
     Placement,
     PodKey,
+    WorkloadChanged,
     WorkloadOutcome,
     WorkloadSubmitted,
     WorkloadSuspended,
@@ -172,6 +173,29 @@ def test_requests_of_people_come_after_running_pods(rig: Rig) -> None:
         WorkloadSuspended,
         CancelRequested,
     ]
+
+
+def test_variables_changed_while_the_journal_is_read_are_those_of_the_next_start(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial promoted meanwhile would otherwise run to the rung that it has left."""
+    old = rig.submit("sh", "-c", "echo rung $RUNG", environment=(("RUNG", "1"),))
+    new = replace(old, launch=replace(old.launch, environment=(("RUNG", "3"),)))
+    workloads = rig.journal.workloads
+
+    def changed_once_read() -> list[WorkloadRecord]:
+        found = list(workloads())
+        rig.journal.add(new)
+        rig.backend.changed(new, 1.0)
+        return found
+
+    monkeypatch.setattr(rig.journal, "workloads", changed_once_read)
+    rig.backend.connect()
+    list(rig.backend.events())
+    assert of(list(rig.backend.events()), WorkloadChanged) == [WorkloadChanged(new.workload, 1.0)]
+    pod = PodKey("job", 0, 0)
+    rig.start(pod)
+    rig.says(pod, "rung 3")
 
 
 def test_a_nomination_is_kept_until_its_pods_start(rig: Rig) -> None:

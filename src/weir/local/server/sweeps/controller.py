@@ -195,7 +195,8 @@ class SweepController:
                 if sweep is not None and item.number < len(sweep.trials):
                     sweep.take_result(item)
             elif item.sweep is not None and (named := self.live.get(item.sweep)) is not None:
-                named.take_row(item)
+                now = self._state.view.row_of(item.uid)  # `item` may be older than what was loaded
+                named.take_row(item if now is None else now)
 
     async def _go_on(self, sweep: LiveSweep) -> None:
         """Take the decisions of one sweep that may be taken now."""

@@ -95,10 +95,13 @@ class RungRecorder:
 
     def begin(self) -> None:
         """Read the trials that aren't over, for a control that connects."""
+        with self._lock:
+            before = dict(self._trials)
         found = {each.name: each for each in _live_trials(self._pool)}
         with self._lock:
             self._notes.clear()
-            self._trials = found
+            added = {name: each for name, each in self._trials.items() if before.get(name) is not each}
+            self._trials = found | added  # written down after the others were read
 
     def add(self, trial: WatchedTrial) -> None:
         """Watch a new trial, or one that was promoted."""
