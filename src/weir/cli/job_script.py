@@ -5,7 +5,9 @@ nothing. Any other interpreter gets the path.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,16 +58,29 @@ def read_script(text: str, file: Path, arguments: Sequence[str]) -> dict[str, An
     return {**found, "command": command}
 
 
+def refuse_unread_directives(command: Sequence[str]) -> None:
+    """Refuse a command that is a job script: its directives would mean nothing.
+
+    Raises:
+        ScriptError: the command's file has #WEIR lines.
+    """
+    text = ""
+    with suppress(OSError, ValueError):  # a program of the pool, perhaps, or one that is no text
+        if (file := Path(command[0])).is_file():
+            with file.open("rb") as start:
+                text = start.read(SCRIPT_BYTES_MOST).decode()
+    if is_script(text) and any(_is_directive(line) for line in _head(text)):
+        right = f"write `weir submit -f {file}`, with its arguments after --"
+        raise ScriptError(f"{file}: has {DIRECTIVE} lines, which only --file reads: {right}")
+
+
 def _directives(text: str, file: Path) -> dict[str, Any]:
     """Return the fields of the directives, which stand before the first command."""
     words: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = line.strip()
-        if bare and not bare.startswith("#"):
-            break
-        directive, _, options = bare.partition(" ")
-        if directive != DIRECTIVE:
+    for number, line in enumerate(_head(text), 1):
+        if not _is_directive(line):
             continue
+        _, _, options = line.strip().partition(" ")
         try:
             these = shlex.split(options, comments=True)
             _parsed(these)
@@ -73,6 +88,15 @@ def _directives(text: str, file: Path) -> dict[str, Any]:
             raise ScriptError(f"{file}:{number}: {_said(error)}") from None
         words += these
     return _parsed(words) if words else {}
+
+
+def _head(text: str) -> Iterator[str]:
+    """Yield the lines before the first command."""
+    return takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), text.splitlines())
+
+
+def _is_directive(line: str) -> bool:
+    return line.strip().partition(" ")[0] == DIRECTIVE
 
 
 def _parsed(words: Sequence[str]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def _read(
 
     Raises:
         scenario.InvalidFile, ScriptError: the file has mistakes.
-        ValueError, Refused: the template can't be used so.
+        ValueError, Refused: the template can't be used so, or the command is a job script.
     """
     from weir.cli.submission_file import read_submission
     from weir.cli.templates import filled_template
@@ -122,6 +122,10 @@ def _read(
         raise ValueError("--set: there is no template to set it in; write --template NAME")
     elif file is not None:
         body, words = read_submission(file, command)
+    if file is None and command:
+        from weir.cli.job_script import refuse_unread_directives
+
+        refuse_unread_directives(command)
     stated = {"project": project, "name": name, "command": list(words)}
     return body, {key: value for key, value in stated.items() if value not in (None, [])}
 

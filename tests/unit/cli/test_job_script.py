@@ -73,6 +73,28 @@ def test_yaml_is_no_script() -> None:
     assert not is_script("# a comment\nproject: vision\n")
 
 
+def test_script_with_directives_is_no_command(
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directives would be passed over without a word."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.sh").write_text("#!/bin/sh\n#\n#WEIR --gpus 2\necho\n")
+    assert main(["submit", "-p", "vision", "train.sh", "1"]) == 2
+    assert not fake.asked
+    assert capsys.readouterr().err == (
+        "weir: train.sh: has #WEIR lines, which only --file reads: "
+        "write `weir submit -f train.sh`, with its arguments after --.\n"
+    )
+
+
+@pytest.mark.parametrize("text", [b"#!/bin/sh\necho '#WEIR'\n", b"\x7fELF\xff", b"#WEIR --gpus 2\n"])
+def test_other_programs_are_commands(fake: Fake, tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "train"
+    file.write_bytes(text)
+    main(["submit", "-p", "vision", "--no-inherit", "--", str(file)])
+    assert fake.asked[0].body["command"] == [str(file)]
+
+
 def test_options_override_directives(fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "train.sh"
     file.write_text("#!/bin/sh\n#WEIR -p vision --gpus 2 -e A=1 -e B=1\necho $1\n")
