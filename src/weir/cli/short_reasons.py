@@ -26,6 +26,8 @@ _WORDS = {
     "not_ready": "pods are missing",
     "dependency": "other work",
 }
+_MOMENTS = {"begin_time": "begins", "retrying": "tried again"}
+"""Words before the time at which a wait ends by itself."""
 _WAITS_FOR = re.compile(r"it waits for (\S+) to ")
 """The first workload that the sentence of a dependency names."""
 
@@ -59,8 +61,8 @@ def _of_activity(row: "ActivityRow | None") -> str:
 def _of_pending(reason: "Explanation") -> str:
     """Return the class of a reason in words; a class of a newer pool is its own word."""
     until_s = reason.numbers.get("until_s")
-    if reason.why == "begin_time" and isinstance(until_s, int | float):
-        return f"begins {_moment(until_s)}"
+    if isinstance(until_s, int | float) and reason.why in _MOMENTS:
+        return f"{_MOMENTS[reason.why]} {_moment(until_s)}"
     if reason.why == "dependency" and (found := _WAITS_FOR.match(reason.sentence)):
         return f"after {found[1]}"
     suspended = reason.numbers.get("suspended")

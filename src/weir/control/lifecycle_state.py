@@ -29,6 +29,7 @@ class SuspendReason(StrEnum):
 REASONS = {
     SuspendReason.BEGIN_TIME: ReasonCode.BEGIN_TIME,
     SuspendReason.DEPENDENCY: ReasonCode.DEPENDENCY,
+    SuspendReason.PAUSE: ReasonCode.RETRYING,
 }
 """Codes of suspensions whose reason isn't that the workload is suspended."""
 

@@ -19,6 +19,7 @@ class ReasonCode(StrEnum):
     CAPACITY_RESERVED = "capacity_reserved"
     PREEMPTION_CYCLE = "preemption_cycle"
     SUSPENDED = "suspended"
+    RETRYING = "retrying"
     PERSON_LIMIT = "person_limit"
     NOT_READY = "not_ready"
     MAINTENANCE = "maintenance"

@@ -40,10 +40,11 @@ def test_a_dependency_names_what_it_waits_for() -> None:
     assert short_reason(workload(why="dependency", sentence=sentence)) == "after prepare"
 
 
-def test_a_begin_names_its_time() -> None:
+@pytest.mark.parametrize(("why", "words_before"), [("begin_time", "begins"), ("retrying", "tried again")])
+def test_a_wait_that_ends_by_itself_names_its_time(why: str, words_before: str) -> None:
     later_s = time.time() + 3600
-    words = short_reason(workload(why="begin_time", sentence="it begins", numbers={"until_s": later_s}))
-    assert words == f"begins {time.strftime('%H:%M', time.localtime(later_s))}"
+    words = short_reason(workload(why=why, sentence="it begins", numbers={"until_s": later_s}))
+    assert words == f"{words_before} {time.strftime('%H:%M', time.localtime(later_s))}"
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ _REASONS = {
     Code.NOT_READY: "GangIncomplete",
 }
 """Reasons by code. Another code is its own reason, in camel case: `some_code` is `SomeCode`."""
-RETRYING, WORKLOAD_ENDED = "retrying", "workload_ended"
+WORKLOAD_ENDED = "workload_ended"
 UNREADABLE_POD = "Unreadable"
-_OWN_CODES = (GATED, VOLUME, CLAIM, OWNER_MISSING, REFUSED, RETRYING, WORKLOAD_ENDED)
+_OWN_CODES = (GATED, VOLUME, CLAIM, OWNER_MISSING, REFUSED, WORKLOAD_ENDED)
 TOPOLOGY_NOT_FOUND, _STOPPED = "TopologyNotFound", "Stopped"
 _STOP_RULES = frozenset(rule.value for rules in (EvictionRule, LifecycleRule) for rule in rules)
 """Rules by which pods are stopped: the reason of their successors until the next decision."""

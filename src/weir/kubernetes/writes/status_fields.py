@@ -11,7 +11,6 @@ from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.state.gang_workload import closed_gate, first_waiting
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
-from weir.kubernetes.writes.condition_reasons import RETRYING
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words, moment
 from weir.model.reasons import ReasonCode, as_sentence
@@ -42,7 +41,7 @@ def _gate_code(gang: Gang) -> str:
     waits = first_waiting(gang)
     if waits is None:
         return ReasonCode.NOT_READY
-    return waits.info.wait_why or RETRYING if waits.info is not None else RETRYING
+    return (waits.info.wait_why if waits.info is not None else "") or ReasonCode.RETRYING
 
 
 def notices(gang: Gang) -> Iterator[tuple[str, str]]:

@@ -290,6 +290,18 @@ async def test_what_runs_or_is_over_waits_for_nothing(stands: Standing, tmp_path
     assert (await stands.admin.get("/api/v1/workloads/nobody/why")).status_code == 404
 
 
+async def test_failed_workload_says_when_it_is_tried_again(stands: Standing) -> None:
+    """Nobody has suspended it, so nobody needs to resume it."""
+    await stands.submit("sh", "-c", "exit 3", name="fails", retries=5)
+    row = await stands.until_true(
+        lambda row: row["reason"] is not None and row["reason"]["why"] == "retrying", "workloads/fails"
+    )
+    assert row["status"] == "pending"
+    assert row["reason"]["sentence"].startswith("it failed (")
+    assert abs(row["reason"]["numbers"]["until_s"] - stands.pool.clock()) < 3600
+    assert not (await suggested(stands, "fails")).get("suspended")
+
+
 async def test_what_is_suspended_may_be_resumed(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="runs")
     await stands.admin.post("/api/v1/workloads/runs/suspend")
