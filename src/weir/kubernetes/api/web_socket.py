@@ -35,7 +35,7 @@ class WebSocket:
         self._reader, self._writer = reader, writer
         self._frames = Connection(ConnectionType.CLIENT)
         self._events: deque[Event] = deque()
-        self._pieces: list[bytes] = []
+        self._message = bytearray()  # as far as it has come
         self._reads = False  # it waits for bytes
         self._bytes_read = 0
         self._why_ended = ""
@@ -61,12 +61,12 @@ class WebSocket:
             while self._events:
                 event = self._events.popleft()
                 if isinstance(event, BytesMessage):
-                    self._pieces.append(bytes(event.data))
-                    if event.message_finished:
-                        message, self._pieces = b"".join(self._pieces), []
-                        return message
-                    if sum(map(len, self._pieces)) > MESSAGE_BYTES_MAX:
+                    self._message += event.data
+                    if len(self._message) > MESSAGE_BYTES_MAX:
                         raise WebSocketEnded(f"a message has more than {MESSAGE_BYTES_MAX} bytes")
+                    if event.message_finished:
+                        message, self._message = bytes(self._message), bytearray()
+                        return message
                 elif isinstance(event, Ping):
                     self._write(event.response())
                 elif isinstance(event, CloseConnection):

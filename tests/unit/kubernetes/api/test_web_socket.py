@@ -190,6 +190,28 @@ async def test_messages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch)
         await socket.close()
 
 
+async def test_a_long_message_in_tiny_fragments_comes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, sizes = 5_000, 0
+
+    def size(piece: object) -> int:
+        nonlocal sizes
+        sizes += 1
+        return len(cast("bytes", piece))
+
+    monkeypatch.setattr(web_socket, "len", size, raising=False)
+
+    async def serve(peer: Peer) -> None:
+        await peer.accept()
+        await peer.send(*[BytesMessage(data=b"x", message_finished=False)] * count, BytesMessage(data=b"."))
+        await peer.reader.read()
+
+    async with site(serve) as api:
+        socket = await joined(api)
+        assert await socket.receive() == b"x" * count + b"."
+        await socket.close()
+    assert sizes < 3 * count, "work grows with the number of fragments, not with its square"
+
+
 async def test_a_refused_token_is_renewed_once_and_other_refusals_keep_their_sentence() -> None:
     asked: list[bytes] = []
 
