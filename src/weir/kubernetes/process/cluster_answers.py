@@ -118,8 +118,9 @@ class SchedulerAnswers:
         answer = answer.model_copy(update={"position": place, "waiting": waiting})
         if not all_namespaces:
             return answer.model_copy(update={"withheld": True})
+        key = workload.key, workload.object.spec.owner.uid  # a later one of its name is another
         tried = await self._kept.find(
-            workload.key, None, partial(self._suggestions, workload), wait_s
+            key, None, partial(self._suggestions, workload), wait_s
         )  # a large cluster changes all the time, and trials take seconds
         return with_suggestions_found(answer, tried)
 
