@@ -255,7 +255,7 @@ class QueryRoutes:
             if stored is not None:
                 return stored
             note, asked = history.note, recent_part(asked, now_s)
-        note = note or note_of(self._usage, asked)
+        note = note or note_of(self._usage, asked, has_database=history is not None)
         return await asyncio.to_thread(_REPORTS[kind], past, queues, asked, note)
 
     async def _present_or_stored(self, request: web.Request) -> Listed:

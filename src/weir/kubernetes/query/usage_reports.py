@@ -78,10 +78,10 @@ def recent_part(request: ReportRequest, now_s: float) -> ReportRequest:
     return replace(request, since_s=since_s, until_s=until_s)
 
 
-def note_of(usage: RecentUsage, request: ReportRequest) -> str:
+def note_of(usage: RecentUsage, request: ReportRequest, *, has_database: bool) -> str:
     """Return how far back the history goes, in a sentence."""
     known = "A cluster without a database has a history of the last 6 hours."
-    if request.by in RECENT_KEYS:
+    if has_database and request.is_recent_alone:
         known = f"The history by {request.by} goes back 6 hours."
     if request.since_s < usage.complete_s:
         full = datetime.fromtimestamp(usage.complete_s, UTC)

@@ -120,7 +120,13 @@ def test_gpu_time_is_counted_by_node_and_by_user() -> None:
     assert {row.key: row.allocated_gpu_s for row in users} == {"mia": 2000.0, "-": 1000.0}
     history = history_report(past, QUEUES, asked(1000, "node"), "")
     assert [row.key for row in history.rows] == ["-", "n1", "n2", "n3"]
-    assert "by node goes back 6 hours" in note_of(usage, asked(1000, "node"))
+    assert "by node goes back 6 hours" in note_of(usage, asked(1000, "node"), has_database=True)
+
+
+def test_a_cluster_without_a_database_has_one_note_for_each_kind_of_key() -> None:
+    kinds = ("project", "user", "node")
+    found = {note_of(RecentUsage(T0), asked(1000, by), has_database=False) for by in kinds}
+    assert len(found) == 1, found
 
 
 def test_a_namespace_sees_its_own_part_alone() -> None:
@@ -145,8 +151,8 @@ def test_a_replica_that_begins_knows_what_the_objects_state() -> None:
     see(usage, 1000, workload("a", "Failed", **ended), workload("a", "Pending", uid="new"))
     (row,) = usage_report(all_of(usage, T0 + 1100), QUEUES, asked(1100), "").rows
     assert (row.allocated_gpu_s, row.ended, row.workloads) == (800, 1, 2)
-    assert "deleted before Weir was started" in note_of(usage, asked(1100))
-    assert "deleted" not in note_of(usage, ReportRequest(T0 + 1000, T0 + 1100, "project"))
+    assert "deleted before Weir was started" in note_of(usage, asked(1100), has_database=False)
+    assert "deleted" not in note_of(usage, ReportRequest(T0 + 1000, T0 + 1100, "project"), has_database=False)
     all_of(usage, T0 + KEPT_S + 301)
     assert len(usage) == 1, "what is over is forgotten after six hours"
 
@@ -165,8 +171,10 @@ def test_a_flood_of_workloads_displaces_those_that_ended_first_and_the_report_sa
     assert len(usage) <= 20
     assert sum(row.workloads for row in found) > 10
     assert found[0].allocated_gpu_s >= 4 * 2000, "what still runs is never displaced"
-    assert "some that ended before 12:13 UTC are missing" in note_of(usage, asked(2000))
-    assert "missing" not in note_of(usage, ReportRequest(usage.complete_s, T0 + 2000, "project"))
+    assert "some that ended before 12:13 UTC are missing" in note_of(usage, asked(2000), has_database=False)
+    assert "missing" not in note_of(
+        usage, ReportRequest(usage.complete_s, T0 + 2000, "project"), has_database=False
+    )
 
 
 async def test_a_copy_of_the_past_lets_the_event_loop_go_on() -> None:
