@@ -180,6 +180,7 @@ WRONG = [
     (("rerun", "nosuch"), "submit it again"),
     (("logs", "team-a/job-x"), "kubectl logs -n team-a job/x"),
     (("token", "list"), "RBAC"),
+    (("priorities",), "kubectl get priorityclasses"),
     (("project", "delete", "nope"), "There is no project nope"),
     (("project", "set", "team-a", "--limit", "gpu=1"), "the limit of gpu is below its quota"),
 ]

@@ -171,6 +171,8 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
             return "changes are followed with kubectl get workloads.weir.dev -A --watch"
         case ["projects", _, "secrets", *_]:
             return "a cluster has Secrets of its own: kubectl create secret generic"
+        case ["priorities"]:
+            return "its priority classes are those of Kubernetes: kubectl get priorityclasses"
         case ["audit"]:
             return "a cluster has an audit log of its own: see its API server's settings"
         case ["tokens", *_]:
