@@ -2,7 +2,8 @@
 
 Every pod of the cluster may send tokens of its own making. The rate of its address keeps it from using up
 that of all, so that a new agent or a new Prometheus is let in while others flood the port. Tokens of an
-address that are genuine cost it nothing.
+address that are genuine cost it nothing. A token without an answer stays taken: an API server that fails
+isn't asked more often than one that refuses.
 """
 
 from dataclasses import dataclass
