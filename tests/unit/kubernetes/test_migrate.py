@@ -147,6 +147,25 @@ def test_kueue_queue_without_a_cohort_borrows_nothing() -> None:
     assert (spec["quota"], spec["limit"]) == ({"gpu": 4}, {"gpu": 4})
 
 
+def test_kueue_ledger_names_a_limit_that_is_lost_and_no_default() -> None:
+    flavors = [flavor("h100", gpu={"nominalQuota": 8, "borrowingLimit": 4}), flavor("spot", gpu={})]
+    conversion = from_kueue(
+        cluster_queue("vision", flavors, cohort="labs", stopPolicy="None"),
+        cluster_queue("held", flavors, cohort="labs", stopPolicy="Hold"),
+        {
+            "kind": "LocalQueue",
+            "metadata": {"name": "q", "namespace": "n1"},
+            "spec": {"clusterQueue": "gone"},
+        },
+    )
+    assert "limit" not in by_name(conversion)["Project vision"]
+    assert "gpu has no limit: only h100 has a borrowingLimit" in sentences(conversion, "changed")
+    left_out = sentences(conversion, "left out")
+    assert "stopPolicy: None" not in left_out
+    for part in ("ClusterQueue held: stopPolicy: Hold", "LocalQueue of n1: clusterQueue: gone isn't in"):
+        assert part in left_out
+
+
 def test_kueue_cohort_with_the_name_of_a_queue_gets_another_name() -> None:
     conversion = from_kueue(cluster_queue("labs", [flavor("f", gpu={"nominalQuota": 4})], cohort="labs"))
     assert by_name(conversion)["Project labs"]["department"] == "labs-cohort"
@@ -201,6 +220,25 @@ def test_runai_projects_of_several_node_pools() -> None:
     assert "default, h100 are added up" in sentences(conversion, "changed")
     for part in ("defaultNodePools", "3600: times.maxRuntime is one", "MaxIdle", "priority: High"):
         assert part in sentences(conversion, "left out")
+
+
+def test_runai_idle_limit_of_all_types_is_that_of_the_project() -> None:
+    def rules(name: str, **seconds: int) -> dict[str, Any]:
+        keys = {f"{of}JobMaxIdleDurationSeconds": value for of, value in seconds.items()}
+        return project(name, {}, schedulingRules=keys)
+
+    conversion = runai.convert(
+        [
+            rules("same", interactive=3600, training=3600),
+            rules("two", interactive=60, training=90),
+            rules("none", interactive=0, training=0),
+        ]
+    )
+    specs = by_name(conversion)
+    assert specs["Project same"]["times"] == {"idleLimit": "3600s"}
+    assert not [name for name in ("two", "none") if "times" in specs[f"Project {name}"]]
+    left_out = sentences(conversion, "left out")
+    assert left_out.count("times.idleLimit is one for all types of work") == 2
 
 
 def test_object_that_weir_refuses_is_named_and_the_others_are_converted() -> None:

@@ -37,7 +37,6 @@ _QUEUE_FIELDS = {
     "preemption": "a project within its quota takes back what others borrowed, and priority counts inside it",
     "admissionChecks": "Weir has no admission checks",
     "admissionChecksStrategy": "Weir has no admission checks",
-    "stopPolicy": "set a limit of 0 to let nothing start",
     "admissionScope": "fair shares count usage always",
     "excludeResourcePrefixes": "a resource without a quota is unlimited",
 }
@@ -50,6 +49,7 @@ class _Total:
     quota: Fraction = Fraction(0)
     borrowing: Bound = field(default_factory=Fraction)
     flavors: list[str] = field(default_factory=list)
+    bounded: list[str] = field(default_factory=list)  # flavors with a borrowing limit
 
 
 def convert(things: Iterable[Mapping[str, Any]], is_gpu: Callable[[str], bool]) -> Conversion:
@@ -75,6 +75,9 @@ def convert(things: Iterable[Mapping[str, Any]], is_gpu: Callable[[str], bool]) 
             reason = _NO_QUEUES.get(kind, "no queue of Kueue")
             conversion.ledger.leave_out(f"{kind or 'object'} {name}", f"{reason}.")
     cohorts.pop("", None)
+    for missing in sorted(namespaces.keys() - {name for name, _ in queues}):
+        within = ", ".join(sorted(namespaces[missing]))
+        conversion.ledger.leave_out(f"LocalQueue of {within}", f"clusterQueue: {missing} isn't in the input.")
     names = _department_names(cohorts, {name for name, _ in queues})
     for name, spec in cohorts.items():
         _add_cohort(conversion, name, spec, names, is_gpu)
@@ -126,6 +129,8 @@ def _add_queue(
         )
     _read_groups(fields, spec, is_gpu, borrows=bool(cohort))
     _read_fair_sharing(fields, spec)
+    if (stop := fields.text("stopPolicy")) not in ("", "None"):
+        fields.leave_out("stopPolicy", f"{stop}: set a limit of 0 to let nothing start")
     fields.leave_out_if_set(_QUEUE_FIELDS)
     fields.close()
     conversion.add("Project", fields.source, name, spec)
@@ -154,6 +159,9 @@ def _read_groups(fields: Fields, spec: Spec, is_gpu: Callable[[str], bool], *, b
             sentence = f"the quotas of {resource} of {', '.join(total.flavors)} are added up."
             fields.ledger.change(fields.source, sentence)
         unlimited = total.borrowing is None or total.borrowing == UNLIMITED
+        if unlimited and borrows and total.bounded:
+            sentence = f"{resource} has no limit: only {', '.join(total.bounded)} has a borrowingLimit."
+            fields.ledger.change(fields.source, sentence)
         limit = UNLIMITED if unlimited else total.quota + Fraction(total.borrowing or 0)
         set_bounds(fields, spec, resource, total.quota, limit if borrows else total.quota)
 
@@ -172,6 +180,8 @@ def _add_flavor(
     total = totals[resource]
     total.flavors.append(flavor)
     total.quota += quota or 0
+    if borrowing is not None:
+        total.bounded.append(flavor)
     if borrowing is None or total.borrowing == UNLIMITED:
         total.borrowing = UNLIMITED
     else:

@@ -35,10 +35,10 @@ _LEFT_OUT = {
     "enforceRunaiScheduler": "see --require-scheduler of weir kube manifests",
 }
 _TIMES = {
-    "interactiveJobMaxIdleDurationSeconds": "Weir doesn't stop idle pods of a cluster yet",
-    "interactiveJobPreemptIdleDurationSeconds": "Weir doesn't stop idle pods of a cluster yet",
-    "trainingJobMaxIdleDurationSeconds": "Weir doesn't stop idle pods of a cluster yet",
+    "maxRuntime": ("interactiveJobTimeLimitSeconds", "trainingJobTimeLimitSeconds"),
+    "idleLimit": ("interactiveJobMaxIdleDurationSeconds", "trainingJobMaxIdleDurationSeconds"),
 }
+"""Times of a project, with the limits of interactive and training work that they are if both are equal."""
 
 
 def convert(things: Iterable[Mapping[str, Any]]) -> Conversion:
@@ -79,18 +79,21 @@ def _add(conversion: Conversion, kind: str, thing: Mapping[str, Any], department
 
 
 def _read_times(rules: Fields, spec: Spec) -> None:
-    """Read the limits of run times: Weir has one for all types of work."""
-    limits = {
-        key: rules.number(key) for key in ("interactiveJobTimeLimitSeconds", "trainingJobTimeLimitSeconds")
-    }
-    stated = {value for value in limits.values() if value}
-    if len(stated) == 1 and all(limits.values()):
-        spec["times"] = {"maxRuntime": f"{int(stated.pop())}s"}
-    else:
+    """Read the limits of time: Weir has one of each for all types of work."""
+    times: dict[str, str] = {}
+    for name, keys in _TIMES.items():
+        limits = {key: rules.number(key) for key in keys}
+        if all(limits.values()) and len(set(limits.values())) == 1:
+            times[name] = f"{int(limits[keys[0]] or 0)}s"
+            continue
         for key, value in limits.items():
             if value:
-                rules.leave_out(key, f"{value:g}: times.maxRuntime is one for all types of work")
-    rules.leave_out_if_set(_TIMES)
+                rules.leave_out(key, f"{value:g}: times.{name} is one for all types of work")
+    if times:
+        spec["times"] = times
+    rules.leave_out_if_set(
+        {"interactiveJobPreemptIdleDurationSeconds": "times.idleLimit ends idle work of a cluster"}
+    )
 
 
 def _read_pools(fields: Fields, spec: Spec) -> None:
