@@ -26,9 +26,8 @@ HAS_CODE_SERVER = (CODE_PATH / "code-server").exists()
 MOUNTS = sorted(
     {
         "/usr",
-        str(JUPYTER),
         str(Path(sys.base_prefix).resolve()),
-        *([str(CODE_SERVER)] if HAS_CODE_SERVER else []),
+        *(str(each) for each in (JUPYTER, CODE_SERVER) if each.is_dir()),  # a runtime mounts no missing one
     }
 )
 SMALL = ("--cpu", "0.1", "--image", MACHINE_IMAGE)
