@@ -17,7 +17,7 @@ from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
-from tools.controlplane.queries import on_loopback, withdraw
+from tools.controlplane.queries import on_loopback, wait_for_queries, withdraw
 from tools.controlplane.weir import Weir, install_kinds, project
 
 _CONFIGURED_S = 120.0
@@ -75,7 +75,7 @@ class Installed(Weir):
             self._is_enforced = True
 
     def wait_ready(self) -> None:
-        """Wait until the API server calls the webhooks.
+        """Wait until the API server calls the webhooks and forwards queries.
 
         Raises:
             TimeoutError: it doesn't after a while.
@@ -88,6 +88,7 @@ class Installed(Weir):
                 raise TimeoutError(f"no webhook is called after {_CONFIGURED_S:g} s; see {self.log}")
             time.sleep(0.05)
         wait_for_webhooks(self._plane.api)  # the mutating ones as well
+        wait_for_queries(self._plane.api)
 
     def create_queues(self, *queues: Object) -> None:
         """Create departments and projects, and wait after each until the webhooks know it.
