@@ -1,4 +1,4 @@
-"""All benchmarks, one after another.
+"""Run all benchmarks, one after another.
 
     python -m bench [dashboard engine hard_states kubernetes kube_queries kube_size node_reports packing
         quotas session_headroom sessions spot store sweeps topology]
@@ -19,7 +19,7 @@ LISTS = ("default", "cpu100", "gpushare40", "gpuspec10", "multigpu20")
 
 
 def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
-    """What each benchmark is run with."""
+    """Return the arguments of each benchmark."""
     openb = traces / "openb"
     replays = ["--traces", str(traces), *(["--replays", "1"] if quick else [])]
     return {

@@ -1,4 +1,4 @@
-"""What the engine costs, on clusters of up to 10,000 nodes of 8 devices, through reduce and decide alone.
+"""Costs of the engine, on clusters of up to 10,000 nodes of 8 devices, through reduce and decide alone.
 
     python -m bench.engine [--nodes 1250 2500 5000 10000] [--case fill ...] [--preset balanced ...]
         [--profile] [--output json]
@@ -352,7 +352,7 @@ CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = 
 
 
 def measure(case: str, nodes: int, preset: str, profile: bool) -> Row:
-    """One case at one size."""
+    """Measure a case at one size."""
     gc.set_threshold(GARBAGE_AFTER)
     run, goal_nodes, of, goal = CASES[case]
     if profile:

@@ -24,7 +24,7 @@ from weir.simulation.traces.tenants import NODE_GPUS
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 NODES = 188
-"""What quotas of 1.25 times the mean demand come to."""
+"""Nodes of the cluster: the sum of quotas of 1.25 times the mean demand."""
 NETWORK, RACK = "network", "rack"
 SPOT_PERCENT = 30
 _REQUESTS = {gpus: Request(devices=gpus, cpu_milli=0, memory=0) for gpus in range(1, NODE_GPUS + 1)}
@@ -48,7 +48,7 @@ class Job(NamedTuple):
 
     @property
     def is_spot(self) -> bool:
-        """Whether it is one of the jobs declared to be spot, by a hash of what it is."""
+        """Return True if the job is declared to be spot, by a hash of the job."""
         label = f"{self.submitted_s}-{self.duration_s}-{self.gpus}-{self.cluster}"
         return int(hashlib.sha256(label.encode()).hexdigest(), 16) % 100 < SPOT_PERCENT
 

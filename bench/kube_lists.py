@@ -25,13 +25,13 @@ GANG = 4
 PIECE = 1000  # as many as Weir asks for
 SINCE = "2026-01-01T00:00:00Z"
 NOISE = [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:status": {"f:note": "x" * 2000}}}]
-"""What every object says of who has written it."""
+"""Managed fields that every object carries."""
 NOTHING = b'{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}'
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """So many nodes, pods in Jobs of four, and of these so many that run."""
+    """Size of a cluster: nodes, pods in Jobs of four, and the number of pods that run."""
 
     nodes: int
     pods: int
@@ -109,7 +109,7 @@ def _project(at: int, size: Size) -> Object:
 
 
 def lists(size: Size) -> dict[str, tuple[int, Callable[[int, Size], Object]]]:
-    """What there is, by its path: how many, and how one is made."""
+    """Return by path the length of each list and the function that makes one object of it."""
     return {
         "/api/v1/nodes": (size.nodes, _node),
         "/api/v1/pods": (size.pods, _pod),
@@ -121,7 +121,7 @@ def lists(size: Size) -> dict[str, tuple[int, Callable[[int, Size], Object]]]:
 
 @dataclass(slots=True)
 class Written:
-    """What was written, and when a pod was first and last bound."""
+    """Objects that were written, and the times of a pod's first and last binding."""
 
     count: Counter[str] = field(default_factory=Counter)
     bound_at_s: list[float] = field(default_factory=list)
@@ -175,7 +175,7 @@ class Lists:
         return web.Response(body=body, content_type="application/json")
 
     def _made(self) -> Iterator[tuple[tuple[str, int], bytes]]:
-        """All pieces of all lists, by path and where they begin."""
+        """Yield all pieces of all lists, with their path and position."""
         for path, (count, made) in lists(self.size).items():
             for begin in range(0, count, PIECE):
                 end = min(count, begin + PIECE)

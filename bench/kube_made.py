@@ -1,4 +1,4 @@
-"""What the Kubernetes benchmark does to a cluster: make thousands of objects, bind pods, watch it happen."""
+"""Actions of the Kubernetes benchmark on a cluster: make thousands of objects, bind pods, and watch them."""
 
 import asyncio
 import http.client
@@ -88,7 +88,7 @@ def _binding(name: str, node: str) -> bytes:
 
 
 class Count:
-    """How many pods have come to be such as a field selector says, and when: from the API server's own watch.
+    """Count of the pods that match a field selector, with times, from the API server's own watch.
 
     Nothing is decoded: whatever this costs is taken from what is measured.
     """

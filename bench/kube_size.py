@@ -37,7 +37,7 @@ STALLED_S = 300.0
 
 
 def measure(nodes: int, pods: int) -> Row:
-    """One start."""
+    """Measure one start."""
     devices = nodes * GPUS
     size = Size(nodes, pods, running=min(pods, int(devices * USED)) // GANG * GANG)
     fits = (min(pods, devices) - size.running) // GANG * GANG

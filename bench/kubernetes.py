@@ -102,7 +102,7 @@ def gang(rig: Rig) -> Row:
 
 
 def reclaim(rig: Rig) -> Row:
-    """What one team borrowed goes back to the other, for one gang."""
+    """Reclaim for one gang the GPUs that another team borrowed."""
     kept = int(rig.gpus * Policy().reserve_fraction)  # that nobody borrows
     with rig.teams(owner=rig.gpus // 2, borrower=rig.gpus // 2), rig.weir() as weir:
         with Measured(rig, weir) as filling:
@@ -116,7 +116,7 @@ def reclaim(rig: Rig) -> Row:
 
 
 def reason(rig: Rig) -> Row:
-    """Why a gang can't run."""
+    """Measure the time until a gang that can't run has a reason."""
     with rig.teams(reason=rig.gpus), rig.weir() as weir:
         with Measured(rig, weir) as filling:  # before the first is made: it counts what it sees happen
             rig.bare.create([pod("reason", f"one-{at}") for at in range(rig.gpus)])

@@ -80,7 +80,7 @@ def gpu_milli(request: Request) -> int:
 
 
 def workload(number: int, request: Request) -> Workload:
-    """One pod of the stream as a workload."""
+    """Return a pod of the stream as a workload."""
     return Workload(
         name=f"pod-{number:05d}",
         project=PROJECT,

@@ -70,7 +70,7 @@ class Pool:
         return bool(plan.binds)
 
     def wait_again(self, lost: list[Request]) -> None:
-        """What was lost waits from now on."""
+        """Queue lost pods from now on."""
         for number, request in enumerate(lost, start=int(self.cluster.now_s) + 1):
             reduce(self.cluster, WorkloadSubmitted(workload(number, request), float(number)))
 
@@ -140,7 +140,7 @@ def replay(
 
 
 def measure(nodes: list[Node], path: Path, seeds: list[int], policy: Policy, moves: int) -> dict[str, object]:
-    """One list over all seeds."""
+    """Measure one list over all seeds."""
     pods = read_pods(path)
     gpus = sum(node.gpus for node in nodes)
     runs: list[dict[str, float]] = []

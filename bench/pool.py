@@ -1,4 +1,4 @@
-"""How much a pool on this machine stands: `python -m bench.pool [--jobs N] [--queued N]`.
+"""Load test of a pool on this machine: `python -m bench.pool [--jobs N] [--queued N]`.
 
 Starts a server of its own with virtual devices in a new directory, has eight submitters queue jobs of
 `true`, and measures from the first submission to the last recorded end. Then it queues jobs that wait,
@@ -22,7 +22,7 @@ from bench.processes import cpu_s
 
 SUBMITTERS = 8
 ASKED = 10
-"""How often each page is asked for."""
+"""Number of requests for each page."""
 _SERVE = (
     "import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings; "
     "from weir.local.server.main import run; "
@@ -57,13 +57,13 @@ class Server:
 
 
 def profiler() -> list[str]:
-    """What serves in place of a plain server, if WEIR_PROFILE names a script that does."""
+    """Return the script that runs in place of a plain server, if WEIR_PROFILE names one."""
     found = os.environ.get("WEIR_PROFILE")
     return [found] if found else []
 
 
 class Client:
-    """One kept connection."""
+    """Client with a kept connection."""
 
     def __init__(self, port: int, token: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

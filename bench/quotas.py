@@ -51,7 +51,7 @@ REFERENCES: dict[float, list[tuple[object, ...]]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One replay: of a preset, or of the static partitions."""
+    """Replay of a preset, or of the static partitions."""
 
     traces: Path
     jobs: int | None

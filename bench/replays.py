@@ -28,14 +28,14 @@ SAID_EVERY_S = 10.0
 
 @dataclass(slots=True)
 class Said:
-    """How far a replay has got, on stderr, every few seconds."""
+    """Progress of a replay, printed to stderr every few seconds."""
 
     what: str
     began_s: float = field(default_factory=perf_counter)
     last_s: float = field(default_factory=perf_counter)
 
     def __call__(self, part: float) -> None:
-        """So much of it is done."""
+        """Print the part that is done."""
         now_s = perf_counter()
         if now_s - self.last_s >= SAID_EVERY_S:
             self.last_s = now_s
@@ -44,7 +44,7 @@ class Said:
 
 
 def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> list[Row]:
-    """What comes of each task, in order. Tasks and `run` are sent to other processes."""
+    """Return the row of each task, in order. Tasks and `run` are sent to other processes."""
     if processes == 1 and len(tasks) == 1:
         return [run(tasks[0])]
     rows = []
@@ -57,7 +57,10 @@ def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> l
 
 
 def figures(replayed: ReplayResult) -> Row:
-    """What every event reports of one replay; `decide_s` is the engine's part of the whole `wall_s`."""
+    """Return the figures that every benchmark reports of a replay.
+
+    `decide_s` is the engine's part of `wall_s`.
+    """
     numbers = replayed.numbers
     entitled = numbers["entitled"]
     fairness = numbers["fairness"]
@@ -98,7 +101,7 @@ def _mean(values: Sequence[Any]) -> Any:
 
 
 def arguments(prog: str, doc: str | None) -> argparse.ArgumentParser:
-    """What every replay can be told."""
+    """Return a parser with the options of every replay."""
     parser = argparse.ArgumentParser(prog=prog, description=(doc or "").split("\n", 1)[0])
     parser.add_argument("--preset", nargs="+", default=list(PRESETS), choices=tuple(PRESETS))
     parser.add_argument("--replays", type=int, default=3, help="that differ in the order within a second")

@@ -38,7 +38,7 @@ REFERENCES: list[tuple[object, ...]] = [
 
 @dataclass(frozen=True)
 class Mapping:
-    """How the two classes become projects, priorities and preemptibility."""
+    """Mapping of the two classes to projects, priorities and preemptibility."""
 
     queues: tuple[Queue, ...]
     job_trace: Callable[[Job], JobTrace]
@@ -70,7 +70,7 @@ MAPPINGS: dict[str, Callable[[], Mapping]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One replay."""
+    """Replay of one mapping under one preset."""
 
     traces: Path
     jobs: int | None

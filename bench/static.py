@@ -17,7 +17,7 @@ Row = dict[str, object]
 
 
 def delays_s(job_traces: Sequence[JobTrace], nodes: int) -> list[float]:
-    """How long each job waits on so many nodes of its own."""
+    """Return the wait of each job on nodes of its own."""
     free = [NODE_GPUS] * nodes
     waiting: dict[int, list[tuple[float, int]]] = {}  # by size, oldest first
     ends: list[tuple[float, int, tuple[int, ...]]] = []
@@ -64,7 +64,7 @@ def _places(free: Sequence[int], size: int) -> tuple[int, ...] | None:
 
 
 def partitions(job_traces: Sequence[JobTrace], quota_nodes: Mapping[str, int]) -> Row:
-    """All tenants, each on the nodes of its quota: the figures, and the mean JCT of each tenant."""
+    """Return the figures of all tenants on their quota nodes, and each tenant's mean completion time."""
     jcts: list[float] = []
     delays: list[float] = []
     by_tenant = {}

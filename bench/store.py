@@ -1,4 +1,4 @@
-"""What writing down costs: submissions, ends, lists of what is queued, and reports over a year.
+"""Costs of the store: submissions, ends, lists of queued work, and reports over a year.
 
 The database is where --home says (by default a new directory here, because /tmp may be memory, which
 flushes nothing).
@@ -50,7 +50,7 @@ def asked(name: str, at: int = 0) -> NewWorkload:
 
 
 def rate(what: str, threads: int, count: int, do: Callable[[int], object]) -> Row:
-    """How many of something in a second, asked for by so many threads."""
+    """Measure calls of a function in a second, by several threads."""
     with ThreadPoolExecutor(threads) as pool:
         started = perf_counter()
         list(pool.map(do, range(count)))
@@ -59,7 +59,7 @@ def rate(what: str, threads: int, count: int, do: Callable[[int], object]) -> Ro
 
 
 def timed(what: str, do: Callable[[], object], goal_ms: float, times: int = 5) -> Row:
-    """How long something takes: the middle of some tries."""
+    """Measure the median time of a call."""
     tries = []
     for _ in range(times):
         started = perf_counter()

@@ -87,7 +87,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Run:
-    """One replay."""
+    """Replay of one placement rule."""
 
     traces: Path
     jobs: int | None

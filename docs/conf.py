@@ -45,7 +45,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> None:
-    """What Sphinx calls first."""
+    """Prepare what the pages include, before Sphinx reads them."""
     app.connect("source-read", _fill)
 
 
@@ -96,7 +96,7 @@ def _settings() -> str:
 
 
 def _lists(meanings: dict[str, str]) -> Iterator[str]:
-    """The entries of settings that are lists, in tables of their own."""
+    """Yield the settings that are lists, in tables of their own."""
     for name, field in Policy.model_fields.items():
         entry = next((kind for kind in get_args(field.annotation) if _is_model(kind)), None)
         if entry is None:

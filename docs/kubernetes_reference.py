@@ -93,7 +93,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _rules(schema: Mapping[str, Any]) -> str:
-    """What it means; where a type says too little, what is to be written."""
+    """Return the meaning of a field, with the form of its values where the type says too little."""
     inner = schema.get("additionalProperties")
     of = inner if isinstance(inner, dict) else schema
     told = [each["message"] for each in of.get("x-kubernetes-validations", ())]

@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def batches(begin: int, end: int, rank: int, device: torch.device) -> Iterator[tuple[Any, Any]]:
-    """The batches from a step on. Each is made of its number alone, so the order is the same after a stop."""
+    """Yield the batches from a step on. Each is made of its number alone, so a stop doesn't change the order."""
     for step in range(begin, end):
         chance = torch.Generator().manual_seed(7_919 * step + rank)
         inputs = torch.randn(BATCH, 32, generator=chance)  # HERE: dataset[order_of_epoch[step]]

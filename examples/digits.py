@@ -71,7 +71,7 @@ class Training:
                 arrays.update({name: saved[f"{kind}.{name}"] for name in arrays})
 
     def batches(self, count: int) -> Iterator[Any]:
-        """The pictures in a new order, some at a time."""
+        """Yield the pictures in a new order, some at a time."""
         order = self.random.permutation(count)
         for at in range(0, count, BATCH):
             yield order[at : at + BATCH]
@@ -83,12 +83,12 @@ class Training:
             self.weights[name] = self.weights[name] + self.speed[name]
 
     def fingerprint(self) -> str:
-        """The same for the same weights, to the last bit, and for no others."""
+        """Return a checksum, equal only for exactly equal weights."""
         return hashlib.sha256(b"".join(each.tobytes() for each in self.weights.values())).hexdigest()[:12]
 
 
 def slopes(weights: Arrays, pictures: Any, shown: Any) -> tuple[float, Arrays]:
-    """The loss, summed over the pictures, and how it changes with the weights."""
+    """Return the loss, summed over the pictures, and its gradient by the weights."""
     hidden = np.tanh(pictures @ weights["in"] + weights["in_bias"])
     scores = hidden @ weights["out"] + weights["out_bias"]
     chances = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -44,7 +44,7 @@ class Gang:
             return first
 
     def sum(self, numbers: Any) -> Any:
-        """The sum over all processes, in the order of their ranks: the same every time."""
+        """Return the sum over all processes, in the order of their ranks, so that it is always the same."""
         if self.rank:
             self.others[0].sendall(numbers.tobytes())
             return np.frombuffer(_exactly(self.others[0], numbers.nbytes))

@@ -20,7 +20,7 @@ import weir
 
 
 def losses(weights: dict[str, Any], pictures: Any, shown: Any) -> tuple[Any, Any, Any]:
-    """The loss of each picture, the chances of each digit, and what is hidden."""
+    """Return the loss of each picture, the probability of each digit, and the hidden layer."""
     hidden = np.tanh(pictures @ weights["in"] + weights["in_bias"])
     scores = hidden @ weights["out"] + weights["out_bias"]
     scores -= scores.max(axis=1, keepdims=True)

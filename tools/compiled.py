@@ -21,7 +21,7 @@ COMPILED = (
     "weir/control/*.py",
     "weir/simulation/*.py",
 )
-"""What decides, what it decides on, and the world a replay plays it in."""
+"""Modules to compile: decisions, the state they are based on, and the simulated cluster of a replay."""
 
 PLAIN = (
     "__init__.py",
@@ -91,7 +91,7 @@ def _build_page(root: Path) -> None:
 
 
 def _missing() -> str:
-    """What there isn't of what compiling needs, in words; empty if all is there."""
+    """Return in words what the compilation lacks; empty if nothing."""
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     if shutil.which(compiler) is None:
         return f"there is no {compiler}"

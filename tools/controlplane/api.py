@@ -36,7 +36,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """One API server, asked by one user, by certificate or token; with a plain URL, without credentials."""
+    """Client of one API server for one user, by certificate or token. A plain URL needs no credentials."""
 
     def __init__(self, url: str, authority: Path | None = None, user: Pair | str | None = None) -> None:
         self.url = url
@@ -62,12 +62,12 @@ class Api:
     # Verbs
 
     def get(self, path: str, form: str = "application/json") -> Object:
-        """An object or a list, in a form that a client can accept."""
+        """Return an object or a list, in a form that a client accepts."""
         found: Object = json.loads(self._ask("GET", path, None, {"Accept": form}))
         return found
 
     def maybe(self, path: str) -> Object | None:
-        """An object, or None if there is none of that name."""
+        """Return an object, or None without one of that name."""
         try:
             return self.get(path)
         except ApiError as why:
@@ -76,7 +76,7 @@ class Api:
             raise
 
     def items(self, path: str) -> list[Object]:
-        """What is in a list."""
+        """Return the objects of a list."""
         return list(self.get(path).get("items") or [])
 
     def metadata(self, path: str) -> list[Object]:
@@ -129,7 +129,7 @@ class Api:
             self.ask("PATCH", path, one, APPLY)
 
     def text(self, path: str) -> str:
-        """An answer that isn't JSON."""
+        """Return an answer that isn't JSON."""
         return self._ask("GET", path, None, {}).decode()
 
     def ask(
@@ -198,7 +198,7 @@ def _is_closed(connection: http.client.HTTPConnection) -> bool:
 
 
 def collection(one: Object) -> str:
-    """The path objects of this kind are created at."""
+    """Return the path at which objects of this kind are created."""
     version, kind = one["apiVersion"], one["kind"].lower()
     if kind.endswith(("s", "x", "ch")):
         plural = f"{kind}es"

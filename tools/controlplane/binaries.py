@@ -28,7 +28,7 @@ from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parent.parent
 VERSION = "v1.36.3"
-"""Of Kubernetes: what go.mod pins; the programs have to be told."""
+"""Release of Kubernetes that go.mod pins. The programs must be given it."""
 RELEASE = "1.36"
 """Release of that version."""
 OTHER_VERSIONS = {"1.35": "v1.35.4", "1.37": "v1.37.2"}
@@ -39,7 +39,7 @@ _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/vers
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One of the programs, and what it is built from."""
+    """Program of the control plane, and the module that it is built from."""
 
     name: str
     module: str  # directory under tools/
@@ -68,7 +68,7 @@ class NoBinaries(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where the programs are."""
+    """Paths of the built programs."""
 
     directory: Path
     release: str = RELEASE
@@ -86,7 +86,7 @@ def _told(sentence: str) -> None:
 
 
 def find(say: Callable[[str], None] = _told) -> Binaries:
-    """The programs, built now if that has to be.
+    """Return the programs, and build the missing ones first.
 
     Raises:
         NoBinaries: they aren't there, and there is no Go to build them with, or it failed.
@@ -149,7 +149,7 @@ def _cached(go: str, release: str) -> Binaries:
 
 
 def at_hand() -> bool:
-    """Whether `find` has nothing to build."""
+    """Return True if `find` has nothing to build."""
     try:
         if os.environ.get("KUBEBUILDER_ASSETS"):
             return bool(find())
@@ -160,13 +160,13 @@ def at_hand() -> bool:
 
 
 def cache() -> Path:
-    """Where built programs are kept."""
+    """Return the directory of built programs."""
     above = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(above) / "weir" / "kubernetes"
 
 
 def key(go_version: str, version: str = VERSION, programs: Sequence[Program] = PROGRAMS) -> str:
-    """What the programs are made of, in twelve letters."""
+    """Return a hash of the sources and settings of the programs, in twelve letters."""
     hashed = hashlib.sha256(f"{go_version} {version}".encode())
     for module in sorted({one.module for one in programs}):
         for name in ("go.mod", "go.sum"):
@@ -200,7 +200,7 @@ def go_version(go: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Static programs of exactly what the modules pin, with the Go that is there."""
+    """Return an environment that builds static programs of the pinned modules with the installed Go."""
     return {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
 
 
@@ -272,7 +272,7 @@ def build_one(go: str, program: Program, into: Path, version: str = VERSION) -> 
 
 
 def must_run() -> bool:
-    """Whether tests without a control plane are a failure rather than left out."""
+    """Return True if tests must fail, and not be skipped, without a control plane."""
     answer = os.environ.get("WEIR_KUBERNETES")
     return answer == "required" or (answer != "skip" and os.environ.get("CI", "").lower() in {"1", "true"})
 

@@ -1,4 +1,4 @@
-"""Who is who in one control plane: its own authority, the server's certificate, its clients' certificates."""
+"""Certificates of one control plane: its authority, the server's certificate, and its clients'."""
 
 import datetime as dt
 import ipaddress
@@ -42,13 +42,13 @@ class Authority:
         self.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
     def server(self, name: str = "server", hosts: Sequence[str] = _SERVER_NAMES) -> Pair:
-        """A certificate to serve on this machine with."""
+        """Return a certificate to serve on this machine with."""
         alternatives: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
         alternatives += [x509.IPAddress(ipaddress.ip_address(at)) for at in ("127.0.0.1", "10.0.0.1")]
         return self._pair(name, name, (), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """A certificate that makes its bearer this user of these groups."""
+        """Return a certificate that makes its bearer this user of these groups."""
         return self._pair(user.replace(":", "-"), user, groups, ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
     def _pair(
@@ -95,7 +95,10 @@ class Authority:
 
 
 def service_account_keys(directory: Path) -> Pair:
-    """What the API server signs tokens of service accounts with; here `certificate` is the public key."""
+    """Return the keys by which the API server signs tokens of service accounts.
+
+    `certificate` is the public key.
+    """
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pair = Pair(directory / "service-accounts.pub", directory / "service-accounts.key")
     pair.certificate.write_bytes(

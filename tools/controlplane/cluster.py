@@ -1,4 +1,4 @@
-"""What tests do with a control plane: nodes, namespaces, waiting for something, and emptying it again."""
+"""Actions of tests on a control plane: add nodes and namespaces, wait for a state, and empty it again."""
 
 import itertools
 import time
@@ -50,7 +50,7 @@ _QUERIES = "v1.query.weir.dev"
 _PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
 _ONCE = "once-"
-"""How namespaces of one test are named. Nobody comes to them again; removing one takes a hundred requests."""
+"""Prefix of namespaces that one test uses. They stay, because removing one takes a hundred requests."""
 _numbers = itertools.count(1)
 
 
@@ -62,18 +62,18 @@ class Cluster:
         self.api: Api = plane.api
 
     def add_nodes(self, count: int, *, gpus: int = 8, **like: Any) -> list[str]:
-        """So many nodes alike (see nodes.py), ready; their names."""
+        """Add equal, ready nodes (see nodes.py), and return their names."""
         return self.add(nodes_alike(count, gpus=gpus, **like))
 
     def add(self, nodes: Sequence[Object]) -> list[str]:
-        """These nodes, ready; their names."""
+        """Add nodes, make them ready, and return their names."""
         self.api.create_many(nodes)
         names = {node["metadata"]["name"] for node in nodes}
         self.until(lambda: names <= self._ready(), 60, "the nodes to be ready")
         return sorted(names)
 
     def namespace(self, name: str | None = None, labels: dict[str, str] | None = None) -> str:
-        """A namespace in which pods can be made; without a name one nobody has."""
+        """Make a namespace in which pods can be made; without a name, a new one is chosen."""
         if name is None:
             name = f"{_ONCE}{next(_numbers)}-{time.monotonic_ns() % 10**6}"
         else:
@@ -85,7 +85,7 @@ class Cluster:
         return name
 
     def pods(self, namespace: str | None = None, selector: str = "") -> list[Object]:
-        """All pods, or those of one namespace."""
+        """Return all pods, or those of one namespace."""
         within = f"/namespaces/{namespace}" if namespace else ""
         return self.api.items(f"/api/v1{within}/pods" + (f"?labelSelector={selector}" if selector else ""))
 

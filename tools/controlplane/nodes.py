@@ -36,7 +36,7 @@ def node(
     taints: Sequence[Mapping[str, str]] = (),
     resources: Mapping[str, str] | None = None,
 ) -> Object:
-    """One node, as it is to be created; with no GPUs it has none of their labels."""
+    """Return a node to create. Without GPUs, it has none of their labels."""
     has = {"cpu": str(cpu), "memory": f"{memory_gib}Gi", "pods": str(pods), **(resources or {})}
     known = {
         "kubernetes.io/hostname": name,
@@ -69,7 +69,7 @@ def node(
 def nodes(
     count: int, *, gpus: int = 8, rack: int = 8, zone: int = 64, prefix: str = "gpu", **like: object
 ) -> list[Object]:
-    """So many nodes alike, gpu-0000 and so on, `rack` of them in a rack and `zone` in a zone."""
+    """Return equal nodes gpu-0000 and so on, `rack` of them in a rack and `zone` in a zone."""
     made = []
     for at in range(count):
         where = {

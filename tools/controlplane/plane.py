@@ -54,7 +54,7 @@ _CONTROLLERS_PER_S = 1000
 
 
 class ControlPlane:
-    """One control plane in a temporary directory, from `start` to `stop`."""
+    """Control plane in a temporary directory, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class ControlPlane:
 
     @property
     def authority(self) -> Authority:
-        """Who signs certificates here, for the fronts of proxies."""
+        """Return the authority that signs certificates of this control plane, for the fronts of proxies."""
         return self._authority
 
     @property
@@ -216,7 +216,7 @@ class ControlPlane:
         return self._admin
 
     def kubectl(self, *words: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
-        """What kubectl answers.
+        """Run kubectl, and return its output.
 
         Raises:
             RuntimeError: it failed; what it said is in the sentence.
@@ -234,12 +234,12 @@ class ControlPlane:
         return done.stdout
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), url: str | None = None) -> Path:
-        """A kubeconfig of this user; with another URL where there is a proxy in between."""
+        """Write a kubeconfig of a user, with another URL if there is a proxy in between."""
         token = None if groups else self._tokens.get(user)
         return self._write_kubeconfig(user, url or self.url, token or self._authority.client(user, groups))
 
     def kubeconfig_of(self, namespace: str, account: str, url: str | None = None, hours: int = 24) -> Path:
-        """A kubeconfig of a service account, by token."""
+        """Write a kubeconfig of a service account, by token."""
         asked = {"spec": {"expirationSeconds": hours * 3600}}
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         token = self.api.post(path, asked)["status"]["token"]
@@ -260,11 +260,11 @@ class ControlPlane:
         wait_for_rights(self.api)
 
     def log(self, name: str) -> Path:
-        """What one of the programs said."""
+        """Return the path of a program's log."""
         return self._processes.log(name)
 
     def pid(self, name: str) -> int:
-        """Of one of the programs that run."""
+        """Return the process id of a running program."""
         return self._processes.running[name].pid
 
     # What can happen to it

@@ -1,4 +1,4 @@
-"""What was started ends with whoever started it, however that ends.
+"""Child processes that end with their parent, however that ends.
 
 Every process has a session of its own, so that a Ctrl-C in the terminal reaches only the parent, which
 stops all in order. In case the parent is killed there is a watch: a small process that holds the
@@ -64,7 +64,7 @@ class Processes:
         return process
 
     def log(self, name: str) -> Path:
-        """Where it says what it does."""
+        """Return the path of the process's log."""
         return self.directory / f"{name}.log"
 
     def check(self) -> None:
@@ -74,7 +74,7 @@ class Processes:
                 raise Ended(name, code, self.last_words(name))
 
     def last_words(self, name: str, lines: int = 12) -> str:
-        """The end of its log."""
+        """Return the end of a process's log."""
         return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-lines:])
 
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM, within_s: float = _STOP_S) -> None:
@@ -105,7 +105,7 @@ class Processes:
 
 
 class Ended(Exception):
-    """One of the processes ended by itself."""
+    """A process ended by itself."""
 
     def __init__(self, name: str, code: int, message: str) -> None:
         super().__init__(f"{name} ended with {code}; the last it said:\n{message}")
@@ -133,7 +133,7 @@ def watch(reported: BinaryIO | None = None) -> None:
 
 
 def _remove(directory: str) -> None:
-    """What is just being killed may still write into it."""
+    """Remove a directory into which a process that is being killed may still write."""
     for _ in range(50):
         shutil.rmtree(directory, ignore_errors=True)
         if not Path(directory).exists():

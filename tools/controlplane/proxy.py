@@ -64,7 +64,7 @@ passed on: piece by piece, then b"" at its end."""
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong and how often: chances from 0 to 1 for each request that `where` is true of."""
+    """Faults of a proxy: chances from 0 to 1 for each request for which `where` is true."""
 
     conflict: float = 0.0  # 409, to writes
     gone: float = 0.0  # 410: to lists as a status, to watches as an event
@@ -244,7 +244,7 @@ class FaultProxy:
             await asyncio.sleep(self._chance.uniform(0, faults.delay_s))
 
     def _instead(self, asked: Asked, faults: Faults) -> str | None:
-        """The answer it gets that isn't the server's."""
+        """Return the fault to answer with instead of the server's answer, if any."""
         if asked.verb != "GET" and self._happens("conflict", faults.conflict):
             return "conflict"
         if asked.verb == "GET" and self._happens("gone", faults.gone):

@@ -53,7 +53,7 @@ def _is_served(api: Api, name: str) -> bool:
 
 
 def project(name: str, gpus: int, namespaces: Sequence[str] = (), **spec: object) -> Object:
-    """A Project with a quota of so many GPUs, for the namespace of its name unless others are said."""
+    """Return a Project with a quota of GPUs, for the namespace of its name unless others are given."""
     return {
         "apiVersion": "weir.dev/v1alpha1",
         "kind": "Project",
@@ -95,12 +95,12 @@ class Weir:
         self.stop()
 
     def command(self) -> list[str]:
-        """What is run."""
+        """Return the command of the process."""
         words = ["up", "--on", "kubernetes", "--port", str(self._port), *self._arguments]
         return [sys.executable, "-m", "weir", *words]
 
     def environment(self) -> dict[str, str]:
-        """What it is run with: Weir itself comes from where this interpreter has it."""
+        """Return the environment of the process, with Weir from the place where this interpreter has it."""
         return {"KUBECONFIG": str(self._kubeconfig), "WEIR_HOME": str(self.home)}
 
     def start(self) -> None:
@@ -131,7 +131,7 @@ class Weir:
         assert code is None, f"Weir ended with {code}; the last it said:\n{self.log_text()[-3000:]}"
 
     def log_text(self) -> str:
-        """All of its log."""
+        """Return the whole log."""
         return self.log.read_text(errors="replace")
 
     def lines(self, event: str) -> Iterator[dict[str, Any]]:
@@ -145,7 +145,7 @@ class Weir:
         return str(started[-1]["engine"])
 
     def memory_mib(self) -> float:
-        """What it holds in memory now."""
+        """Return the memory of the process."""
         assert self._process is not None
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -153,7 +153,7 @@ class Weir:
         return 0.0
 
     def cpu_s(self) -> float:
-        """The processor time it has used since it was started."""
+        """Return the processor time since the start."""
         assert self._process is not None
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

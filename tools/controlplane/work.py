@@ -6,7 +6,7 @@ from tools.controlplane.api import Object
 
 
 def pod_spec(gpus: int | str = 1, *, scheduler: str = "weir", grace_s: int = 30, **more: object) -> Object:
-    """What a pod runs: one container that asks for so many GPUs, a core and a GiB."""
+    """Return the spec of a pod: one container that requests GPUs, a core and a GiB."""
     asks = {"cpu": "1", "memory": "1Gi"}
     if gpus:
         asks["nvidia.com/gpu"] = str(gpus)
@@ -28,7 +28,7 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     **spec: object,
 ) -> Object:
-    """A bare pod."""
+    """Return a bare pod."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -54,7 +54,7 @@ def job(
     pod_annotations: Mapping[str, str] | None = None,
     **spec: object,
 ) -> Object:
-    """A Job of so many pods at once; labels and annotations go on the Job and on its pods."""
+    """Return a Job whose pods all start at once. Labels and annotations go on the Job and on its pods."""
     marks = dict(annotations or {})
     return {
         "apiVersion": "batch/v1",

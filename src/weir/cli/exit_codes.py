@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 STOPPED: Final = 143
-"""As of a process that SIGTERM ended: the workload was stopped for good, by a person or a limit."""
+"""A person or a limit stopped the workload for good. The number is that of a process ended by SIGTERM."""
 CODE_MAX: Final = 255
 
 

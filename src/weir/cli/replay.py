@@ -26,7 +26,7 @@ from weir.simulation.traces.tenants import projects, tenants
 
 DATA = "itp-three-weeks.csv.gz"
 WEEKS = 2
-"""Of the three that are shipped: as many as two cores replay twice in well under a minute."""
+"""Weeks to replay of the three that are shipped. Two cores replay them twice in well under a minute."""
 TEAMS = tuple(f"team {number}" for number in range(1, 11))
 STATIC, GUARANTEED = "static partitions", "guaranteed quotas"
 QUOTA_FACTOR = 1.0

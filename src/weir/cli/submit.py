@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 LOOKS, LOOK_EVERY_S = 5, 0.05
-"""How often, and how long apart, the pool is asked what it makes of a new workload."""
+"""Number of looks at the state of a new workload, and the time between them."""
 
 
 def submit(

@@ -196,7 +196,7 @@ class WorkloadLifecycle:
             self._out.happen(fact)
 
     def _changed(self, fact: WorkloadChanged) -> None:
-        """It asks for something else; nothing is remembered of pods there are no longer any of."""
+        """Apply a changed request, and forget the exits of pods that it no longer has."""
         life = self._lives.get(fact.workload.name)
         if life is not None:
             life.keep([group.count for group in fact.workload.groups])
@@ -342,7 +342,7 @@ class WorkloadLifecycle:
             self.timers.set(next_s, TimerKind.LIMIT, job.name, next_s)
 
     def _begun(self, job: Job, life: LifecycleState) -> None:
-        """A pod runs; the rules count from the first."""
+        """Start the time rules of a workload at its first running pod."""
         life.begun(job.started_s)
         self._drains.started(job, self.now_s)
         if life.watch.started_s != job.started_s:

@@ -23,7 +23,7 @@ Going = list[tuple[Victim, EvictionRule]]
 Accept = Callable[[int, list[Victim]], bool]
 Family = tuple[Any, Any]
 Entry = tuple[Any, int, int]
-"""What a node costs at the least, the node, and the version of what is known of it."""
+"""Lower bound of a node's cost, the node, and the version of its victims behind the bound."""
 _UNKNOWN = -1
 PRICE_AT = 2
 """Position of the price in what a node costs at the least, after allowances and tier."""

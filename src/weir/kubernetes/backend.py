@@ -196,7 +196,7 @@ class KubernetesBackend:
         self._attended = False
 
     def events(self) -> Iterable[Fact]:
-        """As the port says."""
+        """Yield the facts since the last call, and queue the writes that they need."""
         self._take_in()
         with self._lock:
             now_s = self._clock()
@@ -239,7 +239,7 @@ class KubernetesBackend:
         self._handing_over = None
 
     def apply(self, effects: Sequence[Effect]) -> None:
-        """As the port says: what is ordered here is carried out on the other thread, which begins at once."""
+        """Queue the writes that effects need. Another thread sends them and begins at once."""
         now_s, effects = self._clock(), nominations_first(effects)
         for begin in range(0, len(effects), AT_ONCE):
             writes: list[Write | EmitEvent] = []

@@ -21,7 +21,7 @@ _WANTED = ("memory", "cpu", "pids")
 _GPU_MEMORY = "dmem"
 """Controller of version 2 for memory of devices, since Linux 6.14. The driver sets its files."""
 _OWN = "weir-pool"
-"""Where the pool itself goes in a version 2 group that is to be divided: such a group has no processes."""
+"""Group of the pool itself inside a version 2 group that it divides: a divided group has no processes."""
 _SERVICE = ".service"
 """End of the name of a service's group. The pool doesn't divide it: systemd puts the pool into it again at a
 restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in

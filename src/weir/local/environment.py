@@ -24,7 +24,7 @@ LAST_CALL_S = 5
 ELASTIC_RESTARTS_MAX = 1000
 """Restarts of the workers of `torchrun`: a pod that leaves is one."""
 PORTS = range(20_000, 30_000)
-"""Where launchers of gangs meet: below the ports the kernel gives to outgoing connections."""
+"""Ports at which launchers of gangs meet, below those that the kernel gives to outgoing connections."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class WakeupSocket:
             os.close(place)
 
     def fileno(self) -> int:
-        """To be watched."""
+        """Return the file descriptor to watch."""
         return self._socket.fileno()
 
     def read(self) -> None:

@@ -18,7 +18,7 @@ MIN_OUTPUT_BYTES = 1 << 20
 """The smallest bound there may be."""
 _BLOCK = 4096
 _BACK_BLOCK, _BACK_MOST = 1 << 18, 64 << 20
-"""How far back the last lines are looked for: a million lines of 64 letters."""
+"""Size of one read backwards, and the most bytes to search for the last lines."""
 _PUNCH_HOLE = 0x02 | 0x01  # and keep the size
 _SOON_S, _LATE_S, _FIRST_S = 0.2, 10.0, 1.0
 _fallocate = ctypes.CDLL(None, use_errno=True).fallocate

@@ -130,7 +130,7 @@ def take_lock(directory: str) -> int | UnreadableFile | None:
 
 
 class ProcessIdentity:
-    """Which process: its id, when it was started, and since which start of the machine that counts."""
+    """Identity of a process: its id, its start time, and the boot of the machine in which both count."""
 
     __slots__ = ("boot", "pid", "ticks")
 

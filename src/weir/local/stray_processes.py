@@ -16,7 +16,7 @@ from weir.local.pod_records import StartRecord
 from weir.local.state_dir import StateDir
 
 NOTICE_S = 10.0
-"""How long they may take to stop before they are killed."""
+"""Time that stray processes may take to stop before they are killed."""
 _LOOK_S = 0.05
 
 

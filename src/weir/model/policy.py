@@ -149,7 +149,7 @@ class TopologyPolicy(PolicySection):
 
 
 class AffinityPolicy(PolicySection):
-    """Which nodes the workloads of some projects, departments or types must or would rather use."""
+    """Nodes that the workloads of some projects, departments or types require or prefer."""
 
     projects: tuple[str, ...] = ()
     departments: tuple[str, ...] = ()

@@ -27,9 +27,9 @@ PREEMPTIBLE_BELOW = 100
 
 
 NODE_NAME = "metadata.name"
-"""As the key of an expression: the node's name in place of one of its labels."""
+"""Key of an expression that matches the name of a node instead of a label."""
 ONE_POD_CLAIM = "the volume claim "
-"""How the mark begins of pods that use a volume claim which only one pod may use at a time."""
+"""Prefix of the label set of pods that share a volume claim which one pod may use at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from weir.reports.scale import Frame, marks, number, thinned, time_marks
 
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 10.0, 24.0
 HEADROOM = 1.08
-"""How far an axis reaches beyond what is drawn."""
+"""Length of an axis relative to the largest drawn value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from weir.scenario_io.error_messages import nearest
 from weir.scenario_io.source_map import Mistakes, Path, Step
 
 NODES_MAX = 100_000
-"""Of one scenario, ranges expanded."""
+"""Largest number of nodes in a scenario, with ranges expanded."""
 
 _RANGE = re.compile(r"\[([0-9]{1,9})-([0-9]{1,9})\]", re.ASCII)
 _OWN_RESOURCES = (GPU, CPU, MEMORY, PODS)

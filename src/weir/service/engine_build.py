@@ -1,4 +1,4 @@
-"""Which engine this process runs: compiled, or the sources."""
+"""Build of the engine that this process runs: compiled, or the sources."""
 
 from weir.engine import cycle
 

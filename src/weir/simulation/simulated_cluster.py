@@ -45,7 +45,7 @@ from weir.state.events import (
 _ENDS, _SAVES, _OTHER, _SUBMITS = range(4)
 """Order of events at one instant."""
 NOTICED_AFTER_S = 1.0
-"""How long it takes until a pod is known not to run, because its node is gone."""
+"""Delay until the pods of a node that is gone are known not to run."""
 
 
 class SimulatedCluster:

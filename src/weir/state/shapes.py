@@ -60,7 +60,7 @@ class RequestShape:
 
 
 class RowIndex:
-    """Which resource, or mark, is which row; rows are only ever added."""
+    """Row numbers of resources and label sets. Rows are only ever added."""
 
     def __init__(self, first: Iterable[str] = (GPU, CPU, MEMORY, PODS)) -> None:
         self.names: list[str] = list(first)

@@ -39,12 +39,12 @@ TOGETHER_MOST = 512
 QUEUED_MOST = 20_000
 """Size of the writer's queue; callers wait when it is full."""
 ASK_S_MOST = 30.0
-"""How long they wait before they are refused."""
+"""Time that callers wait before they are refused."""
 
 GUARD_S = 2.0
-"""How often the connection to a database server is looked after."""
+"""Time between two checks of the connection to a database server."""
 GUARD_S_MOST = 10.0
-"""How long that may take before the database counts as lost."""
+"""Time that a check may take before the database counts as lost."""
 
 Result = TypeVar("Result")
 Work = Callable[[Connection], Result]

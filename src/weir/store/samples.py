@@ -133,7 +133,7 @@ class UsageTables:
         return gone
 
     def _forget_events(self, before_s: float) -> int:
-        """Not the newest: numbers go on from it."""
+        """Delete old events except the newest, from whose number the numbers go on."""
         last = select(func.max(events.c.id)).scalar_subquery()
         old = (
             select(events.c.id)

@@ -22,10 +22,10 @@ from weir.store.records import TokenRecord, TokenRole
 from weir.store.tables import queues, tokens
 
 PREFIX = "weir_"
-"""So that people and scanners recognise one that was left lying about."""
+"""Prefix by which people and scanners recognise a leaked token."""
 LENGTH_LEAST = 20
 USED_EVERY_S = 60.0
-"""How exactly the last use of a token is known: requests in between change nothing."""
+"""Accuracy of a token's last use: further requests within this time change nothing."""
 _SET_USED = update(tokens).where(tokens.c.id == bindparam("of_id")).values(used_s=bindparam("at_s"))
 
 

@@ -13,7 +13,7 @@ _COLOURS = {"vision": "36", "speech": "35", "search": "33"}
 _WIDTH_UNKNOWN, _WIDTH_MOST = 110, 132
 _NAME_WIDTH = 9
 _TAIL_WIDTH = 21
-"""What stands behind the bar: steps, and the loss or what a job does instead of learning."""
+"""Width of the text behind the bar: steps, and the loss or the state of a job that isn't learning."""
 _WAITING_LINES, _SAID_LINES = 3, 6
 _HALF = "½"
 

@@ -5,7 +5,7 @@ from weir.cli.demo.observations import Observations
 from weir.cli.demo.runner import DemoRunner
 
 READ_S = 5.0
-"""How long a scene stands once it has come true."""
+"""Time for which a scene stays on the screen after it has come true."""
 
 
 def play(show: DemoRunner) -> None:

@@ -25,7 +25,7 @@ from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
 
 EVERY_S, AGAIN_S = 600.0, 5.0
-"""How often the Secret is looked at, and how soon after something went wrong."""
+"""Time between two looks at the Secret, and the time until the next one after a failure."""
 SERVICE_EVERY_S = 30.0
 """Interval with an APIService, which may come after Weir, or be applied again without its authority."""
 _REGISTRATION = "admissionregistration.k8s.io/v1"

@@ -22,7 +22,7 @@ from weir.kubernetes.api.resource_objects import ResourceClaim, ResourceClaimSpe
 RESOURCE_API = "resource.k8s.io/v1"
 CLAIMS, TEMPLATES = "resourceclaims", "resourceclaimtemplates"
 WAIT_S = 2.0
-"""For all the claims of one pod; the API server waits for 5 s."""
+"""Time to wait for all claims of one pod. The API server waits 5 s for the review."""
 SOURCES_MAX = 32
 """Claims of a pod that are looked up; the API server takes no more."""
 READ_MAX = 16

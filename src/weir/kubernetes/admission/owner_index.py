@@ -1,4 +1,4 @@
-"""Which owners of pods have GPUs anywhere in them, as far as the watches have delivered them.
+"""Index of the owners of pods that request GPUs, as far as the watches have delivered them.
 
 A pod is often reviewed before the watch delivers its owner. The review then waits for it: a bounded time, and
 a bounded number of reviews for each namespace, since anyone may name an owner that doesn't exist. A pod that
@@ -26,7 +26,7 @@ from weir.kubernetes.translate.gpu_templates import asks_for_gpus
 from weir.kubernetes.translate.kinds import WorkloadKinds
 
 WAIT_S = 2.0
-"""For all the owners of one pod; the API server waits for 5 s."""
+"""Time to wait for all owners of one pod. The API server waits 5 s for the review."""
 WAITING_MAX, WAITING_IN_ONE_MAX = 128, 16
 """Reviews that wait for owners at a time, of all namespaces and of one."""
 LEVELS_MAX = 16

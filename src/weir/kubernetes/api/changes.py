@@ -20,7 +20,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 @dataclass(frozen=True, slots=True)
 class ObjectSet(Generic[T]):
-    """This is how the object is now."""
+    """An object is new or changed."""
 
     key: str
     object: T
@@ -49,7 +49,7 @@ Deliver = Callable[[Sequence[Change[Any]]], None]
 
 
 def to_both(first: Deliver | None, second: Deliver) -> Deliver:
-    """Return what hands changes to one and then to another; to one alone if there is no other."""
+    """Return a callback that hands changes to both callbacks, or to the second alone without a first."""
     if first is None:
         return second
     see = first

@@ -28,7 +28,7 @@ _RESERVED = "/?#[]@!$&'()*+,;=:%~"
 
 
 class RequestNotSent(OSError):
-    """There is no connection: nothing was sent."""
+    """The request wasn't sent: no connection could be opened."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ NOT_VERIFIED = (
 
 
 class NoCredentials(Exception):
-    """There is no telling which API server, or as whom; the sentence says what to do."""
+    """The API server or the user to connect as is unknown; the sentence names the remedy."""
 
 
 class Credentials(Protocol):

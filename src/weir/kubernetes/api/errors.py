@@ -74,7 +74,7 @@ class ApiRefused(ApiError):
 
 
 class NotFound(ApiRefused):
-    """There is no such object, or the server doesn't know such a kind."""
+    """The object doesn't exist, or the server doesn't know its kind."""
 
 
 class Conflict(ApiRefused):
@@ -90,7 +90,7 @@ class ResourceExpired(ApiRefused):
 
 
 class TooManyRequests(ApiRefused):
-    """Not now: the server has too much to do, or a disruption budget allows no eviction (`by_budget`)."""
+    """The server is overloaded, or a disruption budget refuses the eviction (`by_budget`)."""
 
     def __init__(
         self, status: int, reason: str, message: str, *, retry_after_s: float, by_budget: bool

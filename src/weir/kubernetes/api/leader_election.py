@@ -35,7 +35,7 @@ class Leadership(Protocol):
 
     @property
     def term(self) -> int:
-        """Which time it is that this one leads; what was meant to be written in another isn't."""
+        """Number of the current term. A write decided in another term isn't sent."""
         ...
 
     def may_write(self) -> bool:
@@ -44,7 +44,7 @@ class Leadership(Protocol):
 
 
 class AlwaysLeader:
-    """For one that has no other beside it."""
+    """Leadership of a process that runs without leader election."""
 
     term = 1
 
@@ -115,7 +115,7 @@ class LeaderElection:
             f"{identity}_{uuid4().hex[:8]}"  # of this process: another in its place is another one
         )
         self.holder = ""
-        """Who leads, as far as this one has heard."""
+        """Identity of the leader that the lease last named."""
         self.failure = ""
         self._lease: Lease | None = None  # as it was last seen, or written
         self._seen_s = 0.0  # when it was first seen so

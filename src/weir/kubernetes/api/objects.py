@@ -309,7 +309,7 @@ class SchedulingGroupObject(ApiStruct):
 
 
 class PodDisruptionBudgetSpec(ApiStruct):
-    """Which pods a budget protects, and how many of them may be missing: a number or a percentage."""
+    """Pods that a budget protects, and how many of them may be missing: a number or a percentage."""
 
     selector: LabelSelector | None = None
     min_available: int | str | None = None

@@ -167,7 +167,7 @@ class Reflector(Generic[T]):
         return isinstance(error, ApiRefused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
 
     async def _look_whether_it_went_back(self) -> None:
-        """Nothing came for long: because nothing happens, or because the server is behind what is known."""
+        """Ask the server for its version after a long silence, and list again if the version went back."""
         self.counts.silences += 1
         now_there = await self._api.version_of(
             self._path, field_selector=self._field_selector, label_selector=self._label_selector

@@ -53,11 +53,11 @@ _ENTRIES_MOST = {
     "rungs": 32,
     "params": 64,
 }
-"""What is charged for where a rule goes over all of them."""
+"""Assumed number of entries by which the API server estimates the cost of a rule over all of them."""
 _NAME_MOST, _AMOUNT_MOST, _PROSE_MOST = 253, 64, 4096
 _PROSE = ("message", "sentence")
 _TAKEN = ("type", "minimum", "maximum", "minItems", "maxItems", "maxLength", "pattern", "enum", "format")
-"""What means the same in both."""
+"""Keywords with the same meaning in JSON schema and in a CRD's schema."""
 
 
 def _rule(rule: str, message: str, **more: str) -> Schema:
@@ -107,7 +107,7 @@ _OF_GROUPS = (
     "name", "count", "min", "order", "gpus", "devices", "gpuMemory", "gpuModels", "cpu", "memory",
     "resources",
 )  # fmt: skip
-"""What of a pod's request a Workload tells."""
+"""Fields of a pod's request that a Workload object shows."""
 
 
 def definitions() -> list[dict[str, Any]]:

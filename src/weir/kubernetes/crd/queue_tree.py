@@ -117,7 +117,7 @@ def _taken(name: str, kind: str) -> str:
 
 
 def _placed(each: Any_, above: Mapping[str, DepartmentEntry], tree: QueueTree) -> Any_:
-    """With a parent that is there, or at the root."""
+    """Return the queue at the root, with a remark, if its parent doesn't exist."""
     link = "department" if isinstance(each, ProjectEntry) else "parent"
     parent = getattr(each, link)
     if parent is None or parent in above:
@@ -157,7 +157,7 @@ def _cut_circles(
 
 
 def _within_limit(kind: str, each: Any_, tree: QueueTree) -> Any_:
-    """With no more guaranteed than it may have."""
+    """Return the queue with its quota cut to its limit, with a remark, if the quota is above."""
     low = [name for name in each.quota if name in each.limit and _is_below(name, each)]
     if not low:
         return each

@@ -30,7 +30,7 @@ class FactsOnly:
         self._backend = backend
 
     def events(self) -> Iterable[Fact]:
-        """As the port says, without any writes."""
+        """Yield the facts since the last call without queueing any writes."""
         return self._backend.facts_only()
 
     def apply(self, effects: Sequence[Effect]) -> None:

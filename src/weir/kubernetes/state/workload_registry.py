@@ -263,7 +263,7 @@ class WorkloadRegistry:
                 )
 
     def forget(self, gang: Gang) -> None:
-        """There is nothing left of it."""
+        """Remove a gang from every index."""
         if self.gangs.pop(gang.key, None) is None:
             return
         self._fixed.forget(gang)
@@ -285,7 +285,7 @@ class WorkloadRegistry:
             del self._namesakes[gang.name]
 
     def count_project(self, gang: Gang) -> None:
-        """Which projects control knows workloads of."""
+        """Keep the count of reported workloads by project up to date."""
         project = None if gang.reported is None else gang.reported.project
         if project != gang.counted:
             if gang.counted is not None:

@@ -41,7 +41,7 @@ WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start")
 SHARE_VARIABLES = "share-variables"
 """Key that Weir's webhook adds to a pod whose containers read their devices and their limit of memory."""
 MISTAKES_MAX = 20
-"""Of one kind on one object; the rest is mentioned in one sentence."""
+"""Mistakes of one kind that are listed for one object. One sentence mentions the rest."""
 VALUE_CHARACTERS_MAX = 1024
 NAMES_COMPARED_MAX = 1000
 """Names that a wrong one is compared with to find the nearest."""

@@ -55,7 +55,7 @@ _EFFECTS: Mapping[str, Effect | None] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceResources:
-    """Which resources are devices, and which of them the nodes have; a name may end in `*`.
+    """Device resources, and which of them the nodes offer. A name may end in `*`.
 
     `no_shares` is the sentence by which shares are refused; empty if a node takes them.
     """

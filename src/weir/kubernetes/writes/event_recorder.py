@@ -24,7 +24,7 @@ STARTS_MOST = 64
 Each pod says itself where it is, and in a burst an event costs the API server as much as a binding.
 """
 LATE_S, LOOK_S = 10.0, 0.1
-"""How long an event of a start waits while pods are under way, and how often that is looked at."""
+"""Longest delay of a start's event while pods are under way, and the time between two checks."""
 BESIDE_S = 0.2
 """Then they go no faster than this: to a server that has much to do an event is as much work as a pod."""
 

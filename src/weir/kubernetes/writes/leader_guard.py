@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class NotLeading(ApiError):
-    """It wasn't sent."""
+    """The request wasn't sent, because this replica no longer leads."""
 
 
 class LeaderGuard:
-    """The connection as it may be used for what was decided in one term."""
+    """Client that sends requests only in the term in which they were decided."""
 
     def __init__(self, api: ApiClient, leadership: Leadership, term: int) -> None:
         self._api = api
@@ -25,7 +25,7 @@ class LeaderGuard:
         self._term = term
 
     def check(self) -> None:
-        """Nothing, for a leader in this term.
+        """Check that this replica still leads in the term of the guard.
 
         Raises:
             NotLeading: it isn't one.

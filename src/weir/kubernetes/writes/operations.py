@@ -202,7 +202,7 @@ class PatchMetadata(_OfPath):
 
 @dataclass(frozen=True, slots=True)
 class ApplyObject(_OfPath):
-    """Have an object say this, and nothing else of what Weir had it say before."""
+    """Apply fields of an object, and remove fields that Weir applied before and that aren't given now."""
 
     body: Mapping[str, object]
     about: object = None
@@ -211,17 +211,17 @@ class ApplyObject(_OfPath):
 Write = Bind | Evict | UpsertWorkload | PatchStatus | PatchNode | PatchMetadata | ApplyObject
 
 
-# What comes of a write: one of these, once; `WriteDelayed` may come before it any number of times
+# Outcomes of a write: one of these, once. `WriteDelayed` may come before it any number of times
 
 
 @dataclass(frozen=True, slots=True)
 class WriteDone:
-    """It is so now. Of an eviction: the pod stops, or is gone."""
+    """The write was applied. For an eviction, the pod stops or is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """It isn't so, and trying it again wouldn't help."""
+    """The API server refused the write for good."""
 
     status: int
     sentence: str
@@ -229,14 +229,14 @@ class WriteRefused:
 
 @dataclass(frozen=True, slots=True)
 class WriteUnknown:
-    """It may be so or not; what is watched will tell."""
+    """The outcome of the write is unknown; the watches will show it."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteNotSent:
-    """It isn't so: the last check refused it, or this replica doesn't lead any more."""
+    """The write wasn't sent: the last check refused it, or this replica no longer leads."""
 
     sentence: str
 

@@ -252,7 +252,7 @@ def _event(event: EmitEvent) -> Mapping[str, object]:
 
 
 def _cut(note: str) -> str:
-    """As much of it as the server takes, which counts bytes."""
+    """Cut a note to the number of bytes that the API server accepts."""
     encoded = note.encode()
     if len(encoded) <= NOTE_BYTES_MOST:
         return note

@@ -49,17 +49,17 @@ PASSING_S, STARTING_S = 1.0, 15.0
 """A passing phase isn't written before it has lasted this time: usually, and "Starting" while many workloads
 change. Most of them run before, and one write says it all."""
 OWNER_S = 10.0
-"""So long for the owners of pods to be known: until then it may be part of another workload."""
+"""Time to wait for the owners of pods. Until then, a pod may belong to another workload."""
 AGAIN_AFTER_S = 1.0
 """Least time between two writes about a workload that stays in its phase, while pods join it."""
 FEW = 32
 """Up to this number, workloads are written at once even in a burst."""
 BUSY_EVERY_S = 2.0
-"""How often is looked in a burst what can't wait any longer."""
+"""Time between two looks in a burst at what is overdue."""
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
 """Delays in a burst: of the reason or the end; that it is pending; that it runs, starts or stops."""
 SETTLED_S, ARRIVING_S = 0.3, 2.0
-"""How long a pod has to wait before people are told: usually, and while its gang's pods are still coming."""
+"""Delay before the reason of a pending pod is published: usually, and while its gang's pods still arrive."""
 REWORDED_S = 60.0
 """Delay of a reason whose words alone changed, while more than FEW workloads are pending."""
 WAITING_AT_ONCE = 8

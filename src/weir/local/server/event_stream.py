@@ -61,7 +61,7 @@ class StreamReader:
         self._waiting.set()
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End the stream of this subscriber."""
         self.cut_off = True
         self._waiting.set()
 

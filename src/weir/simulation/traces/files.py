@@ -10,7 +10,7 @@ from typing import BinaryIO
 from weir.simulation.traces.mistakes import TraceMistakes
 
 BYTES_MAX = 256 << 20
-"""Of a trace, unpacked: some two million jobs."""
+"""Largest size of an unpacked trace: some two million jobs."""
 COLUMNS_MAX = 1000
 _BLOCK = 1 << 20
 

@@ -1,4 +1,4 @@
-"""Which formats of traces there are, by name."""
+"""Formats of traces by name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

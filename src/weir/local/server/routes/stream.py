@@ -1,4 +1,4 @@
-"""For programs that watch: the live stream, metrics, health."""
+"""Routes for programs that watch: the live stream, metrics and health."""
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
