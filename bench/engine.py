@@ -142,7 +142,7 @@ class Busy:
             reduce(made.cluster, Checkpointed(name, made.now_s))
 
     def node_changes(self) -> None:
-        """A node is reported anew."""
+        """Report a node again, unchanged."""
         self.made.now_s += 60.0
         reduce(self.made.cluster, NodeSet(node(self.chance.randrange(len(self.made.nodes)))))
 
@@ -207,7 +207,7 @@ def node_changed(nodes: int, policy: Policy) -> Row:
 
 
 def cannot(nodes: int, policy: Policy) -> Row:
-    """Everyone is within quota: nobody may be taken from, and the engine has to say so."""
+    """Measure a gang without eligible victims: every project is within its quota."""
     gpus = nodes * NODE_GPUS
     pods = max(1, nodes // 50)
     made = Made(nodes, {"owner": gpus, "late": pods * NODE_GPUS}, policy)

@@ -12,7 +12,7 @@ from weir.state.reduce import reduce
 HOSTNAME = "kubernetes.io/hostname"
 RACK_NODES = 16
 LATER_S = 7200.0
-"""Time at which the hard work begins to wait: by then everything else has run for two hours."""
+"""Time at which the hard work is submitted, after everything else has run for two hours."""
 
 
 def borrowed(nodes: int, policy: Policy, *, kept: float = 0.5, in_the_way: bool = False) -> Made:

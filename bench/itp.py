@@ -32,7 +32,7 @@ _REQUESTS = {gpus: Request(devices=gpus, cpu_milli=0, memory=0) for gpus in rang
 
 @cache
 def _groups(gpus: int) -> tuple[PodGroup, ...]:
-    """Pods for so many devices: more than a node has are a gang of whole nodes."""
+    """Return the pods for a number of devices; more than a node has become a gang of whole nodes."""
     pods = max(1, gpus // NODE_GPUS)
     return (PodGroup("worker", _REQUESTS[min(gpus, NODE_GPUS)], count=pods, min=pods),)
 

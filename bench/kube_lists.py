@@ -1,7 +1,7 @@
-"""A cluster that is only lists: what an API server answers when a scheduler begins, of any size, without one.
+"""Cluster that is only lists: the first answers of an API server to a scheduler, of any size.
 
-Objects are as big as real ones, with what a scheduler doesn't read, and are made before anybody asks.
-Whatever is written is taken, counted, and comes to nothing.
+Objects are as big as real ones, with what a scheduler doesn't read, and are made before the first request.
+Every write is accepted, counted and dropped.
 """
 
 import asyncio

@@ -29,7 +29,7 @@ def tls_of(plane: ControlPlane, user: Pair) -> ssl.SSLContext:
 
 
 class Bare:
-    """A client that does nothing but send: so many requests at a time, no more thought.
+    """Client that only sends, a fixed number of requests at a time.
 
     It speaks as Weir does, which is the cheapest way we know: what it takes from the processors it shares
     with the API server is little, so that it is the API server that is measured.

@@ -103,7 +103,7 @@ def gang(rig: Rig) -> Row:
 
 def reclaim(rig: Rig) -> Row:
     """Reclaim for one gang the GPUs that another team borrowed."""
-    kept = int(rig.gpus * Policy().reserve_fraction)  # that nobody borrows
+    kept = int(rig.gpus * Policy().reserve_fraction)  # never borrowed
     with rig.teams(owner=rig.gpus // 2, borrower=rig.gpus // 2), rig.weir() as weir:
         with Measured(rig, weir) as filling:
             rig.bare.create([job("borrower", f"one-{at}") for at in range(rig.gpus)])

@@ -44,7 +44,7 @@ _LINE = "head -c {} /dev/zero | tr '\\0' x; sleep 600"
 
 
 class Pool:
-    """A server with few descriptors, an attacker and somebody who works."""
+    """Server with few descriptors, an attacker and a worker."""
 
     def __init__(self, home: Path, limits: Path | None = None, descriptors: int = DESCRIPTORS) -> None:
         self.home = home
@@ -142,7 +142,7 @@ def pool(home: Path, limits: Path | None = None) -> Iterator[Pool]:
 
 @dataclass
 class Worker:
-    """Somebody else, who submits and lists."""
+    """Worker that submits and lists beside the attacker."""
 
     pool: Pool
     submits_s: list[float] = field(default_factory=list)

@@ -74,8 +74,8 @@ class Pool:
         for number, request in enumerate(lost, start=int(self.cluster.now_s) + 1):
             reduce(self.cluster, WorkloadSubmitted(workload(number, request), float(number)))
 
-    def make_room(self, policy: Policy, changes_most: int) -> tuple[int, int]:
-        """Cycles until nothing comes of them; how many pods they moved and stopped, so many at most."""
+    def free_capacity(self, policy: Policy, changes_most: int) -> tuple[int, int]:
+        """Run cycles until they change nothing; return the numbers of moved and of stopped pods."""
         moved, stopped, before = 0, 0, -1
         while before < self.cluster.changes:
             before = self.cluster.changes
@@ -178,13 +178,13 @@ def retried(pool: Pool, policy: Policy, lost: list[Request], changes_most: int) 
     pool.wait_again(lost)
     free = {"enabled": True, "budget": FREE}
     moving = Policy.model_validate({"preset": policy.preset, "consolidation": free})
-    moved, stopped = pool.make_room(moving, changes_most)
+    moved, stopped = pool.free_capacity(moving, changes_most)
     assert not stopped, "a running pod was stopped where all were to go on running"
     found = {"alloc_moved": round(pool.allocated, 3), "moved": moved}
     filling = Policy.model_validate(
         {"preset": policy.preset, "consolidation": free, "repack": {"enabled": True, "gain": 0}}
     )
-    moved, stopped = pool.make_room(filling, changes_most - moved)
+    moved, stopped = pool.free_capacity(filling, changes_most - moved)
     return found | {"alloc_filled": round(pool.allocated, 3), "moved_later": moved, "stopped": stopped}
 
 

@@ -3,7 +3,7 @@
     python -m bench.quotas [--k 1.0 1.1 1.25] [--preset balanced ...] [--replays 3] [--output json]
 
 A tenant's quota is k times its mean demand in whole nodes, or what its largest job needs; the pool has as
-many nodes as all quotas together. Nobody is told how long a job will run. A stopped job goes back to
+many nodes as all quotas together. No run time is known in advance. A stopped job goes back to
 its last full hour of run. Entitled is a job that fits, with all its tenant has, into the quota when it comes.
 """
 

@@ -106,7 +106,7 @@ def arguments(prog: str, doc: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--preset", nargs="+", default=list(PRESETS), choices=tuple(PRESETS))
     parser.add_argument("--replays", type=int, default=3, help="that differ in the order within a second")
     parser.add_argument("--traces", type=Path, default=TRACES, help="where the records lie")
-    parser.add_argument("--jobs", type=int, help="only the first so many jobs")
+    parser.add_argument("--jobs", type=int, help="only this number of jobs, from the first on")
     parser.add_argument("--set", default="{}", help="settings over the preset, as JSON")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--output", default="text", choices=("text", "json"))

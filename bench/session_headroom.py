@@ -1,4 +1,4 @@
-"""Head-room for sessions that is learned, against none and a fixed one, on a made trace.
+"""Learned headroom for sessions, compared with none and a fixed one, on a generated trace.
 
 One machine of eight GPUs. The team of the sessions owns all of them; borrowers fill what it leaves idle, and
 there are always more. Sessions begin on workdays, many of them between nine and ten. Borrowers get a notice
@@ -216,7 +216,7 @@ def main() -> None:
                 "idle GPU-hours a week": round(fmean(each.idle_gpu_h for each in found), 1),
             }
         )
-    show("Head-room for sessions", rows, asked.output)
+    show("Headroom for sessions", rows, asked.output)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Static partitions: every tenant on nodes of its own, nothing lent. A plain simulation without the engine.
+"""Static partitions: every tenant on nodes of its own, without borrowing or the engine.
 
 In a partition the oldest job that fits starts, the others wait beside it (backfill); it goes to the
-fullest node with room for it, a job of several nodes to empty ones. Nothing is ever stopped.
+fullest node with enough capacity, a job of several nodes to empty ones. Nothing is ever stopped.
 """
 
 from bisect import insort

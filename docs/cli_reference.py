@@ -12,7 +12,7 @@ from weir.cli.commands import TOPICS, Command
 
 
 def reference() -> str:
-    """One section for each command, by topic."""
+    """Return one section for each command, by topic."""
     lines = []
     for topic in TOPICS:
         lines.append(f"\n## {topic.title}\n")

@@ -1,4 +1,4 @@
-"""How the manual is built.
+"""Configuration of Sphinx for the manual.
 
 Pictures are drawn (`pictures.py`), and so are the references of commands and addresses. That of settings is
 drawn from the model of the policy: defaults, presets and allowed values come from there, and only what a
@@ -72,7 +72,7 @@ def _fill(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def _settings() -> str:
-    """One section for each page of settings: a table and, under it, nothing else."""
+    """Return one section for each page of settings, with a table under it."""
     meanings = yaml.safe_load((_HERE / "settings.yaml").read_text("utf-8"))
     presets = {name: Policy.model_validate({"preset": name}) for name in PRESETS}
     rows = {}
@@ -143,7 +143,7 @@ def _schema(path: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _is_time(path: tuple[str, ...]) -> bool:
-    """Whether a setting is a duration: one that reads `1h`."""
+    """Return True if a setting is a duration: a text such as `1h`."""
     written: Any = "1h"
     for name in reversed(path):
         written = {name: written}

@@ -71,7 +71,7 @@ DIAGRAMS: dict[str, tuple[str, float, float, Sequence[Box], Sequence[Arrow]]] = 
 
 
 def diagram(name: str) -> str:
-    """One diagram, as an element of a page."""
+    """Return a diagram as an element of a page."""
     title, width, height, boxes, arrows = DIAGRAMS[name]
     parts = [f'<svg role="img" viewBox="-2 0 {width + 4} {height}" width="{width}" {STYLE}>']
     parts += [f"<title>{escape(title)}</title>", HEAD]

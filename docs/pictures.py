@@ -15,7 +15,7 @@ INK = "var(--color-foreground-primary, currentColor)"
 QUIET = "var(--color-foreground-secondary, currentColor)"
 LOOKS = {
     "q": f'fill="#2f81d8" stroke="{INK}" stroke-opacity=".35"',
-    "b": f'fill="url(#lent)" stroke="{INK}" stroke-opacity=".35"',
+    "b": f'fill="url(#borrowed)" stroke="{INK}" stroke-opacity=".35"',
     ".": f'fill="none" stroke="{QUIET}" stroke-dasharray="3 3"',
     "x": 'fill="none" stroke="#c8553d" stroke-width="1.5" stroke-dasharray="2 2"',
 }
@@ -28,7 +28,7 @@ MEANINGS = {
 
 STYLE = 'style="max-width: 100%; height: auto" font-size="14" xmlns="http://www.w3.org/2000/svg"'
 STRIPES = (
-    '<defs><pattern id="lent" width="7" height="7" patternUnits="userSpaceOnUse"'
+    '<defs><pattern id="borrowed" width="7" height="7" patternUnits="userSpaceOnUse"'
     ' patternTransform="rotate(45)"><rect width="7" height="7" fill="#e2a33b"/>'
     '<rect width="2.5" height="7" fill="#b9791a"/></pattern></defs>'
 )
@@ -36,7 +36,7 @@ STRIPES = (
 Row = tuple[str, int, str, str]
 """A project's name, its quota, a letter for each cell, and a note."""
 PICTURES: dict[str, tuple[str, Sequence[Row]]] = {
-    "lent": (
+    "borrowed": (
         "vision runs on eight GPUs: four are its own, four are borrowed from speech, which uses none",
         [
             ("vision", 4, "qqqqbbbb", "holds 8, 4 of them borrowed"),
@@ -62,7 +62,7 @@ PICTURES: dict[str, tuple[str, Sequence[Row]]] = {
 
 
 def picture(name: str) -> str:
-    """One picture, as an element of a page."""
+    """Return a picture as an element of a page."""
     if name in DIAGRAMS:
         return diagram(name)
     title, rows = PICTURES[name]

@@ -9,7 +9,7 @@ _ORDER = ("get", "post", "put", "delete")
 
 
 def reference() -> str:
-    """One section for each address and method, then one for each kind of body and answer."""
+    """Return one section for each address and method, then one for each kind of body and answer."""
     schema = create_schema_app().openapi()
     lines = list(_operations(schema))
     lines.append("\n## Bodies and answers\n")

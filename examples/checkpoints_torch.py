@@ -59,7 +59,7 @@ def main() -> None:
                 save(saved, model, optimizer, step)
                 weir.checkpointed(step=step)
             if gang:
-                dist.barrier()  # nobody goes before it is saved
+                dist.barrier()  # all ranks wait until it is saved
         if told:
             print(f"stops at step {step}", flush=True)
             break
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def batches(begin: int, end: int, rank: int, device: torch.device) -> Iterator[tuple[Any, Any]]:
-    """Yield the batches from a step on. Each is made of its number alone, so a stop doesn't change the order."""
+    """Yield the batches from a step on. Each depends on its number alone, so a stop changes no order."""
     for step in range(begin, end):
         chance = torch.Generator().manual_seed(7_919 * step + rank)
         inputs = torch.randn(BATCH, 32, generator=chance)  # HERE: dataset[order_of_epoch[step]]
@@ -81,7 +81,7 @@ def batches(begin: int, end: int, rank: int, device: torch.device) -> Iterator[t
 
 
 def any_of(flag: bool, gang: bool, device: torch.device) -> bool:
-    """Whether it is so on any rank."""
+    """Return True if the flag is set on any rank."""
     if not gang:
         return flag
     flags = torch.tensor([float(flag)], device=device)

@@ -1,7 +1,7 @@
 """Learn to read handwritten digits: a small network in plain numpy, written as a job of a pool should be.
 
 It can be stopped at any moment. What it knows (weights, momentum, step, random numbers) is saved whole or not
-at all; started again, it goes on at the very step, and ends with the same loss as if nobody had stopped it.
+at all; started again, it goes on at the very step, and ends with the same loss as without the stop.
 
     weir submit -p vision --gpus 1 -- python digits.py --seed 1
 """
@@ -63,7 +63,7 @@ class Training:
         beside.replace(path)
 
     def load(self, path: Path) -> None:
-        """Be what was saved."""
+        """Restore what was saved."""
         with np.load(path) as saved:
             self.step = int(saved["step"])
             self.random.bit_generator.state = json.loads(str(saved["random"]))
@@ -77,7 +77,7 @@ class Training:
             yield order[at : at + BATCH]
 
     def move(self, slopes: Arrays) -> None:
-        """One small step down the slope."""
+        """Move one small step down the slope."""
         for name, slope in slopes.items():
             self.speed[name] = MOMENTUM * self.speed[name] - RATE * slope
             self.weights[name] = self.weights[name] + self.speed[name]
@@ -107,7 +107,7 @@ def slopes(weights: Arrays, pictures: Any, shown: Any) -> tuple[float, Arrays]:
 
 
 def right(weights: Arrays, pictures: Any, shown: Any) -> float:
-    """How many of the pictures are read right, of one."""
+    """Return the share of the pictures that are read right."""
     hidden = np.tanh(pictures @ weights["in"] + weights["in_bias"])
     return float(((hidden @ weights["out"] + weights["out_bias"]).argmax(1) == shown).mean())
 

@@ -19,7 +19,7 @@ STEPS, STEP_S = 64, 0.25
 
 
 class Gang:
-    """All processes of it: the first adds up for the others."""
+    """Processes of a gang: the first adds up for the others."""
 
     def __init__(self) -> None:
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

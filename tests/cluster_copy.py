@@ -43,7 +43,7 @@ class ClusterFacts:
     marks: tuple[str, ...]  # by row
     requests: tuple[Request, ...]  # by number of their shape
     mix: tuple[tuple[int, int], ...]  # (number of a shape, pods)
-    mix_room: CapacityColumns | None  # capacity when the mix was computed
+    mix_capacity: CapacityColumns | None  # capacity when the mix was computed
     usage: UsageHistory
     runtimes: RuntimeHistory  # shared with the cluster: a trial ends nothing successfully
     now_s: float
@@ -75,7 +75,7 @@ def cluster_facts(cluster: Cluster, *, with_usage: bool = True) -> ClusterFacts:
         marks=tuple(cluster.marks.names),
         requests=tuple(shape.request for shape in cluster.shapes.all),
         mix=tuple((shape.id, pods) for shape, pods in cluster.mix.drawn),
-        mix_room=_mix_room(cluster),
+        mix_capacity=_mix_capacity(cluster),
         usage=deepcopy(cluster.usage) if with_usage else UsageHistory(),
         runtimes=cluster.runtimes,
         now_s=cluster.now_s,
@@ -104,22 +104,24 @@ def copy_cluster(picture: ClusterFacts) -> Cluster:
     cluster.usage = deepcopy(picture.usage)
     cluster.mix = RequestMix()
     cluster.mix.drawn = tuple((cluster.shapes.all[number], pods) for number, pods in picture.mix)
-    cluster.mix.free_capacity = picture.mix_room
+    cluster.mix.free_capacity = picture.mix_capacity
     cluster.mix.version = 1
     cluster.runtimes = picture.runtimes
     cluster.now_s = max(cluster.now_s, picture.now_s)
     return cluster
 
 
-def _mix_room(cluster: Cluster) -> CapacityColumns | None:
+def _mix_capacity(cluster: Cluster) -> CapacityColumns | None:
     """Return the capacity that the request mix was computed for, of the nodes that still exist."""
-    room = cluster.mix.free_capacity
-    if room is None:
+    capacity = cluster.mix.free_capacity
+    if capacity is None:
         return None
     rows, nodes = cluster.free_capacity.free.shape
-    room = room.grown(rows, nodes, cluster.free_capacity.share.shape[1])
+    capacity = capacity.grown(rows, nodes, cluster.free_capacity.share.shape[1])
     there = [at for at, node in enumerate(cluster.nodes) if node is not None]
-    return CapacityColumns(room.free[:, there], room.share[there], room.memory[there], room.marks[:, there])
+    return CapacityColumns(
+        capacity.free[:, there], capacity.share[there], capacity.memory[there], capacity.marks[:, there]
+    )
 
 
 def _pods_of(cluster: Cluster, job: Job) -> list[Event]:

@@ -31,11 +31,11 @@ QUOTA_FACTOR = 0.5
 SEEDS = range(1, 13)
 
 
-@pytest.mark.parametrize("room", ["weir.state", "weir.state.reducers", "weir.engine", "weir.control"])
-def test_the_engine_is_compiled(room: str) -> None:
-    within = importlib.import_module(room).__path__
+@pytest.mark.parametrize("package", ["weir.state", "weir.state.reducers", "weir.engine", "weir.control"])
+def test_the_engine_is_compiled(package: str) -> None:
+    within = importlib.import_module(package).__path__
     modules = [
-        importlib.import_module(f"{room}.{each.name}")
+        importlib.import_module(f"{package}.{each.name}")
         for each in pkgutil.iter_modules(within)
         if not each.ispkg
     ]

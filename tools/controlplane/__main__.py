@@ -1,4 +1,4 @@
-"""`make kubernetes`: a control plane with pretended nodes, and Weir running against it, until Ctrl-C.
+"""`make kubernetes`: a control plane with simulated nodes, and Weir running against it, until Ctrl-C.
 
 The control plane has the stock kube-scheduler too, and Weir is installed as in production, webhooks included.
 

@@ -193,7 +193,7 @@ class Api:
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
-    """Return True if the server has closed a connection, or sent what nobody asked for."""
+    """Return True if the server has closed a connection, or sent data without a request."""
     return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 

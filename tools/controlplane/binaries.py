@@ -7,7 +7,7 @@ in place of the usual ones; the other programs stay.
 
 They are looked for in $KUBEBUILDER_ASSETS if it is set; otherwise they lie in a cache outside the work
 tree, in a directory named after the pins of the modules and the version of Go, so that a changed pin
-builds anew. Several processes may ask at once: one builds, the others wait for it.
+means a new build. Several processes may ask at once: one builds, the others wait for it.
 
 Without them the tests that need them are left out, unless CI=true or WEIR_KUBERNETES=required;
 WEIR_KUBERNETES=skip leaves them out in any case.
@@ -195,7 +195,7 @@ def go_version(go: str) -> str:
         [go, "env", "GOVERSION"], check=False, capture_output=True, text=True, env=_environment()
     )
     if asked.returncode != 0:
-        raise NoBinaries(f"{go} doesn't say which version it is ({asked.stderr.strip()}): mend or remove it.")
+        raise NoBinaries(f"{go} doesn't print its version ({asked.stderr.strip()}): fix or remove it.")
     return asked.stdout.strip()
 
 

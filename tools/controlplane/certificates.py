@@ -111,7 +111,7 @@ def service_account_keys(directory: Path) -> Pair:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
-    """Nobody else reads it."""
+    """Write a private key that only its owner may read."""
     path.touch(mode=0o600)
     path.write_bytes(
         key.private_bytes(

@@ -148,7 +148,7 @@ class Installed(Weir):
         """Wait until a namespace of that name that is being deleted is gone.
 
         A change of the namespace makes its controller look again: by itself it waits a minute after failures.
-        It fails as long as discovery names an API that nobody serves.
+        It fails as long as discovery names an API without a server.
 
         Raises:
             TimeoutError: it isn't after a while; the text has its conditions.

@@ -7,7 +7,7 @@
 RBAC is on; the API server's limits on requests are its defaults. Different from a cluster are: etcd
 doesn't wait for the disk, controllers create objects at up to 1,000 a second (not 20) so that it isn't
 them who are measured, and a node isn't expected to show signs of life: nodes become ready and unready
-because somebody says so (see nodes.py).
+because a test sets the condition (see nodes.py).
 """
 
 import base64
@@ -44,7 +44,7 @@ _UNUSED_CONTROLLERS = (
     *("storage-version-migrator-controller", "storageversion-garbage-collector-controller"),
     *("ttl-controller", "volumeattributesclass-protection-controller"),
 )
-"""Nothing here goes by what these do, and each watches the API server."""
+"""Controllers that no test needs. Each would watch the API server."""
 _CLOUD_CONTROLLERS = ("cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller")
 """The same, in the releases that still know them."""
 _GROUPS = {"admin": "system:masters", "weir": ""}
@@ -111,7 +111,7 @@ class ControlPlane:
             except Ended as why:
                 self.stop()
                 if left == 0 or "address already in use" not in why.message:
-                    raise  # somebody else may take a free port before we do; nothing else gets better
+                    raise  # another process may take a free port first; no other fault gets better
             except BaseException:
                 self.stop()
                 raise
@@ -278,7 +278,7 @@ class ControlPlane:
         self._processes.stop(name, signal.SIGKILL)
 
     def restart(self, name: str) -> None:
-        """End one of its programs and start it anew where it was."""
+        """Stop a program and start it again at its address."""
         self._processes.stop(name)
         self._run(name)
         self._until(self._serves, f"{name} to be back")

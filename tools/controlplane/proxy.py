@@ -58,8 +58,8 @@ class Asked:
 
 
 Tap = Callable[[Asked], Callable[[bytes], None] | None]
-"""Is told of a request when it is passed on; what it returns is told of the answer, as far as that has been
-passed on: piece by piece, then b"" at its end."""
+"""Callback for a request that is passed on. It may return a callback for the answer, which gets the answer
+piece by piece as it is passed on, then b"" at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Faults:
     delayed: float = 0.0
     delay_s: float = 0.5  # at most
     cut_watch_after_s: float | None = None  # on average; every watch ends, without a word
-    requests_per_s: float | None = None  # no more than so many pass
+    requests_per_s: float | None = None  # limit of requests that pass
     where: Callable[[Asked], bool] = lambda _: True
 
 

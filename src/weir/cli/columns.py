@@ -161,8 +161,8 @@ def pairs(rows: Sequence[tuple[str, str]], screen: Screen, indent: str = "  ") -
     width = max(cells(label) for label, _ in rows)
     lines = []
     for label, text in rows:
-        room = None if screen.width is None else screen.width - len(indent) - width - len(GAP)
-        first, *more = wrapped(plain(text), room).split("\n")
+        width_left = None if screen.width is None else screen.width - len(indent) - width - len(GAP)
+        first, *more = wrapped(plain(text), width_left).split("\n")
         lines.append(f"{indent}{screen.paint(_aligned(label, width, right=False), 'quiet')}{GAP}{first}")
         lines += [" " * (len(indent) + width + len(GAP)) + line for line in more]
     return lines

@@ -112,8 +112,8 @@ def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:
         name = shortened(plain(row.workload or "-"), names, middle=True)
         parts.append(name + " " * (names - cells(name)))
         indent += names + len(GAP)
-    room = None if here.width is None else max(_SENTENCE_WIDTH_MIN, here.width - indent)
-    first, *more = wrapped(_what(row), room).split("\n")
+    width = None if here.width is None else max(_SENTENCE_WIDTH_MIN, here.width - indent)
+    first, *more = wrapped(_what(row), width).split("\n")
     return [GAP.join([*parts, first]), *(" " * indent + line for line in more)]
 
 

@@ -47,12 +47,12 @@ class Help:
         """Print a panel: the arguments and options, or the commands."""
         if not panel.entries:
             return
-        room = _room()
+        line_width = _line_width()
         rows = [(_label(entry), _meaning(entry)) for entry in panel.entries]
         width = min(_LABEL_WIDTH_MAX, max(cells(label) for label, _ in rows))
         lines = ["Options:" if panel.title == "Parameters" else f"{panel.title}:"]
         for label, meaning in rows:
-            lines += _entry(label, meaning, width, room)
+            lines += _entry(label, meaning, width, line_width)
         _say("\n".join([*lines, ""]))
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:  # noqa: ARG002
@@ -64,10 +64,10 @@ class Help:
 
     def render_description(self, console: "Console", options: "ConsoleOptions", description: Any) -> None:  # noqa: ARG002
         """Print the description in paragraphs."""
-        room = _room()
+        line_width = _line_width()
         for paragraph in _text(description).split("\n\n"):
             if paragraph.strip():
-                _say(wrapped(" ".join(paragraph.split()), room) + "\n")
+                _say(wrapped(" ".join(paragraph.split()), line_width) + "\n")
 
 
 def _shown_words(words: list[str]) -> list[str]:
@@ -79,13 +79,13 @@ def _shown_words(words: list[str]) -> list[str]:
     return [{"[ARGS...]": many, "[ARGS]": optional, "STR": "TEXT"}.get(word, word) for word in words]
 
 
-def _room() -> int:
+def _line_width() -> int:
     return min(screen().width or _WIDTH_MAX, _WIDTH_MAX)
 
 
-def _entry(label: str, meaning: str, width: int, room: int) -> list[str]:
+def _entry(label: str, meaning: str, width: int, line_width: int) -> list[str]:
     indent = " " * (2 + width + _GAP)
-    lines = wrapped(meaning, room, indent).split("\n") if meaning else [""]
+    lines = wrapped(meaning, line_width, indent).split("\n") if meaning else [""]
     if cells(label) > width:
         return [f"  {label}", *(lines if meaning else [])]
     return [f"  {label}{lines[0][2 + cells(label) :]}".rstrip(), *lines[1:]]

@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from weir.cli.simulate import LINES, bars, print_runs
+from weir.cli.replay_progress import bars
+from weir.cli.simulate import LINES, print_runs
 from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.reports.replays import Run

@@ -5,8 +5,7 @@ The simulation and numpy are imported when the command runs.
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from weir.cli.replay_progress import progress_bar
+from weir.cli.simulate_alternatives import compare_alternatives
 from weir.cli.tables import table, terminal_width
 from weir.model.resources import span
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from weir.model.policy import Policy
     from weir.model.scenario import Scenario
     from weir.simulation.job_trace import JobTrace
@@ -79,8 +78,6 @@ def simulate(
         return WRONG_REQUEST
 
     if add_nodes or what_if:
-        from weir.cli.simulate_alternatives import compare_alternatives
-
         texts = [*(f"add-nodes={text}" for text in add_nodes), *what_if]
         own = next(iter(policies.values()))
         return compare_alternatives(replace(scenario, policy=own), job_traces, texts, seeds, output)
@@ -165,6 +162,8 @@ def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict
     Raises:
         InvalidFile: one can't be read.
     """
+    from weir.scenario_io.policies import named_policy
+
     policies = {}
     for at, name in enumerate([named, *compared]):
         short = own.preset if name is None else Path(name).stem
@@ -172,46 +171,6 @@ def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict
             own if name is None else named_policy(name)
         )
     return policies
-
-
-def named_policy(name: str) -> "Policy":
-    """Return the preset or the policy file of a name.
-
-    Raises:
-        InvalidFile: it can't be read.
-    """
-    from weir.model.policy import PRESETS, Policy
-    from weir.scenario_io.policies import read_policy
-
-    if name in PRESETS and not Path(name).exists():
-        return Policy.model_validate({"preset": name})
-    return read_policy(Path(name))
-
-
-@contextmanager
-def progress_bar(name: str) -> Iterator[Callable[[float], None] | None]:
-    """Show a progress bar if the output is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    with bars() as shown:
-        task = shown.add_task(name, total=1.0)
-        yield lambda part: shown.update(task, completed=part)
-        shown.update(task, completed=1.0)
-
-
-def bars() -> "Progress":
-    """Return progress bars on the terminal of the error output."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    return Progress(
-        TextColumn("{task.description:<20}"),
-        BarColumn(40),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
 
 
 Line = tuple[str, Callable[[Mapping[str, Any]], str]]

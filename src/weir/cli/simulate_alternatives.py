@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weir.cli.formatting import lasting, number, percent
-from weir.cli.simulate import DONE, WRONG_REQUEST, named_policy, progress_bar
+from weir.cli.replay_progress import progress_bar
 from weir.cli.tables import table, terminal_width
 
 if TYPE_CHECKING:
     from weir.model.scenario import Scenario
     from weir.simulation.job_trace import JobTrace
 
+DONE, WRONG_REQUEST = 0, 2
 ALTERNATIVES_MAX = 12
 
 
 def compare_alternatives(
     scenario: "Scenario", job_traces: "Sequence[JobTrace]", texts: Sequence[str], seeds: int, output: str
 ) -> int:
-    """Replay the cluster as it is and each alternative; print what differs beyond the spread."""
+    """Replay the cluster as it is and each alternative; print the differences beyond the spread."""
     from weir.model.scenario import InvalidFile
+    from weir.scenario_io.policies import named_policy
     from weir.simulation.alternatives import changed, parse_alternative
     from weir.simulation.comparison import compared, replay_all
 

@@ -47,7 +47,7 @@ def max_pods(
     most = int((together // each)[open_].sum())
     if together.max(initial=0) >= 2 * each:
         return most
-    needed = each - (together[node] - given)  # from this project, if the node is to have room
+    needed = each - (together[node] - given)  # from this project, if the node is to fit the pod
     spans = np.zeros(len(over), np.bool_)
     spans[victims.project[victims.of_job > victims.milli]] = True  # a last one of these frees several nodes
     enough = open_ & (together >= each)

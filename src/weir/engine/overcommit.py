@@ -91,7 +91,7 @@ def node_device_usage(gpus: int, others: int, holdings: Iterable[DeviceHolding])
             continue
         for at in each.devices:
             shared[at] += each.share_milli
-        shared[-1] += (each.count - len(each.devices)) * each.share_milli  # on devices nobody knows
+        shared[-1] += (each.count - len(each.devices)) * each.share_milli  # on unknown devices
     needed = whole * WHOLE_MILLI + sum(max(WHOLE_MILLI, milli) for milli in shared.values() if milli)
     return NodeDeviceUsage(gpus, own_milli, others, needed)
 

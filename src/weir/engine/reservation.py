@@ -126,8 +126,8 @@ class _ExpectedEnds:
         found = [(self._now_s, node) for node in now.tolist()]
         if len(found) < pods and size:
             coming = self._coming
-            by_then = free[coming.node] + coming.freed
-            more = np.maximum(by_then, 0) // size - np.maximum(by_then - coming.devices, 0) // size
+            freed_by_end = free[coming.node] + coming.freed
+            more = np.maximum(freed_by_end, 0) // size - np.maximum(freed_by_end - coming.devices, 0) // size
             rows = np.repeat(np.arange(len(more)), np.where(mask[coming.node], more, 0))[: pods - len(now)]
             found += zip(coming.end_s[rows].tolist(), coming.node[rows].tolist(), strict=True)
         return found

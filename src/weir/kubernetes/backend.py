@@ -76,7 +76,7 @@ class KubernetesBackend:
         namespace: str = "",
     ) -> None:
         self.cluster_state = cluster_state
-        self.reasons: dict[str, Explanation] = {}  # why workloads wait, as somebody finds out
+        self.reasons: dict[str, Explanation] = {}  # reasons of pending workloads, from a background search
         self.statuses = StatusWriter(cluster_state, self.reasons)
         self._taints = NodeTaints(cluster_state.node_states)
         self._shared_list = SharedNodeList(cluster_state.node_states, namespace)

@@ -161,7 +161,7 @@ class Workload:
     idle_limit_s: float | None = None  # None: its project's or the policy's; 0 = none at all
     grace_s: float | None = None  # how long it may take to stop; None: its project's or the policy's
     retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
-    can_preempt: bool = True  # whether others may be stopped or moved to make room for it
+    can_preempt: bool = True  # whether others may be evicted for it
     overrun: bool = False  # it started itself past its project's quota: it is reclaimed before all others
     protected: bool = False  # it counts as non-preemptible because of its disruption budgets
     lapsed: bool = False  # its budgets protect what it holds over quota no more

@@ -4,7 +4,7 @@ from pathlib import Path as FilePath
 
 from pydantic import ValidationError
 
-from weir.model.policy import Policy
+from weir.model.policy import PRESETS, Policy
 from weir.scenario_io.document import read_document, text_of
 from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.source_map import Mistakes
@@ -27,6 +27,17 @@ def parse_policy(text: str, file: str) -> Policy:
         InvalidFile: with all mistakes.
     """
     return _read(text, Mistakes(file))
+
+
+def named_policy(name: str) -> Policy:
+    """Return the preset or the policy file of a name.
+
+    Raises:
+        InvalidFile: it can't be read.
+    """
+    if name in PRESETS and not FilePath(name).exists():
+        return Policy.model_validate({"preset": name})
+    return read_policy(FilePath(name))
 
 
 def _read(text: str, mistakes: Mistakes) -> Policy:

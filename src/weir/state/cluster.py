@@ -44,9 +44,7 @@ class Cluster:
         self.topologies: dict[str, Topology] = {}
         self.ledger = QuotaUsage((), self.rows)
         self.jobs: dict[str, Job] = {}
-        self.by_memory: dict[
-            str, Job
-        ] = {}  # those that ask for device memory: what they count with hangs on nodes
+        self.by_memory: dict[str, Job] = {}  # jobs that request device memory: nodes decide their charge
         self.unprotected: dict[str, Job] = {}  # idle ones that any requester may evict
         self.pods_on: list[dict[Pod, None]] = []
         self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
@@ -61,7 +59,7 @@ class Cluster:
         self.saves = 0  # how often any did
         self.budgets: dict[str, Budget] = {}
         self.refused: dict[Pod, float] = {}  # running pods that couldn't be stopped, and when that was tried
-        self.withdrawn: dict[str, float] = {}  # workloads whose room a refused stop withdrew, and when
+        self.withdrawn: dict[str, float] = {}  # workloads that lost a nomination to a refused stop, and when
         self.usage = UsageHistory()
         self.admission = PersonAdmission()
         self.mix = RequestMix()

@@ -301,7 +301,7 @@ class EquivalenceClass:
         self.project = job.project
         self.number = number
         self.step = NextStep(job, job.placed)
-        step = self.step  # a gang needs room for each of these shapes, an elastic pod for one of them
+        step = self.step  # a gang needs capacity for each of these shapes, an elastic pod for one of them
         groups = step.choices or [group for group, lack in enumerate(step.lacks) if lack]
         ids = [shape.id for shape in job.shapes]
         self.shapes = tuple(sorted({ids[group] for group in groups}))

@@ -125,7 +125,7 @@ class Database(ReadableDatabase):
             else:
                 self._opened = open_pool(self._writer(), home, begin_again=begin_again)
         except (SQLAlchemyError, OSError) as error:
-            self._start_anew()
+            self._drop_connection()
             self._release()
             raise failure(error) from error
         self.listeners: list[WriteListener] = []
@@ -227,7 +227,7 @@ class Database(ReadableDatabase):
         try:
             outcomes = self._commit(together)
         except BaseException as error:  # noqa: BLE001 - whatever it was, a caller waits for the answer
-            self._start_anew()
+            self._drop_connection()
             self.failure = failure(error) if isinstance(error, SQLAlchemyError | OSError) else None
             refusal = failure(error) if isinstance(error, SQLAlchemyError | OSError) else error
             if len(together) == 1 or (isinstance(refusal, StoreFailed) and refusal.is_full):
@@ -282,8 +282,8 @@ class Database(ReadableDatabase):
         if mark is None or (mark.id, mark.opened) != (self._opened.id, self._opened.opened):
             raise StoreFailed("Another server has opened this database meanwhile: start this one again.")
 
-    def _start_anew(self) -> None:
-        """Let go of a connection on which something failed."""
+    def _drop_connection(self) -> None:
+        """Drop a connection on which something failed."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
             try:

@@ -143,7 +143,7 @@ def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> Opene
         if homes is None and not refused and is_new:
             mark_home(home, mark)  # should the database not be committed, the next start goes on here
         opened = PoolIdentity(mark.id, mark.opened + 1)
-        has_leftovers = _write(connection, opened, ours, found_anew=bool(refused))
+        has_leftovers = _write(connection, opened, ours, has_leftovers=bool(refused))
         if refused:
             raise_numbers(connection, there.highest)
     mark_home(home, opened)
@@ -168,7 +168,7 @@ def open_cluster(connection: Connection, uid: str) -> OpenedPool:
             raise StoreFailed(_OF_A_POOL)
         check_cluster(ours, uid)
         opened = PoolIdentity(mark, (0 if ours is None else ours.opened) + 1)
-        _write(connection, opened, ours, found_anew=False)
+        _write(connection, opened, ours, has_leftovers=False)
     return OpenedPool(opened.id, opened.opened, has_leftovers=False)
 
 
@@ -186,16 +186,16 @@ def check_cluster(found: PoolIdentity | None, uid: str) -> None:
 
 
 def _write(
-    connection: Connection, mark: PoolIdentity, before: PoolIdentity | None, *, found_anew: bool
+    connection: Connection, mark: PoolIdentity, before: PoolIdentity | None, *, has_leftovers: bool
 ) -> bool:
     """Put the identity into the database; return True if there may be leftovers."""
     if before is not None and before.id == mark.id:
         connection.execute(update(pool).values(opened=mark.opened))
         return bool(connection.execute(select(pool.c.has_leftovers)).scalar())
     connection.execute(delete(pool))
-    row = {"id": mark.id, "created_s": time.time(), "opened": mark.opened, "has_leftovers": found_anew}
+    row = {"id": mark.id, "created_s": time.time(), "opened": mark.opened, "has_leftovers": has_leftovers}
     connection.execute(insert(pool), row)
-    return found_anew
+    return has_leftovers
 
 
 def _mismatch(  # noqa: PLR0911 - one for each way in which they differ

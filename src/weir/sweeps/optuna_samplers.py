@@ -18,7 +18,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from weir.sweeps.parameters import Scale, SweepParameter
-from weir.sweeps.samplers import PastTrial, SamplerUnavailable, Suggested
+from weir.sweeps.past_trials import PastTrial, SamplerUnavailable, Suggested
 
 BEST_MAX, LATEST_MAX = 75, 175
 """Trials that a sampler learns from: the best at the highest rungs, and the latest of the others."""

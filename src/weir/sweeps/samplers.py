@@ -6,38 +6,12 @@ is that of the sweep with the number of the trial: the same records give the sam
 """
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from weir.sweeps.parameters import SweepParameter, Values
+from weir.sweeps.past_trials import PastTrial, SamplerUnavailable, Suggested
 
 OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes")
-
-
-class SamplerUnavailable(Exception):
-    """A package that the sampler needs is missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastTrial:
-    """A trial as a sampler sees it: its results by step, smaller is better.
-
-    `is_complete`: it reached the last rung. `is_over`: it failed, or was stopped.
-    """
-
-    params: Values
-    results: Mapping[int, float]
-    is_complete: bool = False
-    is_over: bool = False
-    state: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Suggested:
-    """Parameters of a new trial, and what its sampler needs to know of them later."""
-
-    params: Values
-    state: Mapping[str, object] = field(default_factory=dict)
 
 
 def suggest(

@@ -14,7 +14,8 @@ from weir.sweeps.parameters import (
     parse_parameter,
     variables,
 )
-from weir.sweeps.samplers import PastTrial, grid_point, random_point, suggest
+from weir.sweeps.past_trials import PastTrial
+from weir.sweeps.samplers import grid_point, random_point, suggest
 
 SPACE = [
     parse_parameter("lr", "log:1e-5..1e-1"),

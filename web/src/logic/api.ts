@@ -56,7 +56,7 @@ export async function signIn(by: { token: string } | { code: string }): Promise<
   return person
 }
 
-/** The person who is signed in; null if nobody is. */
+/** The person who is signed in; null without a sign-in. */
 export async function whoAmI(): Promise<Person | null> {
   if (!proof()) return null
   try {

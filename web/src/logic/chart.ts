@@ -33,8 +33,8 @@ export function scaleOf(lines: readonly (readonly ChartPoint[])[], least = 0, fr
   if (!Number.isFinite(low)) [low, high] = [0, 1]
   high = Math.max(high, least)
   if (low >= 0 && (fromZero || low < high * 0.7)) return { from_s, until_s, low: 0, high: roundUp(high) }
-  const room = (high - low || Math.abs(high) || 1) * 0.1
-  return { from_s, until_s, low: low - room, high: high + room }
+  const margin = (high - low || Math.abs(high) || 1) * 0.1
+  return { from_s, until_s, low: low - margin, high: high + margin }
 }
 
 /** A path through points, in a box of this size. */

@@ -123,7 +123,7 @@ export function evictions(pool: Pool): PoolEvent[] {
   return [...pool.events, ...pool.stops.filter((event) => !known.has(event.id))].filter((event) => isOf(event, 'stopping')).sort((a, b) => b.id - a.id)
 }
 
-/** Return True if an event is of a kind; those of workloads that were stopped for nobody are no evictions. */
+/** Return True if an event is of a kind; a stop without a beneficiary is no eviction. */
 export const isOf = (event: PoolEvent, kind: string): boolean =>
   !kind || (event.kind === kind && (kind !== 'stopping' || typeof event.numbers['by'] === 'string')) || (kind === 'stopping' && event.kind === 'preempted')
 

@@ -97,15 +97,15 @@ def _device(at: int, on: Sequence[RunningJob], here: Screen, width: int) -> str:
     label = here.paint(f"{at:>2} ", "quiet")
     if not on:
         return label + here.paint("free", "quiet")
-    room = (width - 3 - 3 * (len(on) - 1)) // len(on)
-    return label + "   ".join(_running(each, here, room) for each in on)
+    job_width = (width - 3 - 3 * (len(on) - 1)) // len(on)
+    return label + "   ".join(_running(each, here, job_width) for each in on)
 
 
-def _running(job: RunningJob, here: Screen, room: int) -> str:
+def _running(job: RunningJob, here: Screen, width: int) -> str:
     name = f"{job.name} {_HALF}" if job.part == 0.5 else job.name
     tail_width = _TAIL_WIDTH if job.part == 1.0 else 9
     tail = _tail(job)[:tail_width].ljust(tail_width)
-    bar_width = max(0, room - _NAME_WIDTH - 2 - tail_width)
+    bar_width = max(0, width - _NAME_WIDTH - 2 - tail_width)
     label = _coloured(shortened(name, _NAME_WIDTH, middle=True).ljust(_NAME_WIDTH), job.project, here)
     return f"{label} {_bar(job, bar_width, here)} {tail}"
 

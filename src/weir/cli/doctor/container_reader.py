@@ -10,7 +10,7 @@ from weir.local.containers.cdi import DeviceSpecifications
 from weir.local.containers.launch import PATH
 from weir.local.containers.podman import INIT_PROGRAMS
 
-_NOBODY = 65534
+_OVERFLOW_UID = 65534
 _SET_DUMPABLE = 4
 
 
@@ -49,6 +49,6 @@ def namespace_problem() -> str:
 def _give_up_rights() -> None:
     if os.geteuid() == 0:
         os.setgroups([])
-        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresgid(_OVERFLOW_UID, _OVERFLOW_UID, _OVERFLOW_UID)
+        os.setresuid(_OVERFLOW_UID, _OVERFLOW_UID, _OVERFLOW_UID)
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1, 0, 0, 0)  # its files in /proc are its own again

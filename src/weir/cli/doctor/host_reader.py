@@ -17,7 +17,7 @@ from weir.cli.install.host import Host
 _UNSYNCHRONISED, _ERROR = 0x40, 5
 _TIMEX_BYTES, _STATUS_AT = 512, 40
 _PEOPLE_FROM, _PEOPLE_MAX = 1000, 100
-_NOBODY = 65534
+_OVERFLOW_UID = 65534
 _HOME_S_MAX = 3.0
 _FIRST_FILES = 1000
 _LIMIT = re.compile(r"^(Max open files|Max processes|Max locked memory) +(\S+)", re.MULTILINE)
@@ -118,7 +118,7 @@ def people() -> tuple[UserHome, ...]:
     """Return the home directories of people, as far as root can look into them."""
     found: list[UserHome] = []
     for user in pwd.getpwall():
-        if _PEOPLE_FROM <= user.pw_uid != _NOBODY and len(found) < _PEOPLE_MAX:
+        if _PEOPLE_FROM <= user.pw_uid != _OVERFLOW_UID and len(found) < _PEOPLE_MAX:
             found.append(_home_of(user))
     return tuple(found)
 

@@ -46,7 +46,7 @@ class ClientLimits:
     connect_s: float = 5.0
     read_s: float = 60.0  # for one object, or one piece of a list
     write_s: float = 5.0
-    watch_s: float = 600.0  # after which a watch is begun anew
+    watch_s: float = 600.0  # lifetime of one watch request
     silence_s: float = 90.0  # of a watch; most servers send a bookmark every minute
     gather_s: float = 0.05  # events of a watch before they are read: waking up costs more than an event
     connections: int = 512

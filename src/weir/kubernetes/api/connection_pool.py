@@ -51,7 +51,7 @@ class ConnectionPool:
         self._at = urlsplit(to.server)
         self._host = self._at.netloc.rpartition("@")[2]
         self._through = urlsplit(to.proxy) if to.proxy else None
-        self._room = asyncio.Semaphore(to.most)
+        self._slots = asyncio.Semaphore(to.most)
         self._idle: dict[HttpConnection, None] = {}
         self._all: set[HttpConnection] = set()
         self._none = asyncio.Event()  # is left of them
@@ -76,7 +76,7 @@ class ConnectionPool:
             Cut: the connection ended before the answer did.
             NotHttp: something else came.
         """
-        async with self._room:
+        async with self._slots:
             while True:
                 era, line = self._era, self._idle_connection()
                 was_kept = line is not None
@@ -105,7 +105,7 @@ class ConnectionPool:
 
         `gather_s`: time for which events gather before they are read.
         """
-        async with self._room:
+        async with self._slots:
             line = await self._new()
             try:
                 async with asyncio.timeout(within_s):

@@ -201,7 +201,7 @@ class LeaderElection:
         except (
             Conflict,
             NotFound,
-        ):  # somebody was quicker, or we were without having heard of it: look again
+        ):  # another was quicker, or our own answer was lost: look again
             self._lease = None
         except ApiError as error:
             self.failure = str(error)

@@ -136,7 +136,9 @@ class Reflector(Generic[T]):
                 self.failure = f"{type(error).__name__} in the watch"
                 self.counts.faults += 1
                 self._resource_version = ""
-                self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}  # all is told again
+                self._known = {
+                    key: (uid, "") for key, (uid, _) in self._known.items()
+                }  # all objects are delivered again
                 await asyncio.sleep(self._backoff.next_s())
 
     async def _rest(self, for_s: float) -> None:

@@ -150,7 +150,7 @@ class _Search:
                     if devices.count is None:
                         return failure
                     self._failures[id(devices), device.key] = failure
-                    is_candidate = True  # it counts once the search comes to it
+                    is_candidate = True  # counted when the search reaches it
                 if is_candidate:
                     candidates.append(device)
         self._candidates[id(devices)] = candidates

@@ -5,33 +5,58 @@ leave out the values that only the leader knows.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from weir import __version__
+from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
+from weir.kubernetes.api.reflector import Reflector
+from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.api_calls import ApiCalls
 from weir.kubernetes.process.cluster_summary import ClusterSummary
+from weir.kubernetes.process.config_watcher import ConfigWatcher
+from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, SchedulingCounters
+from weir.kubernetes.process.usage_service import UsageService
+from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.engine_build import engine_kind
 from weir.service.metric_families import Histogram, queue_families
 
-if TYPE_CHECKING:
-    from weir.kubernetes.process.scheduler_process import SchedulerProcess
-
+if TYPE_CHECKING:  # without a port, nothing of it is imported
+    from weir.kubernetes.process.query_service import QueryService
 
 WAITING_MAX = 4 * PROJECTS_MAX
 """Series by project and reason."""
 
 
+class MeteredScheduler(Protocol):
+    """Parts of a scheduler that its metrics read."""
+
+    backend: KubernetesBackend
+    calls: ApiCalls
+    election: LeaderElection | AlwaysLeader
+    hooks: ClusterControlHooks
+    leaderships: int
+    query: "QueryService | None"
+    reflectors: dict[str, Reflector[Any]]
+    settings: ConfigWatcher
+    usage: UsageService
+    writer: ApiWriter
+
+    def trouble(self) -> str:
+        """Return the parts that make no progress, as a sentence; empty if none."""
+        ...
+
+
 class ClusterMetrics(Collector):
     """Reads existing counters on request."""
 
-    def __init__(self, instance: "SchedulerProcess") -> None:
+    def __init__(self, instance: MeteredScheduler) -> None:
         self._instance = instance
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)

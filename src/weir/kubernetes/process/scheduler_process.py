@@ -182,7 +182,7 @@ class SchedulerProcess:
         return control_thread is None or control_thread.trouble is None
 
     def trouble(self) -> str:
-        """Return what makes no progress; empty if all parts do."""
+        """Return the parts that make no progress, as a sentence; empty if none."""
         control_thread, now_s = self.control_thread, time.monotonic()
         if control_thread is not None and control_thread.trouble is not None:
             return control_thread.trouble

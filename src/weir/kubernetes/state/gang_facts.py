@@ -60,7 +60,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
         facts.append(gang.nomination)
     gang.nomination_reported = True
     saved_s = gang.head.annotations.checkpointed_s
-    saved_s = None if saved_s is None else min(saved_s, now_s)  # nobody saves in the future
+    saved_s = None if saved_s is None else min(saved_s, now_s)  # a checkpoint is never in the future
     if saved_s is not None and saved_s > gang.checkpointed_s:
         gang.checkpointed_s = saved_s
         facts.append(Checkpointed(gang.name, saved_s))

@@ -100,7 +100,7 @@ class TrackedPod:
         self.at_s = 0.0
         self.reported_start = 0  # the start that control takes to be alive
         self.reported_stopping = False
-        self.doubted_s = 0.0  # when it is taken not to have been bound, if nobody knows
+        self.doubted_s = 0.0  # when an unknown binding counts as failed
         self.back_s = 0.0  # how long it was kept back last, and until when
         self.back_at_s = 0.0
         self.info: PodInfo | None = None
@@ -218,7 +218,7 @@ class Gang:
         self.newer = False  # another one of its name has taken its place
         self.counted: str | None = None  # the project it counts for among those in use
         self.members: ForeignMembers = NO_MEMBERS  # those that other schedulers place
-        self.whole = 1  # pods that it needs, whoever places them
+        self.whole = 1  # minimum of pods, of all schedulers
         self.needed = 1  # of these, pods that Weir places
         self.count = 0  # of its pods that are there
         self.adopted = False  # no pod of it was seen: its object says what it is

@@ -73,7 +73,7 @@ class NodeUse:
     __slots__ = ("base", "foreign", "limits", "numbers", "ours", "reported", "shared", "unschedulable")
 
     def __init__(self) -> None:
-        self.base: Node | None = None  # as if nobody were on it; None: it isn't there
+        self.base: Node | None = None  # the node without pods; None: it doesn't exist
         self.shared: SharedNode | None = None  # its label and taint for shares, where it has either
         self.unschedulable = False
         self.limits: dict[str, int] = {}  # of volumes by their driver, as resources

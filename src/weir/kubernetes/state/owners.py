@@ -116,7 +116,7 @@ class Owners:
         self, kinds: WorkloadKinds, pod_body: Callable[[str, OwnerReference], Body | None] = _no_pod
     ) -> None:
         self.kinds = kinds
-        self.touched: set[str] = set()  # uids of owners that pods came to or left, until somebody empties it
+        self.touched: set[str] = set()  # owners whose pods changed, until a reader empties it
         self._pod_body = pod_body
         self._telling: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}  # by kinds
         self._makers: dict[str, _TrackedOwner] = {}
@@ -128,7 +128,7 @@ class Owners:
         self._unreadable: Mapping[tuple[str, str], str] = {}
         self._references: dict[tuple[str, ...], OwnerReference] = {}
         self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
-        self.news: set[str] = set()  # objects that changed, and those above them, until somebody looks
+        self.news: set[str] = set()  # changed objects and those above them, until they are read
 
     def shared(self, reference: OwnerReference) -> OwnerReference:
         """Return one object for equal references."""
@@ -221,7 +221,7 @@ class Owners:
     def above(self, key: str, namespace: str, reference: OwnerReference | None) -> OwnerChain:
         """Return the objects above a pod with this controller."""
         if reference is None:
-            return NOBODY
+            return NO_OWNER
         lowest = reference.uid if reference.kind != _POD else f"{namespace}/{reference.uid}"
         if lowest not in self._chains and not self._is_read(reference):
             return OwnerChain((), (), None)
@@ -328,7 +328,7 @@ class _NoOwner(OwnerChain):
         return annotations.read(pod)
 
 
-NOBODY = _NoOwner((), (), None)
+NO_OWNER = _NoOwner((), (), None)
 
 
 def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:

@@ -66,9 +66,7 @@ class PodResolver:
         self._classes: dict[str, StorageClass] = {}
         self._users: dict[tuple[str, str], set[str]] = {}  # pods by the claims they use
         self._others_use: dict[str, tuple[tuple[str, str], ...]] = {}  # the claims of each pod of others
-        self._limited: Counter[str] = (
-            Counter()
-        )  # drivers, and on how many nodes they take only so many volumes
+        self._limited: Counter[str] = Counter()  # drivers, and on how many nodes each limits its volumes
         self._limits: dict[str, dict[str, int]] = {}  # by node and driver
         self.priorities: dict[str, int] = {}
 

@@ -236,6 +236,6 @@ def _fault_of(kind: str, each: QueueObject) -> Exception | None:
     """Return the fault that one queue object causes by itself."""
     try:
         tree_of(*(([each], []) if kind == "Department" else ([], [each])))
-    except Exception as error:  # noqa: BLE001 - it is told in the status of this one
+    except Exception as error:  # noqa: BLE001 - the status of this object shows it
         return error
     return None

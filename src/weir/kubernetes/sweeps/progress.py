@@ -16,7 +16,7 @@ from weir.kubernetes.crd.sweep_objects import (
 )
 from weir.sweeps.halving import Halving, Promotion
 from weir.sweeps.outcome import outcome, result_words
-from weir.sweeps.samplers import PastTrial
+from weir.sweeps.past_trials import PastTrial
 
 FAILED_FIRST = 5
 """Failed trials from which on a sweep is given up if none has reached a rung."""

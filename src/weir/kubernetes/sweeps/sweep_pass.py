@@ -33,8 +33,9 @@ from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.sweeps.trial_jobs import job_name, read_sweep, trial_job
 from weir.kubernetes.writes.leader_guard import LeaderGuard
 from weir.model.resources import quantity
+from weir.sweeps.past_trials import SamplerUnavailable
 from weir.sweeps.restart_cost import restart_cost_s
-from weir.sweeps.samplers import SamplerUnavailable, suggest
+from weir.sweeps.samplers import suggest
 
 JOBS = "batch/v1"
 PENDING_MAX = 2

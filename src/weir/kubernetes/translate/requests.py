@@ -93,7 +93,7 @@ class PodRequest:
 
     request: Request
     refusals: tuple[str, ...] = ()  # why it isn't placed as it is written, and what to write
-    can_preempt: bool = True  # whether room may be made for it by stopping others
+    can_preempt: bool = True  # whether others may be evicted for it
     max_runtime_s: float | None = None
     grace_s: float | None = None
 

@@ -61,7 +61,7 @@ class VolumeInventory:
     )  # by namespace, name
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
-    limited: frozenset[str] = frozenset()  # the drivers that take only so many volumes to a node
+    limited: frozenset[str] = frozenset()  # drivers that limit the volumes of a node
 
 
 @dataclass(frozen=True, slots=True)

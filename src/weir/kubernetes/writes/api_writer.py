@@ -51,7 +51,7 @@ class Pace:
     events_waiting: int = 5000
     first_s: float = 0.2  # the first wait before a write is tried again
     most_s: float = 15.0
-    give_up_s: float = 60.0  # on a binding, after its first try: plan it anew
+    give_up_s: float = 60.0  # on a binding, after its first try: plan it again
     evicts_for_s: float = 30.0  # the same on an eviction that a plan ordered
     congested_for_s: float = (
         120.0  # the same where the server can't keep up: it would take no other one either
@@ -217,7 +217,7 @@ class ApiWriter:
         if because is None or pending.explained or self._under_way[Urgency.PODS] > self._pace.few:
             return
         pending.explained = True
-        with suppress(ApiError):  # the eviction doesn't hang on it
+        with suppress(ApiError):  # the eviction doesn't depend on it
             await emit(fenced, because)
 
     def _again(self, pending: PendingWrite, error: ApiError) -> Outcome | None:

@@ -20,7 +20,7 @@ class SharedNodeList:
     def __init__(self, node_states: NodeStates, namespace: str) -> None:
         self._node_states = node_states
         self._namespace = namespace
-        self._written: list[str] | None = None  # None: nobody knows what is there
+        self._written: list[str] | None = None  # None: unknown
         self._written_s = 0.0
 
     def forget(self) -> None:

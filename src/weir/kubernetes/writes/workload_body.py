@@ -74,7 +74,7 @@ class WrittenStatus:
     def __init__(self) -> None:
         self.spec = ""  # what was written, as a digest
         self.counts: tuple[int, ...] = ()  # of it, the pods of each group
-        self.found = ""  # what somebody else has, as a digest
+        self.found = ""  # digest of another owner's annotation
         self.missing_s: float | None = None  # since when its object is gone that was there
         self.status = b""
         self.status_s = float("-inf")  # when that was written

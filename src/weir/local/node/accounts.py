@@ -7,7 +7,7 @@ import pwd
 from typing import NamedTuple
 
 _NO_NEW_PRIVILEGES, _DUMPABLE = 38, 4
-_NOBODY = (65_534, 65_535)
+_OVERFLOW_UIDS = (65_534, 65_535)
 """User ids that stand for no user, whatever their names are."""
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -45,7 +45,7 @@ def find_account(name: str, rules: AccountRules) -> Account:
         groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
     except (KeyError, OSError):
         raise AccountRefused(f"this machine has no user {name}") from None
-    if found.pw_uid < rules.uid_min or found.pw_uid in (rules.server_uid, *_NOBODY):
+    if found.pw_uid < rules.uid_min or found.pw_uid in (rules.server_uid, *_OVERFLOW_UIDS):
         kind = "is of the system" if found.pw_uid != rules.server_uid else "runs the pool itself"
         raise AccountRefused(
             f"the user {name} ({found.pw_uid}) {kind}, and pods run as users of people alone"

@@ -38,7 +38,7 @@ def node_set(cluster: Cluster, event: events.NodeSet) -> None:
     cluster.device_memory[at] = node.gpu_memory
     for pod in nominated:
         charge(cluster, pod, 1)
-    _set_room(cluster, at, node)
+    _set_capacity(cluster, at, node)
 
 
 def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
@@ -51,10 +51,10 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
         release_nominations(cluster, job)
         update_status(cluster, job, cluster.now_s)
     cluster.nodes[at] = None
-    _set_room(cluster, at, None)
+    _set_capacity(cluster, at, None)
 
 
-def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
+def _set_capacity(cluster: Cluster, at: int, node: Node | None) -> None:
     """Give a node its capacity, and take what its pods and nominations hold from it again."""
     capacity = np.zeros(len(cluster.rows), np.int64)
     free_capacity = cluster.free_capacity
@@ -90,13 +90,13 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
         assert pod.nomination is not None
         allocate(cluster, pod, at, pod.nomination[1])
     for job in cluster.by_memory.values():
-        _ask_anew(cluster, job)
+        _recharge(cluster, job)
     cluster.static_version += 1
     cluster.changed(at)
 
 
-def _ask_anew(cluster: Cluster, job: Job) -> None:
-    """Devices came or went: a memory request may count with another smallest device."""
+def _recharge(cluster: Cluster, job: Job) -> None:
+    """Charge a job again: after nodes change, a memory request may count with another smallest device."""
     requests = tuple(request_of(cluster, shape) for shape in job.shapes)
     if requests == job.requests:
         return

@@ -10,7 +10,7 @@ from weir.local.server.sweeps.trial_launch import parked_reason
 from weir.store import RungResult, SweepRecord, TrialRecord
 from weir.sweeps.halving import Halving, Promotion
 from weir.sweeps.parameters import SweepParameter, Values
-from weir.sweeps.samplers import PastTrial
+from weir.sweeps.past_trials import PastTrial
 
 ENDS: frozenset[Status] = frozenset(("succeeded", "failed", "stopped"))
 FAILED_FIRST = 5

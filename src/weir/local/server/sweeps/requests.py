@@ -15,7 +15,8 @@ from weir.local.server.pool_inventory import check_name
 from weir.local.server.problem_details import FieldErrors, RequestRefused
 from weir.local.server.sweeps.trial_launch import trial_submission
 from weir.store import HistoryEvent, NameTaken, SweepRecord
-from weir.sweeps.samplers import SamplerUnavailable, check_sampler, random_point
+from weir.sweeps.past_trials import SamplerUnavailable
+from weir.sweeps.samplers import check_sampler, random_point
 
 LIVE_PER_PERSON_MAX = 100
 """Sweeps of one person that go on."""
