@@ -75,9 +75,9 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     assert "No node has the capacity for its next pod now" in out
     assert "team-b has no claim" not in out, "victims are judged for the requester"
     assert "protected: " in out
-    assert "team-a/job-lent waits in team-a, alone." in out
+    assert "team-a/job-lent is the only pending workload in team-a." in out
     assert "What would let it start" in out
-    assert "If team-a/job-two ended, it starts now." in out
+    assert "It would start now if team-a/job-two ended." in out
     code, out, _ = run("describe", "team-a/lent")
     assert code == 0
     answer = " ".join(out.split())  # however wide the terminal is

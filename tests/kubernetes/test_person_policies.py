@@ -11,9 +11,7 @@ OTHER = {USER: "mia"}
 
 
 def _refusal(site: Site, end: str) -> str:
-    return (
-        f"{USER} names the person who made it, and you are system:serviceaccount:{site.within}:default: {end}"
-    )
+    return f"{USER} names the creator, and you are system:serviceaccount:{site.within}:default: {end}"
 
 
 def test_no_tenant_makes_an_object_of_another_person(site: Site) -> None:

@@ -110,7 +110,7 @@ def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, we
     team.wait_with(
         "late",
         "OverQuota",
-        f"{team.name} would hold 16 of a quota of 8 GPUs, so it may only use what is free",
+        f"{team.name} would hold 16 of a quota of 8 GPUs, so it may only use free capacity",
     )
     team.wait_with("half", "GangIncomplete", "1 of 2 pods exist")
     team.wait_with("huge", "OverQuota", "a pod asks for 9 GPUs; the largest node offers 8")

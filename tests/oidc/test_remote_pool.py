@@ -147,7 +147,7 @@ def test_a_sign_in_of_another_browser_is_refused(pool: RemotePool, page: Page) -
     victim.to_provider()
     refused = victim.come_back(back)
     assert refused.status_code == 401
-    assert "didn't begin it" in refused.text
+    assert "started in another browser" in refused.text
     victim.opened.close()
     assert page.finish(page.come_back(back)).status_code == 201
 

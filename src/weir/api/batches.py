@@ -36,7 +36,7 @@ class SubmissionBatch(Entry):
             if size > MERGED_BYTES_MAX:
                 raise ValueError(
                     f"defaults: are {size:,} bytes in all workloads together, and at most "
-                    f"{MERGED_BYTES_MAX:,} are allowed; write what is large into a file, or several batches"
+                    f"{MERGED_BYTES_MAX:,} are allowed; put large parts into a file, or send several batches"
                 )
         return merged(body)
 

@@ -57,7 +57,7 @@ class SweepSubmission(Entry):
         if command_length_max(self.workload.command, space, arguments=self.arguments) > COMMAND_LENGTH_MAX:
             raise ValueError(
                 f"workload.command: is longer than {COMMAND_LENGTH_MAX:,} characters with the values of a "
-                "trial; put what is long into a file"
+                "trial; put long parts into a file"
             )
         if self.sampler == "grid":
             size = grid_size(space)

@@ -34,7 +34,7 @@ def check_template(
         if path == ("run",):
             right = f"write NAME: ${{{{ {name} }}}} under env, and $NAME in the script"
             fields.at(
-                ("workload", "run"), f"workload.run: a value could change what the script does; {right}"
+                ("workload", "run"), f"workload.run: a value could change the meaning of the script; {right}"
             )
     for name, at in unused.items():
         text = f"{name}: is never used; write ${{{{ {name} }}}} somewhere, or leave it out"

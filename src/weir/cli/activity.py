@@ -27,7 +27,7 @@ IDLE_STATES = ("starved", "parked", "left")
 
 
 def why_of(row: "WorkloadRow") -> str:
-    """Return an array's numbers, the last eviction, why it is pending or how it ended, or that it is idle."""
+    """Return the text of the WHY column: array progress, last eviction, pending or end reason, idle state."""
     reason = "" if row.reason is None or row.status == "succeeded" else row.reason.sentence
     indices = row.array.sentence if row.array is not None and row.ended_s is None else ""
     parts = [part for part in (indices, evicted(row), reason, activity_note(row.activity)) if part]

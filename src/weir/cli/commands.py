@@ -38,7 +38,7 @@ TOPICS = (
             Command(
                 "why",
                 "weir.cli.why:why",
-                "Say why a workload is pending, and what would let it start.",
+                "Explain why a workload is pending, and how it could start.",
                 "workloads",
             ),
             Command("logs", "weir.cli.logs:logs", "Print or follow the output of a workload.", "workloads"),
@@ -56,7 +56,7 @@ TOPICS = (
                 "Open VS Code in a browser in a workload.",
                 "workloads",
             ),
-            Command("session", "weir.cli.sessions.commands:app", "Carry connections into running workloads."),
+            Command("session", "weir.cli.sessions.commands:app", "Forward connections to running workloads."),
             Command("stop", "weir.cli.lifecycle:stop", "End workloads for good.", "workloads"),
             Command(
                 "suspend", "weir.cli.lifecycle:suspend", "Stop workloads until they are resumed.", "workloads"
@@ -97,7 +97,11 @@ TOPICS = (
                 extra="server",
             ),
             Command("uninstall", "weir.cli.install.removal:uninstall", "Remove an installed pool."),
-            Command("doctor", "weir.cli.doctor.command:doctor", "Check this machine, and say what to fix."),
+            Command(
+                "doctor",
+                "weir.cli.doctor.command:doctor",
+                "Check this machine, and list problems with their fixes.",
+            ),
             Command(
                 "demo",
                 "weir.cli.demo.command:demo",
@@ -139,11 +143,11 @@ TOPICS = (
             ),
             Command("login", "weir.cli.login:login", "Log in at a pool with OpenID Connect."),
             Command("logout", "weir.cli.login:logout", "Forget a login."),
-            Command("whoami", "weir.cli.login:whoami", "Show who you are in the pool, and your roles."),
+            Command("whoami", "weir.cli.login:whoami", "Show your user and your roles in the pool."),
             Command("token", "weir.cli.tokens:app", "Create, list, rotate and revoke tokens."),
             Command("secret", "weir.cli.secrets:app", "Set, list and delete secrets of a project."),
             Command("notify", "weir.cli.notify:app", "Choose notifications by mail, webhook or desktop."),
-            Command("audit", "weir.cli.audit:audit", "Show requests that changed or were refused something."),
+            Command("audit", "weir.cli.audit:audit", "Show changes and refused requests."),
         ),
     ),
     Topic(

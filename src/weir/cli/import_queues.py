@@ -87,6 +87,9 @@ def _print(files: Iterable[Path], convert: "Converter") -> int:
     for line in conversion.ledger.lines:
         print(line, file=sys.stderr)
     if not conversion.objects and not conversion.ledger.lines:
-        print("weir: the input holds no objects; `weir import --help` says what to give.", file=sys.stderr)
+        print(
+            "weir: the input holds no objects; `weir import --help` lists the accepted objects.",
+            file=sys.stderr,
+        )
     sys.stdout.write(as_yaml(conversion.objects))
     return 0 if conversion.objects else 1

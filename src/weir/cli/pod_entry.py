@@ -74,7 +74,7 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
         if row.status == "running" and pod in (None, short, row.name) and row.start is not None:
             return row, at
     which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
-    raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
+    raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows its running pods")
 
 
 def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":
@@ -101,7 +101,7 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
     if record is None:
         raise EntryRefused(f"{directory} isn't there: run this on the machine of the pool")
     if isinstance(record, UnreadableFile):
-        raise EntryRefused(f"{directory} can't be read: run this as the person who runs the pool")
+        raise EntryRefused(f"{directory} can't be read: run this as the user of the pool's server")
     return record
 
 

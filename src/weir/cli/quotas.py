@@ -53,7 +53,7 @@ def put(kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, A
         fields["department" if kind == "project" else "parent"] = above
     if not new and not fields:
         print(
-            f"weir: nothing is to be changed: write what, such as `weir {kind} set {name} --gpus 4`.",
+            f"weir: nothing to change: write an option, as in `weir {kind} set {name} --gpus 4`.",
             file=sys.stderr,
         )
         return 2

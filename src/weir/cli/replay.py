@@ -75,7 +75,7 @@ def _says(static: Mapping[str, Any], guaranteed: Mapping[str, Any]) -> str:
     on_time = 100 * (1 - entitled["over_60s"] / max(1, entitled["jobs"]))
     return (
         f"The same jobs on the same GPUs: a job waits {span(after)} instead of {span(before)} for its first\n"
-        f"start, because teams borrow what others leave unused; and {on_time:.2f} % of the jobs within\n"
+        f"start, because teams borrow unused GPUs; and {on_time:.2f} % of the jobs within\n"
         "their team's quota started within a minute, because a borrower gives way."
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weir.api.history import HistoryReport, HistoryRow
     from weir.client.api import Pool
 
-app = App(name="report", help="Report who used what over a time.")
+app = App(name="report", help="Report usage by project, person, type or node.")
 
 Report = TypeVar("Report", bound="UsageReport | HistoryReport")
 _IDLE_MOST = 10

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DONE, DIFFERS, WRONG_REQUEST = 0, 1, 2
 Output = Literal["text", "json"]
 
-app = App(name="scenario", help="Play scenario files, or hold them against what they expect.")
+app = App(name="scenario", help="Play scenario files, and check their expected outcome.")
 
 
 @app.command

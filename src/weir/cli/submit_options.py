@@ -77,7 +77,8 @@ class StartOptions:
     begin: str | None = None
     """Time before which it doesn't start: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now."""
     after: Annotated[Sequence[str], Parameter(negative=())] = ()
-    """Workload that has to start before it, or to end. Repeat it for more, as the three below."""
+    """Workload that has to start before it, or to end. Repeat it for more workloads, and so --after-ok,
+    --after-not-ok and --after-any."""
     after_ok: Annotated[Sequence[str], Parameter(negative=())] = ()
     """Workload that has to succeed before it starts. If that fails or is stopped, this is stopped."""
     after_not_ok: Annotated[Sequence[str], Parameter(negative=())] = ()

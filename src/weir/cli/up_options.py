@@ -84,7 +84,7 @@ class StateOptions:
     database_file: Path | None = None
     """File with the database URL, so that other users can't see its password in the process list."""
     begin_again: Annotated[bool, Parameter(negative=())] = False
-    """Use a home and a database that don't belong together as one pool; new numbers begin above both."""
+    """Join a home and a database of different pools into one new pool. Its numbers begin above both."""
 
 
 @Parameter(name="*")

@@ -132,7 +132,9 @@ def _head(answer: "WhyAnswer", here: Screen) -> str:
     queue = f" in {answer.queues[0].name}" if answer.queues else ""
     if answer.position is None:
         return f"{name} {here.paint('waits', 'busy')}{queue}."
-    place = "alone" if answer.waiting <= 1 else f"{ordinal(answer.position)} of {answer.waiting:,}"
+    if answer.waiting <= 1:
+        return f"{name} is the only {here.paint('pending', 'busy')} workload{queue}."
+    place = f"{ordinal(answer.position)} of {answer.waiting:,}"
     return f"{name} {here.paint('waits', 'busy')}{queue}, {place}."
 
 

@@ -194,5 +194,5 @@ def _checked(url: str) -> str:
         return url
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unreachable(f"{url} is no address of a pool: write one such as http://127.0.0.1:9347.")
+        raise Unreachable(f"{url} is not the URL of a pool; write one such as http://127.0.0.1:9347.")
     return url.rstrip("/")

@@ -85,7 +85,8 @@ def expected_uids() -> frozenset[int] | None:
         return frozenset(own | {pwd.getpwnam(named).pw_uid})
     except KeyError:
         message = (
-            f"{SERVER_USER} is {named!r}, no user of this machine: write who runs the pool, such as root."
+            f"{SERVER_USER} is {named!r}, no user of this machine: write the user of the pool's server, "
+            "such as root."
         )
         raise Unreachable(message) from None
 

@@ -88,7 +88,7 @@ def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
         return Unreachable(_silent_socket(address))
     if address.is_loopback:
         return Unreachable(
-            f"The pool at {address.url} can't be reached: ask who runs it to start it with `weir up`, "
+            f"The pool at {address.url} can't be reached: ask its administrator to start it with `weir up`, "
             f"or check {URL}."
         )
     return Unreachable(f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}.")

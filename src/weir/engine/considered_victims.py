@@ -19,7 +19,7 @@ CONSIDERED_MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class ConsideredVictim:
-    """A running workload that holds capacity of use to a requester."""
+    """Running workload whose capacity a requester could use."""
 
     workload: str
     project: str
@@ -27,7 +27,7 @@ class ConsideredVictim:
     lost: float  # by its eviction: work since its checkpoint and a restart, in device seconds
     price: float | None = None  # `lost` less a credit for size, to compare victims; None if it is protected
     rule: EvictionRule | None = None  # by which it may be evicted
-    protected: str = ""  # what protects it; empty if it may be evicted
+    protected: str = ""  # reason for its protection; empty if it may be evicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Finder:
             return "its priority is no lower"
         if not rules.any_reclaim:
             return f"{rules.job.spec.project} has no claim beyond its quota"
-        return f"{job.spec.project} is not over what it may hold"
+        return f"{job.spec.project} is not over its share"
 
 
 def _ways(context: PreemptionContext, rules: PreemptionRules) -> list[PreemptionWay]:

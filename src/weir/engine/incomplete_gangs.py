@@ -29,7 +29,7 @@ class IncompleteGangs:
             if job.name in self._cluster.nominated and job.name not in plan.drops:
                 plan.drops.append(job.name)
             needed, running = sum(job.needed), job.running_pods()
-            sentence = f"it ran with {len(running)} of the {needed} pods it needs for too long"
+            sentence = f"it ran with {len(running)} of its {needed} required pods for too long"
             cause = EvictionCause(EvictionRule.GANG_BROKEN, None, sentence, {"needed": needed})
             for pod in running:
                 if pod not in accounting.leaving and accounting.disruptions.allows((pod,)):

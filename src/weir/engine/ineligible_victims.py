@@ -190,7 +190,7 @@ def ineligible_victims(
         causes[f"non-preemptible work of {name}"] += held.fixed
         protected += held.protected_fixed
         if not rules.may_ask(cluster.ledger.path[project]):
-            causes[f"{name}, which is not over what it may hold"] += held.young + held.others
+            causes[f"{name}, which is not over its share"] += held.young + held.others
         else:
             causes[f"work of {name} within its minimum run time"] += held.young
             protected += held.protected

@@ -1,9 +1,8 @@
 """Pending order: pending workloads by predicted run time, size and dominant share, kept between cycles.
 
-Classes with equal requests stand in one line, and a line is put in order only when a cycle reads it. There a
-class enters where its project's share puts it among its peers: classes whose run times are predicted from the
-same samples. After that only projects whose usage, share or requests changed are entered again, and learned
-run times give each group of peers a new prediction.
+Equivalence classes with equal requests form one sorted list. A list is re-sorted only when a cycle reads it,
+and only for projects whose usage, share or requests changed. Peers are classes whose run times are predicted
+from the same samples; a new sample gives all of them a new prediction.
 """
 
 from bisect import bisect_left, insort

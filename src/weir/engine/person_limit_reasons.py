@@ -36,7 +36,7 @@ def person_limit_reason(job: Job, usage: PersonUsage) -> Reason:
         numbers = _numbers(job, GPUS, want, usage.milli, most_milli)
         first = usage.first_beyond_gpus()
         if milli + want <= most_milli and first not in (None, job.name):
-            rest = f"and what is left is kept for {first}, which comes first"
+            rest = f"and the rest is kept for {first}, which comes first"
         else:
             rest = f"{written('gpu', milli)} are taken, and this asks for {written('gpu', want)}"
         sentence = f"{whose.format(written('gpu', most_milli) + ' GPUs')}, {rest}"

@@ -15,10 +15,10 @@ class QuotaOverlay(UsageOverlay):
     """Quota checks and sort keys by the usage of one cycle."""
 
     def refusal(self, job: Job, request: Amounts) -> QuotaRefusal | None:
-        """Return the first quota or limit on its path that the request would exceed.
+        """Return the first quota or limit that the request would exceed.
 
-        Quotas bind non-preemptible work, and come before limits. They bind work that its budgets protect no
-        more, too: it can be taken back, but only against its budgets, so nothing more of it may borrow.
+        Quotas come before limits. They apply to non-preemptible work, and to work that its disruption budgets
+        no longer protect.
         """
         if not job.preemptible or job.spec.lapsed:
             kind, most = RefusalKind.QUOTA, self.ledger.bounded

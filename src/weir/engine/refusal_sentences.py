@@ -99,7 +99,7 @@ class RefusalSentences:
         return (
             f"{name} would hold {written(resource, shortfall.have)} of a quota of "
             f"{written(resource, shortfall.quota)} {_noun(resource)}, "
-            f"so it may only use what is free{patience}"
+            f"so it may only use free capacity{patience}"
         )
 
     # Capacity
@@ -155,7 +155,7 @@ class RefusalSentences:
         claims = "claims" if len(names) == 1 else "claim"
         return (
             f"{names_phrase(names)} of {project} came first and {claims} the rest of its quota{amount}, "
-            f"so this may only use what is free"
+            f"so this may only use free capacity"
         )
 
     def _cycle(self, cause: PreemptionCycle, numbers: Numbers) -> str:

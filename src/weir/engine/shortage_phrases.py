@@ -112,7 +112,7 @@ _TOO_LITTLE = {
     GPU: "too few free GPUs",
     CPU: "too few free CPUs",
     MEMORY: "too little free memory",
-    PODS: "no place for another pod",
+    PODS: "pod limit reached",
 }
 
 

@@ -324,7 +324,7 @@ def _words(value: object, name: str) -> dict[str, str]:
 def _devices(value: object) -> tuple[int, ...]:
     found = tuple(_whole(each, "devices", _DEVICES_MOST) for each in _items(value, "devices", _DEVICES_MOST))
     if len(set(found)) < len(found):
-        raise _InvalidRecord("has a device twice")
+        raise _InvalidRecord("lists a device twice")
     return found
 
 

@@ -84,7 +84,7 @@ class StartOutcome:
         used = self.memory_peak or self.max_rss  # kernels before 5.19 keep no peak of a group
         peak = written(MEMORY, used) if used else "an unknown amount"
         if not self.memory_limit:
-            return f"The machine ran out of memory and ended it; at its peak it used {peak}."
+            return f"The kernel killed the pod: out of memory, peak {peak}."
         limit = written(MEMORY, self.memory_limit)
         more = written(MEMORY, _more_memory(self.memory_limit))
         return (

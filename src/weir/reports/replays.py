@@ -75,7 +75,7 @@ COLUMNS = (
     Metric("GPU hours lost", lambda of: of["lost_gpu_hours"], number, None),
 )
 COMPARED = (
-    "Means over jobs; the best of each in green. Delay is what a job took beyond its own run time. Wait for "
+    "Means over jobs; the best of each in green. Delay is a job's time beyond its own run time. Wait for "
     "own quota: jobs whose team, with them and all it had queued, was within what it is guaranteed; and how "
     "many of these waited longer than a minute. Off fair "
     "shares: the part of the GPUs that went to other teams than those entitled to them, hour by hour."
@@ -91,13 +91,13 @@ def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
         _section(
             "GPUs in use, by team",
             key(list(colours.items())) + _in_use(subject, runs, colours),
-            "What each team's running jobs hold. The dashed line is all there is.",
+            "GPUs of each team's running jobs. The dashed line is the whole cluster.",
         ),
         _section(
             "Each team against its quota",
             _run_key(runs) + _by_team(subject, runs, teams),
-            "GPUs allocated over time; the dashed line is the quota of the team. Above it, it borrows what "
-            "others leave unused.",
+            "GPUs allocated over time; the dashed line is the quota of the team. Above it, the team borrows "
+            "unused GPUs.",
         ),
         _section(
             "Work waiting",

@@ -103,9 +103,7 @@ def check_group(group: GroupEntry, path: Path, mistakes: Mistakes) -> None:
         text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"
         mistakes.at((*path, "min"), text)
     if group.gpu_memory is not None and "gpus" in written:
-        text = (
-            "gpus and gpu_memory are both written, and each says what part of a device is asked for; keep one"
-        )
+        text = "gpus and gpu_memory are both written, and each requests a part of a device; keep one"
         mistakes.at((*path, "gpu_memory"), text)
     elif group.devices is not None and group.gpu_memory is None and not 0 < group.gpus < WHOLE_MILLI:
         text = (
@@ -147,7 +145,7 @@ def _check_expression(expression: ExpressionEntry, path: Path, mistakes: Mistake
     operator, values = expression.operator, expression.values
     if operator in ("In", "NotIn"):
         if not values:
-            mistakes.at(path, f"{operator} needs values; add values: what the label may be")
+            mistakes.at(path, f"{operator} needs values; add values: the allowed values of the label")
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = f"values: {operator} asks for none; leave them out, or write operator: In"

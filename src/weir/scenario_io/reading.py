@@ -53,7 +53,7 @@ def _read(text: str, mistakes: Mistakes) -> Scenario:
     nodes = _nodes(parts)
     placed = place_initial_pods(list(_stated(raw, parts, {node.name: node for node in nodes})), mistakes)
     mistakes.refuse_if_any()
-    assert parts.whole is not None, "what isn't whole has mistakes"
+    assert parts.whole is not None, "an incomplete file has mistakes"
     return _made(parts.whole, nodes, placed, FilePath(mistakes.file).stem)
 
 

@@ -10,7 +10,7 @@ from weir.api.answers import Suggestion
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
 from weir.service.equal_ends import without_equals
-from weir.service.suggestion_phrases import names_phrase, starts, suggestion
+from weir.service.suggestion_phrases import names_phrase, suggestion, when
 from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
@@ -63,7 +63,7 @@ def after_expected_ends(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def _by(ends: list[_ExpectedEnd], now_s: float) -> str:
-    """Return when the last of them has ended: a learned range with its samples, or the latest time."""
+    """Return the time until all these ends: an estimated range with its samples, or the latest time."""
     latest_s = max(0.0, max(end.latest_s for end in ends) - now_s)
     earliest = [end.earliest_s for end in ends if end.earliest_s is not None]
     if len(earliest) < len(ends):
@@ -103,7 +103,9 @@ def after_one_end(trials: WhatIf) -> Iterator[Suggestion]:
             outcome = trials.tried(asked, [name])
             if outcome is not None:
                 of = f" of project {project}" if is_other else ""
-                yield suggestion(f"If {name}{of} ended, {starts(outcome)}", {"ended": name}, outcome)
+                yield suggestion(
+                    f"It would start {when(outcome)} if {name}{of} ended.", {"ended": name}, outcome
+                )
                 break
 
 

@@ -194,7 +194,7 @@ def _decided(state: DecisionState, cluster: Cluster, variant: Workload) -> WhatI
 def _lost(
     state: DecisionState, cluster: Cluster, evictions: Sequence[Eviction], stopped: Sequence[str]
 ) -> tuple[float, float]:
-    """Return what the evicted pods of these workloads lose, and the part of it that is for their restarts."""
+    """Return the device seconds that these evictions lose, and the part of them for restarts."""
     pods: dict[str, list[Pod]] = {}
     for eviction in evictions:
         key = eviction.pod

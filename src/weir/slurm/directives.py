@@ -22,7 +22,7 @@ class Word(NamedTuple):
 
 
 class Directives(NamedTuple):
-    """Words of all directives, and the lines for other schedulers."""
+    """Options of the #SBATCH lines, and options of lines for other schedulers."""
 
     words: tuple[Word, ...]
     foreign: tuple[Word, ...] = ()

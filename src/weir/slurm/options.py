@@ -157,7 +157,7 @@ OPTIONS: tuple[SlurmOption, ...] = (
         "container", variable="SBATCH_CONTAINER", support="needed", why="write weir submit --image instead"
     ),
     SlurmOption("export-file", support="needed", why="write the variables as --export=NAME=VALUE"),
-    SlurmOption("gid", support="needed", why="a job runs as the person who submits it"),
+    SlurmOption("gid", support="needed", why="a job runs as its submitter"),
     SlurmOption(
         "hold",
         "H",
@@ -174,7 +174,7 @@ OPTIONS: tuple[SlurmOption, ...] = (
     SlurmOption(
         "reservation", variable="SBATCH_RESERVATION", support="needed", why="there are no reservations"
     ),
-    SlurmOption("uid", support="needed", why="a job runs as the person who submits it"),
+    SlurmOption("uid", support="needed", why="a job runs as its submitter"),
 )
 WAIT_FOR_SWITCH = "SBATCH_WAIT4SWITCH"
 """Variable without an option of its own."""

@@ -110,7 +110,7 @@ class StepTasks:
         return output, output if error is None else error
 
     def _labelled(self, rank: int, target: int) -> int:
-        """Return a pipe whose lines get the number of the task."""
+        """Return a pipe that prefixes each line with the task number."""
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         width = len(str(self._request.tasks - 1))

@@ -24,7 +24,7 @@ NUMBERED = ("pods", "checkpoints")
 _DIGITS_MOST = 15
 """Longer numbers were given by no database: numbers that begin above them would soon end."""
 _WAY_OUT = (
-    "bring the right one back with `weir restore FILE`, or begin a new pool over what is there with "
+    "bring the right one back with `weir restore FILE`, or begin a new pool over both with "
     "`weir up --begin-again`"
 )
 

@@ -23,7 +23,7 @@ _PROJECT = select(queues.c.parent, queues.c.is_project)
 
 @dataclass(frozen=True, slots=True)
 class NewRow:
-    """Columns of a new workload, and of its submission."""
+    """Column values of one new workload."""
 
     listed: Mapping[str, Any]
     submission: Mapping[str, Any]

@@ -11,7 +11,7 @@ HEAD = "0018"
 
 
 def bring_up_to_date(connection: Connection) -> None:
-    """Run the migrations this database hasn't seen, all in one transaction."""
+    """Run the missing migrations of a database, all in one transaction."""
     with connection.begin():
         if is_current(connection):
             return

@@ -107,19 +107,19 @@ class Halving:
                 return here.scores[0][1]
         return None
 
-    def by_promise(self, trials: Iterable[int]) -> list[int]:
+    def by_prospect(self, trials: Iterable[int]) -> list[int]:
         """Return trials by their prospect of a promotion, best first.
 
         A higher rung is better, then a better part of the trials there, then an earlier number.
         """
-        return sorted(trials, key=self._promise)
+        return sorted(trials, key=self._prospect)
 
-    def promises(self, trials: Iterable[int]) -> dict[int, int]:
+    def prospects(self, trials: Iterable[int]) -> dict[int, int]:
         """Return the prospect of each trial as a number: 0 for the one to stop first."""
-        order = self.by_promise(trials)
+        order = self.by_prospect(trials)
         return {trial: len(order) - 1 - at for at, trial in enumerate(order)}
 
-    def _promise(self, trial: int) -> tuple[int, float, int]:
+    def _prospect(self, trial: int) -> tuple[int, float, int]:
         rung = self.rung_of(trial)
         if rung < 0:
             return (1, 0.0, trial)

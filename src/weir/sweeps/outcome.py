@@ -17,5 +17,5 @@ def outcome(trials: int, first_step: int, best: str | None, result: str) -> str:
     """
     over = "Its trial is over" if trials == 1 else f"All {trials:,} trials are over"
     if best is None:
-        return f"{over}, and none reached rung {first_step}."
-    return f"{over}: {best} is the best, {result}."
+        return f"{over} before rung {first_step}, without a result."
+    return f"{over}. The best is {best}: {result}."

@@ -51,7 +51,7 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("token revoke abc", "abc"),
         ("exec a", "no command is named"),
         ("submit -p v --workers 0 -- a", "--workers: 0 is too small; write 1 or more"),
-        ("project set v", "nothing is to be changed: write what, such as `weir project set v --gpus 4`"),
+        ("project set v", "nothing to change: write an option, as in `weir project set v --gpus 4`"),
     ],
 )
 def test_wrong_requests(words: str, answer: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +117,7 @@ def test_a_pool_that_cannot_be_reached(
         monkeypatch.setenv("WEIR_URL", url)
         assert main(words.split()) == 3  # while no one else can listen there
     assert _one_sentence(capsys) == (
-        f"weir: The pool at {url} can't be reached: ask who runs it to start it with `weir up`, or check WEIR_URL."
+        f"weir: The pool at {url} can't be reached: ask its administrator to start it with `weir up`, or check WEIR_URL."
     )
 
 

@@ -234,7 +234,7 @@ def test_the_pool_of_this_machine_is_found_by_what_it_wrote(
 
 @pytest.mark.parametrize("url", ["pool.example:9347", "ftp://pool", "http://"])
 def test_an_address_that_is_none(url: str) -> None:
-    with pytest.raises(Unreachable, match="is no address of a pool"):
+    with pytest.raises(Unreachable, match="is not the URL of a pool"):
         Pool(url)
 
 

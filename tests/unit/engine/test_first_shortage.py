@@ -165,7 +165,7 @@ def test_the_missing_claim_is_said() -> None:
     found = small.why("too-much")
     assert found.why is ReasonCode.INSUFFICIENT_CAPACITY
     assert found.sentence.endswith(
-        "mine would hold 32 of a quota of 24 GPUs, so it may only use what is free"
+        "mine would hold 32 of a quota of 24 GPUs, so it may only use free capacity"
     )
     assert found.numbers["claim"] == {
         "queue": "mine", "resource": "gpu", "would_hold": 32.0, "quota": 24.0,

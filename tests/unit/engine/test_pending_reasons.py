@@ -26,14 +26,14 @@ def why(asks: str, *, nodes: str = "box", first: str = "box") -> str:
             "gpus: 2",
             (
                 "insufficient capacity: box has 1 GPU free, and a pod asks for 2; "
-                "a would hold 3 of a quota of 0 GPUs, so it may only use what is free"
+                "a would hold 3 of a quota of 0 GPUs, so it may only use free capacity"
             ),
         ),
         (
             "gpus: 1, cpu: 4",
             (
                 "insufficient capacity: box has 2 CPUs free, and a pod asks for 4; "
-                "a would hold 2 of a quota of 0 GPUs, so it may only use what is free"
+                "a would hold 2 of a quota of 0 GPUs, so it may only use free capacity"
             ),
         ),
         ("gpus: 3", "a pod asks for 3 GPUs; the largest node offers 2"),
@@ -55,7 +55,7 @@ def test_several_nodes() -> None:
     several = why("gpus: 2, count: 2", nodes="n[0-1]", first="n0")
     assert several == (
         "only 1 of 2 pods fit now: n0 has 1 GPU free, and a pod asks for 2; "
-        "a would hold 5 of a quota of 0 GPUs, so it may only use what is free"
+        "a would hold 5 of a quota of 0 GPUs, so it may only use free capacity"
     )
 
 
@@ -201,4 +201,4 @@ def test_holders_on_all_nodes_count_where_the_request_may_use_all() -> None:
     scenario = parse_scenario(TWO_MODELS.format(taint="labels: {pool: fast}", asks="memory: 0"), "world")
     reason = play(scenario, 1).pods["waits/0/0"].reason or ""
     assert "6 GPUs are held by non-preemptible work of speech" in reason
-    assert "4 GPUs are held by speech, which is not over what it may hold" in reason
+    assert "4 GPUs are held by speech, which is not over its share" in reason

@@ -102,10 +102,10 @@ def test_all_volumes_have_to_be_reached():
         (inventory(claim(volume="pv")), "waits for its volume claim data to be bound to pv"),
         (inventory(claim(volume="pv", phase="Pending"), volumes=[volume()]), "to be bound to pv"),
         (inventory(claim(volume="pv", phase="Lost")), "has lost its volume pv: create another claim"),
-        (inventory(claim()), "kubectl describe pvc data says what it waits for"),
+        (inventory(claim()), "kubectl describe pvc data shows the cause"),
         (
             inventory(claim(), classes=[storage_class(late=False)]),
-            "kubectl describe pvc data says what it waits for",
+            "kubectl describe pvc data shows the cause",
         ),
         (
             inventory(claim(cls="local"), classes=[LOCAL]),

@@ -354,7 +354,7 @@ def test_memory_that_was_not_asked_for_is_not_limited(grouped: Rig) -> None:
 def test_a_job_that_the_kernel_ended_for_the_machine_may_be_tried_again() -> None:
     ended = StartOutcome(PodExit.FAILED, 1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
     assert not ended.final
-    assert ended.sentence == "The machine ran out of memory and ended it; at its peak it used 3Gi."
+    assert ended.sentence == "The kernel killed the pod: out of memory, peak 3Gi."
 
 
 def test_a_pod_that_forks_without_end_is_refused_and_others_go_on(tmp_path: Path) -> None:

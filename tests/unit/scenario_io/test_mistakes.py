@@ -95,7 +95,7 @@ tik: 5s
         ),
         (
             "node_affinity: [[{key: zone, operator: In}]]",
-            "In needs values; add values: what the label may be",
+            "In needs values; add values: the allowed values of the label",
         ),
         (
             "node_affinity: [[{key: zone, operator: Exists, values: [a]}]]",

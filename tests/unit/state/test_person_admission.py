@@ -69,7 +69,7 @@ def test_large_workload_is_not_overtaken_for_good() -> None:
     why = pending_reason(cluster, Policy(), cluster.jobs["tiny"], 3.0)
     assert why is not None
     assert why.sentence == (
-        "mia may use 4 GPUs at once in project p, and what is left is kept for large, which comes first; "
+        "mia may use 4 GPUs at once in project p, and the rest is kept for large, which comes first; "
         "it waits for the end of small"
     )
 

@@ -74,7 +74,7 @@ def test_prospects_are_ordered_by_rung_and_by_result() -> None:
     for trial, value in ((0, 0.3), (1, 0.1), (2, 0.2)):
         halving.record(trial, 0, value)
     halving.record(0, 1, 0.3)
-    assert halving.by_promise([3, 2, 1, 0]) == [0, 1, 2, 3]
+    assert halving.by_prospect([3, 2, 1, 0]) == [0, 1, 2, 3]
 
 
 def test_result_counts_once() -> None:

@@ -162,7 +162,7 @@ class ClusterQueries:
         """Return the person of the kubeconfig."""
         user = await user_of(self._api)
         if not user:
-            raise not_here("the API server doesn't say who you are (SelfSubjectReview): write --all-users")
+            raise not_here("the API server doesn't name your user (SelfSubjectReview): write --all-users")
         return WhoAmI(user=user, signed_in_by="kubeconfig", is_admin=False)
 
     async def status(self) -> bytes:

@@ -176,5 +176,5 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
         case ["audit"]:
             return "a cluster has an audit log of its own: see its API server's settings"
         case ["tokens", *_]:
-            return "RBAC decides who may do what in a cluster: bind the ClusterRole weir-view"
+            return "RBAC grants the rights of a cluster: bind the ClusterRole weir-view"
     return "a cluster doesn't answer that"

@@ -41,7 +41,7 @@ class SubmissionJobs:
             Refused: a Job can't express it, or no image is named.
         """
         if not submission.image:
-            raise wrong("no image is named: write --image IMAGE, what the pods run")
+            raise wrong("no image is named: write --image IMAGE for the pods")
         classes, installed = await asyncio.gather(
             self._classes(),
             read_installation(self._api, self._home),

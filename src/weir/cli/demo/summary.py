@@ -11,9 +11,9 @@ from weir.cli.terminal import Screen, wrapped
 
 GO_ON = (
     ("weir up", "the pool of this machine; --virtual-gpus 8 where it has none"),
-    ("weir submit -p default --gpus 1 -- python train.py", "queue what you have"),
-    ("weir top --watch", "who holds what, and what the GPUs do"),
-    ("weir why NAME", "why it waits, and what would let it start"),
+    ("weir submit -p default --gpus 1 -- python train.py", "queue your own command"),
+    ("weir top --watch", "GPUs by project and person, and their use"),
+    ("weir why NAME", "why it waits, and how it could start"),
 )
 _READ = "examples/digits.py is the job that was stopped; docs/tutorials/quickstart.md is the next page."
 

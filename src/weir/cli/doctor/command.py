@@ -1,4 +1,4 @@
-"""`weir doctor`: check a machine, and say what to fix."""
+"""`weir doctor`: check a machine, and list problems with their fixes."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def doctor(
     home: Path | None = None,
     output: Annotated[Literal["table", "json", "yaml"], Parameter(name=("--output", "-o"))] = "table",
 ) -> int:
-    """Check this machine, and say what to fix. The exit code is 1 if a check fails.
+    """Check this machine, and list problems with their fixes. The exit code is 1 if a check fails.
 
     It changes nothing. Root sees more than others: limits of the service, and homes of users.
 

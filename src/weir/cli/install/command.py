@@ -218,7 +218,7 @@ def _say_result(installation: PlannedInstallation) -> int:
     print(f"  weir submit -p default{gpu} -- python3 train.py   as any user, without a token")
     print("  weir project create vision --gpus 4               as an administrator: a team with a quota")
     doctor = f"sudo {program_link() or 'weir'} doctor"
-    print(f"  {doctor:<48}  what to fix on this machine")
+    print(f"  {doctor:<48}  problems of this machine")
     if installation.administrator is not None:
         print(
             f"\n{installation.administrator} is an administrator, as all members of {plan.ADMIN_GROUP} are."

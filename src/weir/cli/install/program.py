@@ -65,16 +65,18 @@ def why_unsafe(
 def _problem(part: Path, status: os.stat_result) -> str | None:
     mode = status.st_mode
     if status.st_uid != 0:
-        return f"{part} belongs to another user than root, who could change what root runs: {PLACE}"
+        return (
+            f"{part} belongs to another user than root, and that user could change programs of root: {PLACE}"
+        )
     if stat.S_ISLNK(mode):
         return None
     by_group = mode & stat.S_IWGRP and status.st_gid != 0
     sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
     if (by_group or mode & stat.S_IWOTH) and not sticky:
-        return f"{part} can be written by others than root, who could change what root runs: {PLACE}"
+        return f"{part} can be written by others than root, and they could change programs of root: {PLACE}"
     needed = stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
     if not mode & needed:
-        return f"{part} is closed to the server's user and to others, who run this program: {PLACE}"
+        return f"{part} is closed to the server's user and to others, but both run this program: {PLACE}"
     return None
 
 

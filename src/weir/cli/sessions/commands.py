@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ELSEWHERE = "a session is entered on the machine of the pool, or with WEIR_URL=ssh://HOST"
 _SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
-app = App(name="session", help="Carry connections into running workloads.")
+app = App(name="session", help="Forward connections to running workloads.")
 app.command(pipe)
 
 

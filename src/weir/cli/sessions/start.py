@@ -1,4 +1,4 @@
-"""Start of a session: the workload of a name, made if there is none, once it runs."""
+"""Find or queue the workload of a session, and wait until it runs."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
 def default_name(user: str, kind: str) -> str:
-    """Return the name of a person's session for which they gave none, such as shell-mia."""
+    """Return the default name of a person's session, such as shell-mia."""
     return f"{kind}-{_NOT_IN_NAMES.sub('-', user.lower()).strip('-.') or 'me'}"
 
 

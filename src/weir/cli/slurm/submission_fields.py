@@ -138,7 +138,7 @@ def _map_site(mapper: _Mapper) -> None:
 
 
 def _apply(mapper: _Mapper, option: str, kind: str, words: Sequence[str]) -> None:
-    """Apply what the table says of names; say so if it says nothing."""
+    """Apply the rules of the site table for names; note names without a rule."""
     rules = [mapper.names.rule(kind, word.strip()) for word in words]
     known = [rule for rule in rules if rule is not None]
     if len(known) < len(rules) or (option == "partition" and len(rules) > 1 and len(known) > 1):
@@ -146,7 +146,9 @@ def _apply(mapper: _Mapper, option: str, kind: str, words: Sequence[str]) -> Non
             word for word, rule in zip(words, rules, strict=True) if rule is None
         ) or ", ".join(words)
         mapper.note(
-            option, "ignored", f"no table of this site has {kind[:-1] if kind != 'qos' else kind} {listed}"
+            option,
+            "ignored",
+            f"unknown {kind[:-1] if kind != 'qos' else kind} {listed}: not in the site table",
         )
         return
     merged: dict[str, Any] = {}

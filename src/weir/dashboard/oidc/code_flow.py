@@ -107,7 +107,9 @@ class CodeFlow:
             or not rest
             or not hmac.compare_digest(self._derived("state", cookie).encode(), state.encode())
         ):
-            raise TokenInvalid("this browser didn't begin it, or the server was restarted since")
+            raise TokenInvalid(
+                "the sign-in was started in another browser, or before a restart of the server"
+            )
         if not -1.0 <= self._clock() - int(begun) <= FLOW_S:
             raise TokenInvalid("it was begun more than ten minutes ago")
 

@@ -72,7 +72,7 @@ def checked_issuer(issuer: str) -> str:
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     if not is_safe or parts.query or parts.fragment or parts.username is not None:
         raise ValueError(
-            f"--oidc-issuer: {issuer[:200]!r} is no address of a provider; write one such as "
+            f"--oidc-issuer: {issuer[:200]!r} is not the URL of a provider; write one such as "
             "https://sso.example.org/realms/lab"
         )
     return issuer

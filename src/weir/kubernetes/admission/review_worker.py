@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ReviewsBusy(Exception):
-    """A review can't be worked on: too many are under way, or the time is over."""
+    """The review is refused: too many are under way, or its deadline has passed."""
 
 
 class ReviewWorker:

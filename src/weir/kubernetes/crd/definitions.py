@@ -151,7 +151,7 @@ def _cluster_kinds() -> list[dict[str, Any]]:
         ),
         _definition(
             "SchedulerConfig",
-            "Settings of the scheduler of this name; without one it has those of its flags.",
+            "Settings of the scheduler with this name. Without the object, its flags apply.",
             _object(SchedulerConfigSpec),
             SchedulerConfigStatus,
             [_column("PHASE", ".status.phase"), _column("MESSAGE", ".status.message")],

@@ -57,7 +57,7 @@ DESCRIPTIONS = {
     "owner": "Owner of the pods.",
     "gang": "Name of the gang, if the pods of the owner form several.",
     "project": "Project whose quota the workload uses.",
-    "user": "Person who made it, if that is known.",
+    "user": "Creator, if known.",
     "preemptible": "True if the workload may be preempted.",
     "min_pods": "Minimum number of pods that run together.",
     "groups": "Pods by request.",

@@ -210,7 +210,7 @@ class HistoryWriter:
         """Store that a clock was ahead: without a new beginning, nothing would be stored until then."""
         sentence = (
             f"A leader's clock was ahead: it stored the use of GPUs for times up to {_utc(stored_s)}, and "
-            f"what it was before {_utc(now_s)} is uncertain."
+            f"its use before {_utc(now_s)} is uncertain."
         )
         _LOG.warning("history_clock_was_ahead", why=sentence)
         history.tell_gap(sentence, now_s, now_s)

@@ -50,7 +50,7 @@ ALERTS = (
         5,
         "warning",
         "An instance of Weir makes no progress.",
-        "Get /readyz of the pod: it answers what makes no progress.",
+        "Get /readyz of the pod: it names the parts that make no progress.",
     ),
     Alert(
         "WeirControlRestarts",
@@ -88,7 +88,7 @@ ALERTS = (
         15,
         "warning",
         "Project {{ $labels.queue }} waits with less than its quota.",
-        "`weir why WORKLOAD` says what is short: often a gang or a large pod that no single node can take.",
+        "`weir why WORKLOAD` names the shortage: often a gang or a large pod that fits on no node.",
     ),
     Alert(
         "WeirUnreadableObjects",
@@ -104,7 +104,7 @@ ALERTS = (
         5,
         "warning",
         "A SchedulerConfig can't be used.",
-        "The last good settings are in force. `kubectl describe schedulerconfigs` says what is wrong.",
+        "The last good settings are in force. `kubectl describe schedulerconfigs` shows the mistake.",
     ),
     Alert(
         "WeirHistoryNotStored",

@@ -47,8 +47,8 @@ _ABOUT = {
     "Workload": "Pods that start together, and why they wait; written by Weir.",
 }
 _WRITTEN_BY_WEIR = ("SharedNodes", "Workload")
-_DESCRIPTION = """Weir makes one pool of a cluster's GPUs: guaranteed quotas for teams, borrowing of what is
-idle, gangs that start together, shares of GPUs, and a reason for everything that waits.
+_DESCRIPTION = """Weir makes one pool of a cluster's GPUs: guaranteed quotas for teams, borrowing of idle
+GPUs, gangs that start together, shares of GPUs, and a reason for everything that waits.
 
 Before the first installation apply `cluster.yaml`, which comes with this bundle. It has the admission
 policies and webhooks, which OLM doesn't create. When Weir runs, apply `query-api.yaml`, for the command line;

@@ -36,14 +36,14 @@ def person_policies() -> Iterator[Policy]:
 
 
 def _policy(name: str, metadata: str, rules: list[dict[str, Any]]) -> Policy:
-    message = f"{USER} names the person who made it, and Weir writes it: leave it out, or as it is."
+    message = f"{USER} names the creator, and Weir writes it: leave it out, or as it is."
     return policy_object(
         name,
         rules,
         conditions=[("no-controller", _NO_CONTROLLER)],
         refused=" || ".join(_is_forged(metadata, part) for part in ("annotations", "labels")),
         message=message,
-        message_expression=f"'{USER} names the person who made it, and you are ' + "
+        message_expression=f"'{USER} names the creator, and you are ' + "
         "request.userInfo.username + (request.operation == 'CREATE' ? ': leave it out' : "
         "': leave it as it is')",
     )

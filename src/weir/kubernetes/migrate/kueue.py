@@ -34,10 +34,10 @@ _QUEUE_FIELDS = {
     "queueingStrategy": "a workload that can't start doesn't hold up smaller ones behind it for ever",
     "namespaceSelector": "a project lists its namespaces",
     "flavorFungibility": "Weir has no flavors",
-    "preemption": "a project within its quota takes back what others borrowed, and priority counts inside it",
+    "preemption": "a project within its quota reclaims borrowed capacity, and priority counts inside it",
     "admissionChecks": "Weir has no admission checks",
     "admissionChecksStrategy": "Weir has no admission checks",
-    "admissionScope": "fair shares count usage always",
+    "admissionScope": "not supported: fair shares always count usage",
     "excludeResourcePrefixes": "a resource without a quota is unlimited",
 }
 

@@ -61,7 +61,7 @@ class OwnerChain:
         self._derived: dict[tuple[str | None, ...], DerivedWorkload] = {}
 
     def words(self, pod: Metadata) -> Words:
-        """Return the metadata of the pod that matters below these owners."""
+        """Return the labels and annotations of a pod that affect its workload."""
         labels = pod.labels
         return meaningful(pod), tuple([labels.get(each) for each in self.telling])
 

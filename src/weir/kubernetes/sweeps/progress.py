@@ -84,9 +84,9 @@ class SweepProgress:
         trial.state, trial.target, trial.job = LIVE, promotion.rung + 1, ""
         self._halving.leave(promotion.trial)
 
-    def promises(self, running: Sequence[int]) -> dict[int, int]:
+    def prospects(self, running: Sequence[int]) -> dict[int, int]:
         """Return the prospects of running trials: 0 for the one that is the least likely to be promoted."""
-        return self._halving.promises(running)
+        return self._halving.prospects(running)
 
     @property
     def live(self) -> list[int]:

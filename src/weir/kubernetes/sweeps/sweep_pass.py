@@ -197,12 +197,12 @@ class SweepPass:
         """State what it costs to stop each running trial: the least likely to be promoted first."""
         namespace, placed = sweep.metadata.namespace, self._observed.placed()
         names = {number: self._job_key(sweep, number, progress) for number in progress.live}
-        promises = progress.promises([number for number, key in names.items() if key in placed])
+        prospects = progress.prospects([number for number, key in names.items() if key in placed])
         devices, base_s = gpus_of(sweep), self._costs.base_s()
         costs_s: dict[str, float] = {}
-        for number, promise in promises.items():
+        for number, prospect in prospects.items():
             workload = f"{namespace}/job-{names[number].partition('/')[2]}"
-            costs_s[workload] = restart_cost_s(base_s, promise, devices)
+            costs_s[workload] = restart_cost_s(base_s, prospect, devices)
         self._costs.tell(f"{namespace}/{sweep.metadata.name}", costs_s)
 
     @staticmethod

@@ -130,7 +130,7 @@ OURS = (
         parse_truth,
     ),
     AnnotationKey(
-        "max-runtime", "max_runtime_s", "2h30m", "How long it may run before it is stopped.", parse_duration
+        "max-runtime", "max_runtime_s", "2h30m", "Maximum run time of the workload.", parse_duration
     ),
     AnnotationKey(
         "idle-limit", "idle_limit_s", "1h", "Idle time of its GPUs after which it is stopped.", parse_duration
@@ -169,7 +169,7 @@ OURS = (
     AnnotationKey("after-ok", "after_ok", "prepare,index", "Those that have to succeed before.", parse_names),
     AnnotationKey("after-not-ok", "after_not_ok", "train", "Those that have to fail before.", parse_names),
     AnnotationKey("after-any", "after_any", "train", "Those that have to end before.", parse_names),
-    AnnotationKey("user", "user", "mia", "The person who made it: Weir's webhook writes it.", parse_name),
+    AnnotationKey("user", "user", "mia", "Creator of the object. Weir's webhook writes it.", parse_name),
 )
 KAI_TOPOLOGY = "kai.scheduler/topology"
 KAI_LEVELS = {
@@ -363,9 +363,7 @@ def _check_parts(found: dict[str, Any], mistakes: list[str]) -> None:
     """Check that one key alone states a fraction, and that a number of devices comes with a fraction."""
     fraction, memory = f"{PREFIX}gpu-fraction", f"{PREFIX}gpu-memory"
     if "fraction_milli" in found and "gpu_memory" in found:
-        mistakes.append(
-            f"{fraction} and {memory} both say what part of a device is asked for; write one of them"
-        )
+        mistakes.append(f"{fraction} and {memory} both request a part of a device; write one of them")
         del found["gpu_memory"]
     elif "devices" in found and "fraction_milli" not in found and "gpu_memory" not in found:
         whole = "for whole devices write resources.limits such as nvidia.com/gpu: 2"

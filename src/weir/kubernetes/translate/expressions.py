@@ -278,10 +278,10 @@ class KindCondition:
 
 
 def parse_condition(text: str) -> KindCondition:
-    """Return a condition.
+    """Parse a condition of a workload kind, such as `condition Complete` or `spec.suspend`.
 
     Raises:
-        ValueError: it is none; the message says what to write.
+        ValueError: the text is no condition; the message has an example.
     """
     example = "write one such as condition Complete, spec.mode = Indexed or spec.suspend"
     if len(text) > _LENGTH_MAX:

@@ -182,7 +182,7 @@ def _check(rule: KindRule, path: tuple[str | int, ...], mistakes: Mistakes) -> N
     for at, part in enumerate(rule.pods):
         here = (*path, "pods", at)
         if part.name is not None and part.each is None:
-            mistakes.at((*here, "name"), "name goes with each; write role, or each and name")
+            mistakes.at((*here, "name"), "name is only valid with each; write role, or each and name")
         if part.role and part.each is not None:
             mistakes.at(
                 (*here, "role"), "role and each are both written; write name instead of role, or no each"

@@ -186,7 +186,7 @@ def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeAf
         return _bound(claim, inventory)
     found = inventory.classes.get(claim.spec.storage_class_name or "")
     if found is None or found.volume_binding_mode != FIRST_POD:
-        see = f"kubectl describe pvc {name} says what it waits for"
+        see = f"kubectl describe pvc {name} shows the cause"
         return f"waits for its volume claim {name} to be bound: {see}"
     return _waiting(claim, found, inventory)
 

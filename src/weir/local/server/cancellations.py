@@ -24,7 +24,7 @@ _LOG = get_logger(__name__)
 
 
 class Cancellations:
-    """The stops of a pool. All but `facts` and `make_space` belongs to the event loop."""
+    """Requests to stop workloads of a pool. Only `facts` and `make_space` may run outside the event loop."""
 
     def __init__(self, pool: PoolState) -> None:
         self._pool = pool

@@ -85,7 +85,7 @@ class NodeChanges:
         name = self._pool.node.name
         _LOG.warning("gpu_faulty", gpu=index, fault=fault)
         reason = f"{fault}, as its driver reports"[:REASON_MAX]
-        sentence = f"Weir drains GPU {index} of {name}: {reason}. What it runs goes on."
+        sentence = f"Weir drains GPU {index} of {name}: {reason}. Its workloads go on."
         numbers = {"node": name, "gpu": index}
         self._pool.user_events.append(HistoryEvent(self._pool.clock(), "node", sentence, numbers=numbers))
         self._set_gpu(

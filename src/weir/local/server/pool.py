@@ -312,7 +312,7 @@ class PoolService(PoolState):
         return row
 
     def _array_ended(self, row: WorkloadRow) -> None:
-        """Open the gates of workloads that depend on an array; a new control does that by itself."""
+        """Let workloads start that depend on an ended array. A restarted control loop needs no such call."""
         self.control_thread.query(lambda _: self.gates.changed([row]))
 
     def _on_stored_events(self, recollected: Sequence[HistoryEvent]) -> None:

@@ -89,7 +89,7 @@ async def start_conditions(
 async def _dependency(
     name: str, condition: DependencyCondition, pool: PoolState, fields: FieldErrors, path: tuple[str, int]
 ) -> Dependency | None:
-    """Return the dependency on a workload; None if it is met already. Reports one that can't be met."""
+    """Return the dependency, or None if it is met. Record an error if it can't be met."""
     row = pool.view.row(live_name(pool.view, name))
     if row is None:
         stored = await asyncio.to_thread(find_workload, pool.store, name)

@@ -110,7 +110,7 @@ class WhatIfRuns:
         return row
 
     async def close(self) -> None:
-        """End the process that replays."""
+        """Stop the replay process."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()

@@ -104,7 +104,7 @@ def test_the_last_promotions_complete_a_trial() -> None:
         progress.end_run(0, reached(0.0, rung), 0.0, failed=False)
     assert progress.trials[5].state == STOPPED_TRIAL
     assert progress.promotion() is None
-    assert progress.outcome() == "All 6 trials are over: trial 0 is the best, loss 0 at rung 9."
+    assert progress.outcome() == "All 6 trials are over. The best is trial 0: loss 0 at rung 9."
 
 
 def test_a_metric_that_is_no_number_is_the_worst() -> None:
@@ -121,4 +121,4 @@ def test_the_running_trial_that_is_least_likely_to_be_promoted_goes_first() -> N
     promotion = progress.promotion()
     assert promotion is not None
     progress.promote(promotion)
-    assert progress.promises(progress.live) == {1: 1, 3: 0}, "trial 3 has reached no rung"
+    assert progress.prospects(progress.live) == {1: 1, 3: 0}, "trial 3 has reached no rung"

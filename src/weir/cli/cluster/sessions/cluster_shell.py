@@ -67,7 +67,7 @@ def execute(name: str, command: Sequence[str], pod: str | None) -> int:
         address = running_container(cluster.transport, detail, pod)
         if address is None:
             which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
-            raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
+            raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows its running pods")
         return _run(cluster, detail, address, command, terminal=has_terminal())
 
 

@@ -35,9 +35,7 @@ async def submit_batch(request: Request, pool: ThePool, who: Who) -> Response:
         ):
             size = len(json.dumps(raw))
             if size > bytes_max:
-                sentence = (
-                    f"workloads[{at}] is larger than {bytes_max:,} bytes: put what is large into a file."
-                )
+                sentence = f"workloads[{at}] is larger than {bytes_max:,} bytes: put large parts into a file."
                 raise RequestRefused(413, sentence)
             raw.pop("name", None)
             read.append(ReadSubmission(submission, raw, size))

@@ -63,7 +63,7 @@ async def node_workloads(name: str, pool: ThePool, _who: Who, gpu: OneGpu = None
     "/nodes/{name}/drain",
     response_model=NodeRow,
     responses=problems(403, 404, *BODY_REFUSALS),
-    openapi_extra=takes(DrainAsked, "Why, when, and what becomes of its workloads."),
+    openapi_extra=takes(DrainAsked, "Reason, time, and effect on its workloads."),
 )
 async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Start nothing on a node, now or from a time on. Its workloads wait, with the run they saved."""
@@ -86,7 +86,7 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
     "/nodes/{name}/gpus/{gpu}/drain",
     response_model=NodeRow,
     responses=problems(403, 404, *BODY_REFUSALS),
-    openapi_extra=takes(GpuDrainAsked, "Why, when, and what becomes of its workloads."),
+    openapi_extra=takes(GpuDrainAsked, "Reason, time, and effect on its workloads."),
 )
 async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: Who) -> Response:
     """Start nothing on one GPU of a node, now or from a time on. By default its work goes on."""

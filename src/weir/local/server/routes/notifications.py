@@ -47,7 +47,7 @@ async def list_notifications(pool: ThePool, who: Who) -> Response:
     status_code=201,
     response_model=NotificationMade,
     responses=problems(403, 404, *BODY_REFUSALS, 409),
-    openapi_extra=takes(NotificationAsked, "What to tell, and where."),
+    openapi_extra=takes(NotificationAsked, "Events to send, and the receiver."),
 )
 async def add_notification(request: Request, pool: ThePool, who: Who) -> Response:
     """Add a notification. For a webhook, only this answer has the secret that signs its requests."""

@@ -70,7 +70,7 @@ async def create(request: Request, pool: ThePool, who: Who) -> Response:
         if len(body) > pool.limits.workload_bytes_max:
             bytes_max = pool.limits.workload_bytes_max
             raise RequestRefused(
-                413, f"The sweep is larger than {bytes_max:,} bytes: put what is large into a file."
+                413, f"The sweep is larger than {bytes_max:,} bytes: put large parts into a file."
             )
         return read_as(SweepSubmission, body, "The sweep", pool.priority_classes), json.loads(body)
 

@@ -39,7 +39,7 @@ async def save_template(project: str, name: str, request: Request, pool: ThePool
         check_name(name, ("name",), fields)
         fields.refuse_if_any()
         if len(body) > bytes_max:
-            sentence = f"The template is larger than {bytes_max:,} bytes: put what is large into a file."
+            sentence = f"The template is larger than {bytes_max:,} bytes: put large parts into a file."
             raise RequestRefused(413, sentence)
         return read_as(TemplateAsked, body, "The template")
 

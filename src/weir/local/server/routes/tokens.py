@@ -35,7 +35,7 @@ EXPIRY_S_MOST = 3650 * 86400.0
     status_code=201,
     response_model=TokenMade,
     responses=problems(403, *BODY_REFUSALS),
-    openapi_extra=takes(TokenAsked, "Who it is for, and in which projects they may act."),
+    openapi_extra=takes(TokenAsked, "Person of the token, and the projects in which they may act."),
 )
 async def make(request: Request, pool: ThePool, who: Who) -> Response:
     """Make a token; its text is returned only now."""

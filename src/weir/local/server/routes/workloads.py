@@ -130,7 +130,7 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
 
     def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
         if len(body) > bytes_max:
-            sentence = f"The workload is larger than {bytes_max:,} bytes: put what is large into a file."
+            sentence = f"The workload is larger than {bytes_max:,} bytes: put large parts into a file."
             raise RequestRefused(413, sentence)
         asked = read_as(Submission, body, "The submission", pool.priority_classes)
         raw = json.loads(body)

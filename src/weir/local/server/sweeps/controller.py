@@ -212,7 +212,7 @@ class SweepController:
                     self.live[sweep.record.name] = sweep
                     self._wakes.set()
                     return
-            self._tell_promises(sweep)
+            self._tell_prospects(sweep)
         except RequestRefused as refused:
             if refused.status in _LATER:
                 sweep.failures += 1
@@ -227,7 +227,7 @@ class SweepController:
             raise
         except Exception as error:  # noqa: BLE001 - one sweep that fails doesn't stop the others
             _LOG.exception("sweep_failed", sweep=sweep.record.name)
-            await self.end(sweep, "failed", f"It can't go on: {error}")
+            await self.end(sweep, "failed", f"The sweep can't continue: {error}")
 
     async def _step(self, sweep: LiveSweep) -> bool:
         """Take one decision; return True if another one may follow at once."""
@@ -322,13 +322,13 @@ class SweepController:
             self._state.backend.tell(WorkloadSuspended(name, False))
         return True
 
-    def _tell_promises(self, sweep: LiveSweep) -> None:
+    def _tell_prospects(self, sweep: LiveSweep) -> None:
         """Tell the engine what it costs to stop each running trial: the least likely to be promoted first."""
         now_s, base_s = self._state.clock(), self._state.policy.price.restart
-        for trial, promise in sweep.changed_promises():
+        for trial, prospect in sweep.changed_prospects():
             line = self._state.view.workloads.get(trial.record.name)
             if line is not None and line.uid == trial.record.uid:
-                cost_s = restart_cost_s(base_s, promise, line.devices)
+                cost_s = restart_cost_s(base_s, prospect, line.devices)
                 self._state.backend.tell(WorkloadChanged(replace(line.spec, restart_s=cost_s), now_s))
 
     async def end(self, sweep: LiveSweep, state: str, sentence: str) -> None:

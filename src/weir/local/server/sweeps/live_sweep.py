@@ -66,7 +66,7 @@ class LiveSweep:
         self._parked: set[int] = set()
         self._failed = 0
         self._halving = Halving(len(spec.rungs), spec.eta)
-        self.promises: dict[int, int] = {}  # prospects of running trials as last told, by number
+        self.prospects: dict[int, int] = {}  # prospects of running trials as last told, by number
         for trial, status in trials:
             self.trials.append(LiveTrial(trial, trial.target, trial.parked, status, status == "pending"))
         for result in results:
@@ -182,16 +182,16 @@ class LiveSweep:
             for each in self.trials
         ]
 
-    def changed_promises(self) -> list[tuple[LiveTrial, int]]:
+    def changed_prospects(self) -> list[tuple[LiveTrial, int]]:
         """Return running trials with their prospects where these changed: 0 for the one to stop first."""
         running = [each.record.number for each in self.active if each.status == "running"]
-        promises = self._halving.promises(running)
+        prospects = self._halving.prospects(running)
         changed = [
-            (self.trials[number], promise)
-            for number, promise in promises.items()
-            if self.promises.get(number) != promise
+            (self.trials[number], prospect)
+            for number, prospect in prospects.items()
+            if self.prospects.get(number) != prospect
         ]
-        self.promises = promises
+        self.prospects = prospects
         return changed
 
     def rung_reason(self, trial: LiveTrial) -> str:
