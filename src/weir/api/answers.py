@@ -100,7 +100,7 @@ class EventRow(Answer):
 
 
 class DependencyRow(Answer):
-    """A workload that another one waits for, and what has to become of it."""
+    """Workload that another one waits for, and the outcome that is required of it."""
 
     name: str
     uid: int

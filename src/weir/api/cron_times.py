@@ -61,7 +61,7 @@ def read_cron(written: str) -> str:
 
 
 def check_schedule(asked: ScheduleAsked, fields: FieldErrorList) -> None:
-    """Add what is wrong with a schedule besides its workload."""
+    """Add the mistakes of a schedule, except those of its workload."""
     for read, value, field in ((read_cron, asked.cron, "cron"), (read_zone, asked.zone, "zone")):
         try:
             read(value)

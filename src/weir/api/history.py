@@ -22,10 +22,10 @@ class WaitTimes(Answer):
 
 
 class HistoryRow(UsageRow):
-    """Usage of one key, and what it waited for, lost and cost.
+    """Usage of one key, with its waits, losses and cost.
 
     `waits`: from submission to the first start, of workloads that first started in the period. `to_quota`:
-    from pending to running, of workloads that took back GPUs of their quota.
+    from pending to running, of workloads that reclaimed GPUs of their quota.
     """
 
     waits: WaitTimes = WaitTimes()

@@ -63,7 +63,7 @@ class NotificationPage(Page):
 
 
 class NotificationTested(Answer):
-    """Outcome of a test: if the receiver confirmed it, and what happened in a sentence."""
+    """Outcome of a test: if the receiver confirmed it, and the course of the test in a sentence."""
 
     delivered: bool
     sentence: str

@@ -14,7 +14,7 @@ class PersonLimitsRow(Answer):
 
 
 class WorkloadDefaultsRow(Answer):
-    """Defaults of a project for what a submission leaves open; None: those of the pool."""
+    """Defaults of a project for fields that a submission leaves open; None: those of the pool."""
 
     type: Type | None = None
     priority: int | None = None

@@ -14,8 +14,8 @@ Concurrency = Literal["allow", "forbid", "replace"]
 class ScheduleAsked(Entry):
     """A submission, and the times at which it is queued.
 
-    `concurrency` says what happens while an earlier run isn't over: both run, the new run is skipped, or the
-    earlier one is stopped.
+    `concurrency` decides about a run while an earlier one isn't over: both run, the new run is skipped, or
+    the earlier one is stopped.
     """
 
     cron: Annotated[str, Field(max_length=200)]

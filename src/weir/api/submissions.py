@@ -57,7 +57,7 @@ class Submission(Entry):
 class TokenAsked(Entry):
     """A token for a person: for an administrator, or for a member of some projects.
 
-    `user` is the person, by default the one who asks.
+    `user` is the person, by default the requester.
     """
 
     user: Name | None = None

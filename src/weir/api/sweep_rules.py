@@ -10,7 +10,7 @@ _SINGLE = ("name", "array", "begin", "after", "after_ok", "after_not_ok", "after
 
 
 def check_sweep(submission: SweepSubmission, fields: FieldErrorList) -> None:
-    """Add what is wrong with the name of a sweep and the workload of its trials."""
+    """Add the mistakes in the name of a sweep and the workload of its trials."""
     workload = submission.workload
     if submission.name is not None and len(submission.name) > NAME_LENGTH_MAX:
         text = f"name: is longer than {NAME_LENGTH_MAX} characters, and trials add to it; write a shorter one"

@@ -12,7 +12,7 @@ from weir.scenario_io.error_messages import suggest
 def check_template(
     project: str, workload: Mapping[str, Any], parameters: Sequence[TemplateParameter], fields: FieldErrorList
 ) -> None:
-    """Add what is wrong with the parameters of a template and its placeholders."""
+    """Add the mistakes in the parameters of a template and its placeholders."""
     if workload["project"] != project:
         fields.at(
             ("workload", "project"), f"workload.project: is another one; write {project}, or leave it out"

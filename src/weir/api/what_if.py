@@ -21,7 +21,7 @@ class WhatIfAsked(Entry):
 
 
 class WhatIfRow(Answer):
-    """A replay of the pool's history: how far it is, and what it found."""
+    """A replay of the pool's history: its progress and its result."""
 
     id: str
     user: str

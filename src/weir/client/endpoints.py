@@ -107,7 +107,7 @@ class Endpoints(
 
     @endpoint
     def preview(self, submission: Submission | Mapping[str, Any]) -> Call[model.SubmissionPreview]:
-        """Return whether a submission would start now, what would stop, or why it would wait."""
+        """Return the outcome of a submission: a start now, workloads that would stop, or the reason to wait."""
         from weir.api.answers import SubmissionPreview
         from weir.client.submissions import written
 
@@ -134,7 +134,7 @@ class Endpoints(
 
     @endpoint
     def why(self, name: str, *, wait_s: float = 10.0) -> Call[model.WhyAnswer]:
-        """Return why a workload is pending, its queue's numbers, and what would let it start now.
+        """Return the reason of a pending workload, its queue's numbers, and changes that would let it start.
 
         `wait_s` is the time to wait for suggestions. While an answer is `unfinished`, a later one has them.
         """
@@ -171,7 +171,7 @@ class Endpoints(
 
     @endpoint
     def series(self, name: str) -> Call[SeriesAnswer]:
-        """Return the curves of a workload: what it reported and used over its run time."""
+        """Return the curves of a workload: its reports and its usage over its run time."""
         from weir.api.series import SeriesAnswer
 
         return Call("GET", f"/workloads/{path_part(name)}/series", form(SeriesAnswer))

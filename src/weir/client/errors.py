@@ -1,4 +1,4 @@
-"""Errors of a client, each with one sentence that says what to do."""
+"""Errors of a client, each with one sentence and the remedy."""
 
 from typing import TYPE_CHECKING
 

@@ -47,7 +47,7 @@ class _Flow:
         self._time_s = 0.0
 
     def add(self, at_s: float, length_s: float, rate: float | None, window_s: float) -> None:
-        """Add the rate of the time before `at_s`; forget what lies before the window."""
+        """Add the rate of the time before `at_s`; forget rates from before the window."""
         if rate is not None and length_s > 0:
             amount = rate * length_s
             self._parts.append((at_s, length_s, amount))

@@ -18,7 +18,7 @@ Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
 AT_ONCE_MAX = 8
 """Workloads set aside in one step; with more of them the fault isn't of single workloads."""
 RETRY_AFTER_S = 600.0
-"""A workload that was set aside is tried again after this time: what it met may be gone."""
+"""Time after which a workload that was set aside is tried again. Its fault may be gone."""
 
 
 def faulty_workload(cluster: Cluster, policy: Policy, now_s: float, decide: Decide) -> str | None:

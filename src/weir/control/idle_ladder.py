@@ -33,10 +33,10 @@ class IdleStep(StrEnum):
 
 
 class IdleRules(NamedTuple):
-    """Delays of one workload's rungs in seconds of idle time; None where there is no such rung.
+    """Delays of one workload's rungs in seconds of idle time; None without that rung.
 
-    `warning_s` lies between the last notice and what it warns of, `below` is the use under which a device
-    counts as quiet.
+    `warning_s` lies between the last notice and the step that it warns of. `below` is the use under which a
+    device counts as quiet.
     """
 
     notice_s: float | None
@@ -78,7 +78,7 @@ def idle_rules(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy)
 
 
 class IdleTracker:
-    """Position of one workload on the ladder. `progress` is what a backend stores of it."""
+    """Position of one workload on the ladder. A backend stores its `progress`."""
 
     __slots__ = ("progress", "saved", "seen_s")
 
@@ -88,7 +88,7 @@ class IdleTracker:
         self.seen_s: float | None = None
 
     def restore(self, progress: IdleProgress) -> None:
-        """Continue from what a backend stored."""
+        """Continue from a stored position."""
         self.progress = self.saved = progress
         self.seen_s = None
 

@@ -166,7 +166,7 @@ class IdleLifecycle:
 
 
 def _outlook(name: str, rules: IdleRules, idle_s: float, step: IdleStep) -> str:
-    """Return what follows unless the workload goes on, and what its owner can do."""
+    """Return the next step for an idle workload, and the remedy for its owner."""
     parts = []
     if rules.unprotect_s is not None and idle_s < rules.unprotect_s:
         parts.append(f"loses its protection in {span(rules.unprotect_s - idle_s)}")

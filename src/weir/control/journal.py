@@ -65,7 +65,7 @@ class DependencyCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A workload, by the number that it had at the submission, and what has to become of it."""
+    """A workload, by the number that it had at the submission, and the outcome that is required of it."""
 
     name: str
     uid: int

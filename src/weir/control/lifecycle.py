@@ -137,7 +137,7 @@ class WorkloadLifecycle:
             takes[type(fact)](fact)
 
     def due(self, now_s: float) -> None:
-        """Do what is due by now."""
+        """Do everything that is due."""
         self.now_s = now_s
         while (timer := self.timers.pop(now_s)) is not None:
             workload, due, since_s = timer

@@ -83,14 +83,14 @@ class LifecycleState:
         self.idle = IdleTracker()
 
     def found(self, status: WorkloadProgress) -> None:
-        """Take over what a backend remembered."""
+        """Take over the progress that a backend stored."""
         self.starts = max(self.starts, status.starts)
         self.settled, self.failures, self.restarts = status.settled, status.failures, status.restarts
         self.wall_s, self.first_started_s = status.wall_s, status.first_started_s
         self.idle.restore(status.idle)
 
     def status(self, ran_s: float, retry_at_s: float | None) -> WorkloadProgress:
-        """Return what a backend is to remember."""
+        """Return the progress that a backend stores."""
         return WorkloadProgress(
             starts=self.starts,
             settled=self.settled,

@@ -122,7 +122,7 @@ class Control:
         return self._decide(self.cluster, self._policy, now_s, self.cache)
 
     def refusals(self) -> ClassRefusals:
-        """Return the refusals of pending workloads: those of the last plan, or of what came of it."""
+        """Return the refusals of pending workloads: those of the last plan, or of its outcome."""
         if self._refusals is None or not self._refusals.is_current:
             self._refusals = PendingRefusals(self.cluster, self._policy, self._clock(), self.cache)
         return self._refusals

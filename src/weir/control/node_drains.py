@@ -34,7 +34,7 @@ class NodeDrains:
         self._looks_s: dict[str, float] = {}  # by node with outages: the time of its timer
 
     def drained(self, fact: NodeDrained, now_s: float) -> None:
-        """Release the nominations on what is drained, and stop its workloads: they wait for another place."""
+        """Release the nominations on a drained node or GPU, and stop its workloads, which wait again."""
         at = self._out.cluster.node_at.get(fact.node)
         if at is None:
             return
@@ -60,7 +60,7 @@ class NodeDrains:
             self._look_at(cluster.node_names[at], now_s)
 
     def due(self, node: str, since_s: float, now_s: float) -> None:
-        """Do what a timer of a node is for, unless another has replaced it."""
+        """Do the work that a timer of a node is for, unless another has replaced it."""
         if self._looks_s.get(node) == since_s:
             del self._looks_s[node]
             self._act(node, now_s)
@@ -117,7 +117,7 @@ class NodeDrains:
         self._transitions.stop_all(job, cause, now_s)
 
     def _on(self, at: int, outage: Outage) -> list[Job]:
-        """Return the workloads with running pods on what is out of service, but for those being ended."""
+        """Return the workloads with running pods on a part out of service, but for those being ended."""
         pods = self._out.cluster.pods_on[at]
         jobs = {
             pod.job.name: pod.job for pod in pods if pod.phase is Phase.RUNNING and outage.covers(pod.devices)

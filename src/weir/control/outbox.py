@@ -11,7 +11,7 @@ from weir.state.reduce import reduce
 
 
 class Observer(Protocol):
-    """Someone who watches and changes nothing: history, metrics, the live stream."""
+    """Reader that changes nothing: history, metrics, the live stream."""
 
     def happened(self, event: Event) -> None:
         """Handle an event that was just reduced."""

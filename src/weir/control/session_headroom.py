@@ -1,8 +1,8 @@
 """Headroom for sessions, learned from the hours at which they begin. Pure functions.
 
-The same hour of the same weekday in past weeks tells how many devices sessions ask for at nearly the same
-time. That number is kept free of work over quota before that hour, and none at other times. What is learned
-rests on few numbers of each week: a week unlike all others doesn't count.
+The same hour of the same weekday in past weeks tells how many devices sessions request at nearly the same
+time. That number is kept free of work over quota before that hour, and none at other times. Few numbers
+of each week count: a week unlike all others has no effect.
 """
 
 from bisect import bisect_left

@@ -123,7 +123,7 @@ class LifecycleTransitions:
         self._out.happen(PodStopped(pod, at_s, None if others else kept_runtime_s(job)))
 
     def conclude(self, job: Job, life: LifecycleState, at_s: float) -> None:
-        """Decide what follows once no pod of a workload is alive: its end, or another run."""
+        """Decide on the end or another run of a workload without a live pod."""
         failing = SuspendReason.FAILING in life.holds
         if not failing and life.done and life.is_done(job.needed):
             self.finish(job, life, WorkloadOutcome.SUCCEEDED, at_s)

@@ -1,4 +1,4 @@
-"""Activity of a workload: what its devices, processes and users do, in one word."""
+"""Activity of a workload's devices, processes and users, in one word."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -58,7 +58,7 @@ class Outage:
         return self.until_s is not None and self.until_s <= at_s
 
     def covers(self, devices: Iterable[int]) -> bool:
-        """Return True if a pod with these devices of the node uses what is out of service."""
+        """Return True if a pod with these devices of the node uses a part that is out of service."""
         return self.devices is None or not set(self.devices).isdisjoint(devices)
 
 

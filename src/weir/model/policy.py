@@ -132,8 +132,8 @@ class BudgetPolicy(PolicySection):
     """Protection of over-quota usage by disruption budgets.
 
     Work whose budget can't allow its eviction may not go over quota. `grace_period`: a budget that came after
-    such work had borrowed protects that for `grace`. `respect`: until the work ends. `override`: any budget
-    protects what is borrowed until a workload in quota has waited for `grace`.
+    such work had borrowed protects it for `grace`. `respect`: until the work ends. `override`: any budget
+    protects borrowed usage until a workload in quota has waited for `grace`.
     """
 
     borrowed: Literal["grace_period", "respect", "override"] = "grace_period"
@@ -159,7 +159,7 @@ class AffinityPolicy(PolicySection):
     weight: Annotated[int, Field(ge=1, le=100)] = 1
 
     def __hash__(self) -> int:
-        """Rules are part of what nodes are ranked by."""
+        """Hash the rules: they are part of the keys of node rankings."""
         labels = tuple(sorted(self.node_labels.items()))
         return hash((self.projects, self.departments, self.types, labels, self.required, self.weight))
 
@@ -220,7 +220,7 @@ class Policy(PolicySection):
 
 
 def _merged(preset: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Return what is written over the settings of a preset, key by key in every section."""
+    """Return the settings of a preset with the written ones over them, key by key in every section."""
     merged = dict(preset)
     for key, value in written.items():
         below = merged.get(key)

@@ -23,7 +23,7 @@ class QueueTimeLimits:
 class PersonLimits:
     """Limits of one person in a project; None: not stated, 0: no such limit.
 
-    `gpus_milli`, `running` and `sessions` bound what runs at one time; further work waits.
+    `gpus_milli`, `running` and `sessions` bound the work that runs at one time; further work waits.
     """
 
     gpus_milli: int | None = None  # of whole workloads, with all their pods
@@ -44,13 +44,13 @@ class PersonLimits:
 
     @property
     def binds_running(self) -> bool:
-        """Return True if they bound what runs at one time."""
+        """Return True if they bound the work that runs at one time."""
         return bool(self.gpus_milli or self.running or self.sessions)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDefaults:
-    """Defaults of a project for what a submission leaves open; None: those of the pool.
+    """Defaults of a project for fields that a submission leaves open; None: those of the pool.
 
     `gpus_milli` is of each pod, for submissions that say nothing of GPUs in any group.
     """

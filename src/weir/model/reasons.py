@@ -58,7 +58,7 @@ class Reason:
 class EvictionCause:
     """Cause of an eviction: the beneficiary, the rule, and the shares of both queues.
 
-    `choice` says what the eviction costs, and what the next choice of victims would have cost.
+    `choice` has the cost of the eviction, and the cost of the next choice of victims.
     """
 
     rule: EvictionRule

@@ -73,7 +73,7 @@ def quantity(written: str | int | float) -> Fraction:
     """Read a number or a quantity as Kubernetes writes it (`500m`, `40Gi`).
 
     Raises:
-        ValueError: it is neither; the message says what to write.
+        ValueError: it is neither; the message has examples.
     """
     if isinstance(written, int | float) and not isinstance(written, bool):
         if isinstance(written, float) and not math.isfinite(written):
@@ -117,7 +117,7 @@ def seconds(written: str | int | float) -> float:
     """Read a duration or an offset such as `90s`, `2h30m`, `-5m`; a bare number is seconds.
 
     Raises:
-        ValueError: it is neither; the message says what to write.
+        ValueError: it is neither; the message has examples.
     """
     if isinstance(written, int | float) and not isinstance(written, bool):
         if isinstance(written, float) and not math.isfinite(written):

@@ -19,7 +19,7 @@ class BlockingCalls:
         """Return the result of a call.
 
         Raises:
-            OSError: too many calls hang; and what the call raises.
+            OSError: too many calls hang. Errors of the call itself are raised too.
         """
         if not self._free.acquire(blocking=False):
             raise OSError("too many calls hang")

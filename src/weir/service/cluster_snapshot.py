@@ -21,7 +21,7 @@ from weir.state.jobs import Job, Phase, Pod
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """Scenario of a cluster with times as the cluster counts them, and notes on what it can't express.
+    """Scenario of a cluster with times as the cluster counts them, and notes on its omissions.
 
     The control thread reads it, which is quick; any thread can write it.
     """
@@ -32,7 +32,7 @@ class ClusterSnapshot:
 
 
 def read_cluster(cluster: Cluster, policy: Policy) -> ClusterSnapshot:
-    """Return what a snapshot contains."""
+    """Return the content of a snapshot."""
     jobs = [job for job in cluster.jobs.values() if not job.held or job.running_pods()]
     placed = tuple([each for job in jobs for each in _placed(cluster, job)])
     runs = {pod.workload for pod in placed}

@@ -247,7 +247,7 @@ class ControlThread:
                 future.set_exception(error)
 
     def _fail_queries(self) -> None:
-        """Tell everybody who asks that there is no control."""
+        """Fail all queued queries, because no control runs."""
         sentence = "The server is being stopped." if self._closing else self.failure
         for _ in range(len(self._queries)):
             _, future = self._queries.popleft()

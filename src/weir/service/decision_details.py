@@ -1,4 +1,4 @@
-"""Details of the decision on a workload, by what the engine knows after it."""
+"""Details of the decision on a workload, from the engine's state after it."""
 
 from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow, VictimRow
 from weir.engine.considered_victims import ConsideredVictim

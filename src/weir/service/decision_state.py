@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class DecisionState:
-    """State of a cluster between two decisions. Its readers change nothing but what the cache keeps."""
+    """State of a cluster between two decisions. Its readers change only the cache."""
 
     cluster: Cluster
     cache: EngineCache
@@ -30,7 +30,7 @@ class DecisionState:
         return branch(self.cluster, names, person, with_usage=self.policy.usage.k > 0)
 
     def cache_for(self, branched: Cluster) -> EngineCache:
-        """Return a cache for decisions on a branch. What is tried there doesn't count as usual."""
+        """Return a cache for decisions on a branch. Trials there don't count in the request mix."""
         branched.mix = self.cluster.mix.frozen()
         return self.cache.branch(self.cluster, branched, self.policy)
 
@@ -39,7 +39,7 @@ class StateReader(Protocol):
     """Calls a function where the state belongs, and returns its result."""
 
     def __call__(self, read: Callable[[DecisionState], Found], /) -> Found:
-        """Return what `read` returns.
+        """Return the result of `read`.
 
         Raises:
             ControlUnavailable: nothing can be read now.

@@ -136,7 +136,7 @@ def _of_running(
     read: Callable[[Cluster, Iterable[Job]], list[Read]],
     counts: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[list[Read]]:
-    """Yield what is read of the other running workloads, some at a time; only of projects that count."""
+    """Yield results of `read` for other running workloads, some at a time; only of projects that count."""
     running = trials.read(
         lambda cluster: [
             job for project, jobs in cluster.running.items() if counts(project) for job in jobs.values()

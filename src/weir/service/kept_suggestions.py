@@ -28,7 +28,7 @@ class _Trial:
 
 
 class KeptSuggestions:
-    """Suggestions by what is asked for. All calls are on the event loop."""
+    """Suggestions by request. All calls are on the event loop."""
 
     def __init__(self) -> None:
         self._trials: dict[Hashable, _Trial] = {}  # in the order in which they began
@@ -90,7 +90,7 @@ class KeptSuggestions:
 
 
 def with_suggestions_found(answer: WhyAnswer, tried: SuggestionsFound | None) -> WhyAnswer:
-    """Return an answer with what was found; None: it isn't known yet."""
+    """Return an answer with the suggestions that were found; None: they aren't known yet."""
     found = SuggestionsFound() if tried is None else tried
     update = {
         "suggestions": list(found.found),

@@ -1,4 +1,4 @@
-"""The server's own log: what it does, never what jobs are made of: no command, environment or token."""
+"""The server's own log. It never contains a command, environment or token of a job."""
 
 import json
 import logging

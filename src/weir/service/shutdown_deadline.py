@@ -1,4 +1,4 @@
-"""A stop takes a bounded time, whatever hangs: then the process ends itself, and says what it waited for."""
+"""Deadline of a shutdown: after it, the process ends itself and names the parts that hang."""
 
 import os
 import threading

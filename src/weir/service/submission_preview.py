@@ -21,7 +21,7 @@ class PreviewedSubmission:
 
 
 def preview_submission(state: DecisionState, workload: Workload) -> PreviewedSubmission:
-    """Return what the next decision does with a workload that is submitted now."""
+    """Return the outcome of the next decision for a workload that is submitted now."""
     policy, now_s = state.policy, state.now_s
     cluster = state.branch(person=(workload.project, workload.user))
     reduce(cluster, WorkloadSubmitted(workload, now_s))

@@ -1,4 +1,4 @@
-"""Phrases that suggestions share: when a workload starts, and what that costs the work that stops."""
+"""Phrases that suggestions share: the time of a start, and the cost for the stopped work."""
 
 from collections.abc import Mapping
 
@@ -28,12 +28,12 @@ def then(outcome: WhatIfOutcome) -> str:
 
 
 def suggestion(sentence: str, change: Mapping[str, object], outcome: WhatIfOutcome) -> Suggestion:
-    """Return a suggestion that also says what it costs the work that has to stop."""
+    """Return a suggestion with its cost for the work that has to stop."""
     return Suggestion(sentence=f"{sentence}{_cost(outcome)}", change=dict(change))
 
 
 def _cost(outcome: WhatIfOutcome) -> str:
-    """Return what the stopped work loses, as a sentence; empty if nothing stops."""
+    """Return the loss of the stopped work, as a sentence; empty if nothing stops."""
     if not outcome.stops:
         return ""
     return f" That costs {cost_phrase(outcome.lost, outcome.restarts, len(outcome.stops))}."

@@ -37,8 +37,8 @@ Found = TypeVar("Found")
 class WhatIfOutcome:
     """Outcome of a trial that starts the workload: the workloads that must stop first.
 
-    `owners` names them for the person who has to stop them. `lost` is what they lose: work since the last
-    checkpoint and a restart, in device seconds. `restarts` is the part of the restarts.
+    `owners` names them with their owners. `lost` is their loss in device seconds: work since the last
+    checkpoint, and restarts. `restarts` is the part of the restarts.
     """
 
     stops: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class PendingRequest:
 
 @dataclass(slots=True)
 class WhatIf:
-    """Trials of variants of one workload. `clock` counts what they cost the thread of the state."""
+    """Trials of variants of one workload. `clock` measures their cost for the thread of the state."""
 
     ask: StateReader
     name: str
@@ -97,7 +97,7 @@ class WhatIf:
         return self.job.now_s
 
     def read(self, look: Callable[[Cluster], Found]) -> Found:
-        """Return what is read of the cluster.
+        """Return the result of reading the cluster.
 
         Raises:
             WhatIfExhausted: enough was tried.
@@ -175,7 +175,7 @@ def _pending_request(state: DecisionState, name: str) -> PendingRequest:
 
 
 def _decided(state: DecisionState, cluster: Cluster, variant: Workload) -> WhatIfOutcome | None:
-    """Return what a decision on a branch means for the variant."""
+    """Return the outcome of a decision on a branch for the variant."""
     plan = decide(cluster, state.policy, state.now_s, state.cache_for(cluster))
     bound = [0] * len(variant.groups)
     for place in plan.binds:
@@ -206,6 +206,6 @@ def _lost(
 
 
 def _owner_phrase(cluster: Cluster, name: str) -> str:
-    """Return a workload's name with its owner and project, for the person who has to stop it."""
+    """Return a workload's name with its owner and project."""
     spec = cluster.jobs[name].spec
     return f"{name} of {spec.user} in {spec.project}" if spec.user else f"{name} in {spec.project}"

@@ -76,7 +76,7 @@ def _copy_of(job: Job) -> Job:
 
 
 def _share(cluster: Cluster, made: Cluster) -> None:
-    """Let the branch have what none of its events changes, and counters."""
+    """Share with the branch the parts that none of its events changes, and copy counters."""
     made.now_s, made.changes, made.changed_s = cluster.now_s, cluster.changes, cluster.changed_s
     made.static_version, made.log_epoch = cluster.static_version, cluster.log_epoch
     made.classes_made, made.saves = cluster.classes_made, cluster.saves

@@ -1,7 +1,7 @@
 """Capacity columns: free resources and devices by node, and pods by label set.
 
-Free amounts may be negative: capacity is nominated while it is still being freed, or a node that
-shrank under what runs on it. Negative capacity fits nothing.
+Free amounts may be negative: capacity is nominated while it is still being freed, or a node shrank below the
+usage of its pods. Negative capacity fits nothing.
 """
 
 from collections.abc import Sequence

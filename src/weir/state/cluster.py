@@ -20,7 +20,7 @@ from weir.state.shapes import GPU_ROW, RowIndex, ShapeTable, model_row_name
 from weir.state.usage_history import UsageHistory
 
 LOG_MOST = 1 << 16
-"""Changes of nodes remembered for those who follow them."""
+"""Changes of nodes that the log keeps for its readers."""
 
 
 class Cluster:
@@ -86,7 +86,7 @@ class Cluster:
         return self.shapes.weighted
 
     def totals(self) -> list[int]:
-        """Return what all nodes together have of each resource, as quotas count it."""
+        """Return the capacity of all nodes together by resource, as quotas count it."""
         totals: list[int] = self.capacity.sum(axis=1).tolist()
         for at in self.weighted_nodes:
             node = self.nodes[at]

@@ -40,7 +40,7 @@ class WorkloadOutcome(StrEnum):
 
 @record()
 class NodeSet:
-    """A node is there, new or changed. A node that shrinks below what runs on it stays over-full."""
+    """A node is new or changed. A node that shrinks below the usage of its pods stays over-full."""
 
     node: Node
 
@@ -104,11 +104,11 @@ class WorkloadSubmitted:
 
 @record()
 class WorkloadChanged:
-    """A workload asks for something else now: more or fewer pods, another priority, other marks.
+    """A workload has another request: more or fewer pods, another priority, other label sets.
 
-    Its pods keep where they are, and hold there what they ask for now; those there are no longer any
-    of, and those that are `absent`, give back what they held. A nomination of an absent pod is kept
-    until it exists. What the workload kept of its run, and since when it waits, stays.
+    Its pods keep their nodes, and hold there the new request. Removed pods and `absent` pods release their
+    devices. A nomination of an absent pod is kept until it exists. The run time, the checkpoints and the
+    start of the wait stay.
     """
 
     workload: Workload
@@ -217,7 +217,7 @@ class NominationReleased:
 
 @record()
 class NoteAdded:
-    """Something people should read of a workload: what control does or will do. It changes nothing."""
+    """Note for people on a workload: an action of control, done or planned. It changes no state."""
 
     workload: str
     at_s: float

@@ -93,7 +93,7 @@ class JobTerms(NamedTuple):
 class Job:
     """A workload and its pods. Times in seconds of the cluster's clock.
 
-    What is asked for all the time is at hand beside the `spec` it is of.
+    Values that are read often are copied from the `spec`.
     """
 
     __slots__ = (
@@ -230,7 +230,7 @@ class Job:
         return self.held_devices
 
     def forget_running(self) -> None:
-        """Forget what is derived from its running pods: one of them came, went or counts otherwise."""
+        """Forget the values derived from its running pods: one came, left or changed its charge."""
         self.running = self.held_devices = None
 
     def pending_pods(self, group: int) -> list[Pod]:
@@ -283,15 +283,15 @@ def _request_of(job: Job, lacks: Sequence[int]) -> Amounts:
 Size = tuple[tuple[int, int], ...]
 """The shape of each group, by its number, and how many pods of it."""
 Wants = tuple[tuple[int, ...], Size]
-"""The groups a workload may grow by, and what is lacking."""
+"""Groups by which a workload may grow, and the number of missing pods."""
 
 
 class EquivalenceClass:
-    """Pending workloads that are equal in everything but their age: what holds for one holds for all.
+    """Pending workloads that are equal in everything but their age. A decision on one holds for all.
 
-    `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next, and
-    `wants` that as plain numbers: the shape of each group and how many pods of it are lacking; `gang` is
-    the same of all that it needs to run.
+    `members` are (submitted, name, job), oldest first. `step` is the next request of each, and `wants` the
+    same as plain numbers: the shape of each group and its number of missing pods. `gang` is the same for the
+    whole minimum.
     """
 
     __slots__ = ("gang", "key", "members", "number", "project", "shapes", "step", "wants")
@@ -310,7 +310,7 @@ class EquivalenceClass:
         self.members: list[tuple[float, str, Job]] = []
 
     def copy(self) -> "EquivalenceClass":
-        """Return a class with the same members, and with what they have in common."""
+        """Return a class with the same members and the same request."""
         made = EquivalenceClass.__new__(EquivalenceClass)
         made.key, made.project, made.number, made.step = self.key, self.project, self.number, self.step
         made.shapes, made.wants, made.gang = self.shapes, self.wants, self.gang

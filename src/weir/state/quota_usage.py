@@ -1,4 +1,4 @@
-"""The quota tree and what each queue of it holds and asks for, by resource row."""
+"""Quota tree with the usage and the requests of each queue, by resource row."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,14 +8,14 @@ from weir.state.shapes import RowIndex
 from weir.state.versions import versions_of
 
 Amounts = tuple[tuple[int, int], ...]
-"""(row, amount) pairs: what one pod counts with in the ledger."""
+"""(row, amount) pairs: the charge of one pod in the ledger."""
 
 
 class QuotaUsage:
     """Queues by position: parents before children. Amounts are plain lists, queue by row.
 
-    `allocated` is what running, starting and nominated pods hold, `fixed` the non-preemptible part of
-    it, `asked` what pending pods ask for. Each counts in every queue on the path from the top.
+    `allocated` is the usage of running, starting and nominated pods, `fixed` the non-preemptible part of it,
+    and `asked` the requests of pending pods. Each counts in every queue on the path from the top.
     """
 
     def __init__(self, queues: Sequence[Queue], rows: RowIndex) -> None:

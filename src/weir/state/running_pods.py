@@ -1,4 +1,4 @@
-"""Running pods as columns, a row each: what takes are bounded by before any is looked into."""
+"""Running pods as columns, a row each, for upper bounds on preemptions before any victim is looked at."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,14 +10,13 @@ from weir.state.jobs import Job, Pod
 
 
 class RunningColumns:
-    """`node[row]` (-1: no pod), its `whole` devices, all `devices` of its job, its `project`.
+    """Running pods by row: node, devices, project, and the cost of stopping or moving them.
 
-    `on` counts the devices it is on, as a whole or in part, and `milli` the thousandths of them it holds.
-    Stopping or moving a pod costs its job at least `part` of what it costs for `devices`, and at most
-    `largest` devices go with it.
-
-    `since_s` is when its job last saved its state or started; `restart` is -1 where its job doesn't say
-    what a restart costs, and infinite where no pod is or none that may be stopped.
+    `node[row]` is -1 without a pod. `whole` are the exclusive devices of the pod, `devices` all of its job.
+    `on` counts the devices that it uses, in whole or in part, and `milli` the thousandths of them. An
+    eviction of the pod costs its job at least `part` of the price for `devices`, and takes at most `largest`
+    devices. `since_s` is the last checkpoint or start of its job. `restart` is -1 if the job states no
+    restart cost, and infinite without a pod that may be stopped.
     """
 
     def __init__(self) -> None:
@@ -65,7 +64,7 @@ class RunningColumns:
         self.project[row] = job.project
 
     def _size(self, row: int, pod: Pod, job: Job) -> None:
-        """Set what depends on the size of the pod and of its job."""
+        """Set the columns that depend on the size of the pod and of its job."""
         milli = self.milli[row] = pod.gpu_milli()
         own, whole = milli / WHOLE_MILLI, job.devices_milli / WHOLE_MILLI
         if job.sharing and any(shape.gpu_memory for shape in job.shapes):
@@ -138,13 +137,13 @@ class RunningColumns:
         projects: Bools | None,
         broken: Iterable[Job],
     ) -> tuple[Ints, Floats]:
-        """Row and price of each pod whose job costs no more than `most` to move.
+        """Return row and price of each pod whose job costs at most `most` to move.
 
         A gang may move as one: each of its pods comes with its part of the price.
 
-        `restart` is what a restart costs where a job doesn't say; `holes` are the largest there are by the
-        node a pod is on, in whole devices: a larger one can't be moved. `projects` says whose may be, None
-        for all. `broken` are gangs below their minimum.
+        `restart` is the restart cost of jobs that state none. `holes` are the largest free blocks by the node
+        of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may move,
+        None for all. `broken` are gangs below their minimum.
         """
         price = self._prices(now_s, restart, broken)
         rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so the rest is asked of these

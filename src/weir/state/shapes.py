@@ -1,6 +1,6 @@
-"""Request shapes: what a pod asks for, with its words turned into row numbers once.
+"""Request shapes: the request of a pod, with its words turned into row numbers once.
 
-Equal requests share one shape, so that whatever is found out about it is found out once.
+Equal requests share one shape, and so all results of searches for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,10 @@ PODS_ROW: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestShape:
-    """A request by numbers. `needs` are (row, amount) of what it takes of a node besides devices.
+    """A request by numbers.
 
-    `charges` are what it counts with in the ledger besides devices: its needs and what is assumed.
+    `needs` are (row, amount) of the node's resources besides devices. `charges` are the charges in the ledger
+    besides devices: its needs, and assumed amounts.
     """
 
     id: int

@@ -6,7 +6,10 @@ HOUR_S = 3600.0
 
 
 class UsageHistory:
-    """Device use by project and hour. Use is counted from one change of what a project holds to the next."""
+    """Device use by project and hour.
+
+    Use is counted from one change of a project's usage to the next.
+    """
 
     def __init__(self) -> None:
         self._milli: dict[str, int] = {}

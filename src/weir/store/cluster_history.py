@@ -1,7 +1,7 @@
 """History of a cluster, as the leader writes it.
 
-Everything is known by what the API server calls it, so that it may be written again: by the next leader, or
-after a commit whose answer was lost. A workload that ended has one end and is counted once.
+Everything is keyed by the names and uids of the API server, so that it may be written again: by the next
+leader, or after a commit whose answer was lost. A workload that ended has one end and is counted once.
 """
 
 import zlib
@@ -39,7 +39,7 @@ _uid = workloads.c.uid
 
 @dataclass(slots=True)
 class _Changes:
-    """Rows of one transaction, and what they begin and end."""
+    """Rows of one transaction, and the workloads that begin or end with them."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     stated: list[dict[str, Any]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class ClusterHistory:
         self.write([], [ClusterEvent(source, "", row)])
 
     def tidy(self, now_s: float) -> int:
-        """Delete what is older than the retention period, in small steps; return the number of rows."""
+        """Delete rows older than the retention period, in small steps; return their number."""
         gone = self._uses.tidy(now_s)
         old = cluster_events.c.at_s < now_s - self._retention.events_s
         gone += self._forget(select(cluster_events.c.source).where(old), cluster_events.c.source)
@@ -200,7 +200,7 @@ def _is_late(workload: ClusterHistoryEntry, known: Any) -> bool:
 
 
 def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end: bool) -> None:
-    """Add the rows of a workload as it is now, and what has happened to it since it was stored."""
+    """Add the rows of a workload as it is now, and its events since it was stored."""
     seen = workload.row
     first_s = (None if known is None else known.first_started_s) or seen.first_started_s or seen.started_s
     started_s = seen.started_s or (None if known is None else known.started_s) or first_s

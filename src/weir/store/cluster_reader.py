@@ -137,7 +137,7 @@ class ClusterHistoryReader:
         return found
 
     def gaps(self, since_s: float, until_s: float) -> Sequence[str]:
-        """Return what could not be stored in a period, as sentences."""
+        """Return the gaps of the stored history in a period, as sentences."""
         by_weir = _events.source.startswith(f"{GAP}:", autoescape=True)  # an Event may have any kind
         within = select(_events.sentence).where(
             _events.kind == GAP, by_weir, _events.at_s >= since_s, _events.at_s < until_s

@@ -10,14 +10,14 @@ from weir.api.workload_list import WorkloadRow
 PENDING = "pending"
 """Kind of the event that has a new reason of a pending workload."""
 GAP = "history_gap"
-"""Kind of the event that says what could not be stored."""
+"""Kind of the event that names a gap of the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterHistoryEntry:
     """A workload as the API server states it, or stated it last.
 
-    `is_live`: it isn't over. `seen_s`: when this was seen. `stated` is what answers need besides
+    `is_live`: it isn't over. `seen_s`: time of that state. `stated` has the values that answers need besides
     the row; it must be JSON.
     """
 
@@ -72,7 +72,7 @@ class ClusterEventFilter:
 
 @dataclass(frozen=True, slots=True)
 class StoredHistoryEntry:
-    """A stored workload: its row, and what was stated besides."""
+    """A stored workload: its row, and further values that were stated."""
 
     row: WorkloadRow
     stated: Mapping[str, Any]

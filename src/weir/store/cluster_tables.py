@@ -1,4 +1,4 @@
-"""Tables of what a cluster's API server forgets: its workloads as they were stated, and events for people.
+"""Tables of facts that a cluster's API server forgets: stated workloads, and events for people.
 
 The workloads are also rows of `workloads`, with their namespace. So reports are made of the same tables as
 those of a machine.

@@ -1,4 +1,4 @@
-"""Nouns as JSON and back. What a newer version wrote besides is left aside."""
+"""Nouns as JSON and back. Unknown fields of a newer version are ignored."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Refusals of the store, each with a sentence that says what to do."""
+"""Refusals of the store, each with a sentence and the remedy."""
 
 import errno
 

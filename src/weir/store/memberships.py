@@ -68,7 +68,7 @@ class MembershipTable:
 
 
 def add_membership(connection: Connection, membership: MembershipRecord) -> None:
-    """Create a membership or change its role, in the transaction of a caller who knows its scope."""
+    """Create a membership or change its role, in the transaction of a caller that knows its scope."""
     assert membership.role in _ROLES
     row = {
         "scope": membership.scope,

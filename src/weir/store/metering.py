@@ -69,8 +69,8 @@ class UsageMeter:
     def watch(self, cluster: Cluster, since_s: float) -> None:
         """Meter this cluster; call it after `Control` is created and before its first step.
 
-        Nothing before `since_s` is counted: `UsageTables.sampled_s()` where it says something, so that what
-        ran on while the server was away is counted too, and once.
+        Usage before `since_s` isn't counted. Pass `UsageTables.sampled_s()` if there is one, so that work
+        which went on while the server was away is counted once.
         """
         self._cluster = cluster
         self._since_s = since_s

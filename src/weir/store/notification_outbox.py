@@ -1,7 +1,7 @@
-"""Outbox of notifications: written in the transaction of the event that they tell of, and sent later.
+"""Outbox of notifications, written in the transaction of their event and sent later.
 
-A message is what a receiver gets at once: one or more notifications of a rule. It is stored with a random key
-before its first attempt, so each attempt carries the same key and the same notifications.
+A message has one or more notifications of a rule, which a receiver gets together. It is stored with a random
+key before its first attempt, so each attempt carries the same key and the same notifications.
 """
 
 import secrets
@@ -132,7 +132,7 @@ class NotificationOutbox(WriteListener):
         return self._database.write(lambda connection: self._claim(connection, rule, now_s)).result()
 
     def _claim(self, connection: Connection, rule: NotificationRule, now_s: float) -> Claim:
-        """Make a message of what is queued, unless another caller just has."""
+        """Make a message of queued notifications, unless another caller just has."""
         found = _look(connection, rule, now_s)
         return Claim(self._make(connection, rule, now_s)) if found.is_queued else found
 
@@ -225,7 +225,7 @@ class NotificationOutbox(WriteListener):
         return self._database.read(read)
 
     def tidy(self, now_s: float) -> int:
-        """Delete what is older than is kept, and remains of deleted rules; return the number of messages."""
+        """Delete messages past their retention, and remains of deleted rules; return their number."""
         messages, gone = notification_messages, 0
         there = select(notification_rules.c.id)
         old = select(messages.c.id).where(
@@ -247,7 +247,7 @@ class NotificationOutbox(WriteListener):
 
 
 def _look(connection: Connection, rule: NotificationRule, now_s: float) -> Claim:
-    """Return the message of a rule that is due, or what else there is."""
+    """Return the due message of a rule, or the time until the next one."""
     table = notification_messages
     of_rule = select(table).where(table.c.rule == rule.id, table.c.state == PENDING)
     row = connection.execute(of_rule.order_by(table.c.due_s, table.c.id).limit(1)).first()

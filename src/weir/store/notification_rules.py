@@ -82,7 +82,7 @@ _TOPICS: Mapping[str, frozenset[Topic]] = {
 
 
 class RuleIndex:
-    """Rules by what they match. It never changes: a change of rules makes a new one."""
+    """Rules by the events that they match. It never changes: a change of rules makes a new one."""
 
     def __init__(self, rules: Iterable[NotificationRule]) -> None:
         self.rules = {rule.id: rule for rule in rules}

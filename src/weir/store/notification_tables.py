@@ -1,4 +1,4 @@
-"""Tables of notifications: people's rules, what is queued for them, and the messages that were made of it."""
+"""Tables of notifications: people's rules, queued notifications, and messages made of them."""
 
 from sqlalchemy import Column, Double, Index, Integer, String, Table, Text, text
 

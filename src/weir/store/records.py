@@ -125,7 +125,7 @@ class MembershipRecord:
 
 @dataclass(frozen=True, slots=True)
 class SweepRecord:
-    """A sweep. `spec` is its request as JSON, `owner` what is needed to act as its person."""
+    """A sweep. `spec` is its request as JSON, `owner` the identity to act as its person."""
 
     id: int
     name: str

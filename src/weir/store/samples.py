@@ -79,10 +79,10 @@ class UsageTables:
         return self._database.write(work, durable=False)
 
     def tidy(self, now_s: float) -> int:
-        """Delete what is older than the retention period.
+        """Delete samples older than the retention period.
 
-        Minutes go by whole hours and hours by whole days: what a report makes up of the finer sums of an
-        hour (a day) is kept as long as any of them may be asked for.
+        Minutes are deleted by whole hours, and hours by whole days: the finer sums stay as long as a report
+        may need any of them.
         """
         keep = self.retention
         before_s = {

@@ -41,7 +41,7 @@ class Store:
     journal: Journal
     """Journal of the local backend; see `weir.control.journal`."""
     outbox: NotificationOutbox
-    """Rules of notifications, and what is to be sent."""
+    """Rules of notifications, and messages to send."""
 
     def __init__(
         self, url: str | None, home: Path, *, retention: Retention | None = None, begin_again: bool = False
@@ -159,5 +159,5 @@ class Store:
         return export_trace(self._database, since_s, until_s, projects=projects, models=models)
 
     def tidy(self, now_s: float) -> int:
-        """Delete what is older than the retention period, in small steps; return the number of rows."""
+        """Delete rows older than the retention period, in small steps; return their number."""
         return self.samples.tidy(now_s) + self.outbox.tidy(now_s)

@@ -91,7 +91,7 @@ def _leave_places(
     shapes: tuple[RequestShape, ...],
     event: events.WorkloadChanged,
 ) -> None:
-    """Pods that are absent, or no longer part of the workload, give back what they held."""
+    """Release the devices of pods that are absent, or no longer part of the workload."""
     absent = _named(job, event.absent)
     counts = [group.count for group in spec.groups] + [0] * len(job.pods)
     if any(one is not other for one, other in zip(job.shapes, shapes, strict=False)):
@@ -105,7 +105,7 @@ def _leave_places(
 
 
 def _take_out(cluster: Cluster, job: Job) -> None:
-    """Count a job and what its pods hold no more."""
+    """Remove a job and its pods' usage from the counts."""
     dequeue(cluster, job)
     _hold_all(cluster, job, -1)
     for pod in job.running_pods():
@@ -117,7 +117,7 @@ def _take_out(cluster: Cluster, job: Job) -> None:
 
 
 def _put_in(cluster: Cluster, job: Job) -> None:
-    """Count a job and what its pods hold where they are."""
+    """Add a job and its pods' usage to the counts, on their nodes."""
     job.forget_running()
     for pod in job.running_pods():
         pod.amounts = usage_on(cluster, pod.shape, pod.node)

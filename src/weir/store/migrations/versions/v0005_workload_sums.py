@@ -18,7 +18,7 @@ COUNTED = sa.text("kind IN ('stopped', 'quota_met')")
 
 
 def upgrade() -> None:
-    """Make the table and the indexes, and sum up what is stored."""
+    """Make the table and the indexes, and sum up the stored workloads."""
     op.create_table(
         "workload_sums",
         sa.Column("kind", sa.String(), nullable=False),

@@ -10,7 +10,7 @@ down_revision = "0016"
 
 
 def upgrade() -> None:
-    """Make the table of what the lists have, and drop these."""
+    """Make the table from the values of the lists, and drop these."""
     number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     skips = op.create_table(
         "array_skips",

@@ -63,7 +63,7 @@ def _add_key(*, is_cluster: bool) -> None:
 
 
 def _name_users(connection: sa.Connection) -> None:
-    """Set the columns by what was stated; some rows at a time, as all of them may need gigabytes."""
+    """Set the columns from the stated values, some rows at a time, as all of them may need gigabytes."""
     stated = sa.text(
         "SELECT uid, namespace, stated FROM cluster_workloads WHERE uid > :after ORDER BY uid LIMIT :together"
     )
