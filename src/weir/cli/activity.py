@@ -49,7 +49,7 @@ def activity_word(row: "ActivityRow | None") -> str:
 
 
 def activity_note(row: "ActivityRow | None") -> str:
-    """Return what a list says of a running workload: a warning, that it is idle, or a GPU that is quiet."""
+    """Return the note of a list on a running workload: a warning, idle time, or a quiet GPU."""
     if row is None:
         return ""
     if row.warning:
@@ -80,7 +80,7 @@ def activity_facts(row: "ActivityRow | None") -> list[tuple[str, str]]:
 
 
 def _state(row: "ActivityRow") -> str:
-    """Return the state, since when, what it means, and the signs of life."""
+    """Return the state, its beginning, its meaning, and the signs of life."""
     signs = "; ".join(_SIGNS.get(each, each) for each in row.signals)
     lasts = "" if row.since_s is None else f" for {since(row.since_s)}"
     return f"{row.state}{lasts}: {_MEANS[row.state or 'unknown']}{f', but {signs}' if signs else ''}"

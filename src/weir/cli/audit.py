@@ -1,4 +1,4 @@
-"""`weir audit`: requests that changed something, were refused, or read what is confidential."""
+"""`weir audit`: changes, refused requests, and reads of confidential data."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -37,7 +37,7 @@ def audit(
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 50,
     output: DocumentedOutput = "table",
 ) -> int:
-    """Show who did what, newest first; for administrators.
+    """Show changes and refused requests, newest first; for administrators.
 
     Parameters
     ----------

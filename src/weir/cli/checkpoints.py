@@ -1,4 +1,4 @@
-"""`weir checkpoints`: what workloads saved, and where."""
+"""`weir checkpoints`: saved states of workloads, with their directories."""
 
 from typing import TYPE_CHECKING
 

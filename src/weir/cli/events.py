@@ -129,7 +129,7 @@ def _what(row: "EventRow") -> str:
 def _last(
     pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
 ) -> "tuple[list[EventRow], str | None]":
-    """Return the newest events, oldest first, and what is missing."""
+    """Return the newest events, oldest first, and a note if some are missing."""
     rows: list[EventRow] = []
     after: str | None = None
     while True:

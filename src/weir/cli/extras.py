@@ -58,5 +58,5 @@ def missing_extra(module: str, extra: str, tokens: Sequence[str]) -> str | None:
 
 
 def how_to_install(command: str, extra: str) -> str:
-    """Return the sentence that says what to install for a command."""
+    """Return a sentence with the package to install for a command."""
     return f"`weir {command}` needs packages that aren't installed: pip install 'weir[{extra}]'"

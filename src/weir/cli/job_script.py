@@ -131,7 +131,7 @@ def _options(
 
 
 def _said(error: Exception) -> str:
-    """Return what is wrong with a directive on one line."""
+    """Return the mistake in a directive on one line."""
     sentence = " ".join(str(error).split()).rstrip(".")
     return f"{DIRECTIVE}: {sentence}; write options of `weir submit`"
 

@@ -36,7 +36,7 @@ def without_project(action: str, selector: str | None, exempt: Sequence[str]) ->
 
 
 def one(flag: str, check: Callable[[str], T], text: str) -> T:
-    """Return what a check makes of an option's text; a mistake names the flag."""
+    """Return the checked value of an option's text; a mistake names the flag."""
     try:
         return check(text)
     except ValueError as error:

@@ -67,7 +67,7 @@ def logout(url: str | None = None, /) -> int:
 
 
 def whoami(*, output: OutputOption = "table") -> int:
-    """Show who you are in the pool, how you signed in, and your role in each department and project."""
+    """Show your user in the pool, your way of signing in, and your role in each department and project."""
     with connect() as pool:
         person = pool.whoami()
     if output in ("json", "yaml"):

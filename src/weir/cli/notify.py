@@ -143,7 +143,7 @@ def remove(number: int, /) -> int:
 
 @app.command
 def test(number: int, /) -> int:
-    """Send a test message now, and say what came of it.
+    """Send a test message now, and print the outcome.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ class WrongOption(ValueError):
 
 @contextmanager
 def option_mistakes() -> Iterator[None]:
-    """Take what the block refuses for a mistake in an option.
+    """Report errors of the block as mistakes in an option.
 
     Raises:
         WrongOption: the block raises ValueError.

@@ -1,4 +1,4 @@
-"""`weir top --since`: who held GPUs over a time, and what they used of them."""
+"""`weir top --since`: holders of GPUs over a time, and their use of them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
@@ -47,5 +47,5 @@ def period_lines(reports: "Sequence[UsageReport]", here: Screen) -> list[str]:
 
 
 def notes(reports: "Sequence[UsageReport]") -> list[str]:
-    """Return what the reports leave out, each sentence once."""
+    """Return the omissions of the reports, each sentence once."""
     return list(dict.fromkeys(report.note for report in reports if report.note))

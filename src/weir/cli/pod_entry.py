@@ -25,7 +25,7 @@ _TICKS_AT = 19
 
 
 class EntryRefused(Exception):
-    """The pod can't be entered; the text says what to do."""
+    """The pod can't be entered; the text names the remedy."""
 
     def __init__(self, sentence: str, code: int = 1) -> None:
         super().__init__(sentence)

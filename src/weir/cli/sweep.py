@@ -137,7 +137,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _check(body: Mapping[str, Any], workload: dict[str, Any]) -> None:
-    """Check that what every sweep needs is given.
+    """Check that the options that every sweep needs are there.
 
     Raises:
         ValueError: something is missing.

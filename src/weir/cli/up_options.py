@@ -1,4 +1,4 @@
-"""Options of `weir up`, and what the two processes get of them."""
+"""Options of `weir up`, and the settings of the two processes made from them."""
 
 import os
 import re

@@ -27,7 +27,7 @@ _NOT_OURS = "other_scheduler"
 _NEVER_TRIED = frozenset(
     ("not_ready", "waiting_for_eviction", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
 )
-"""Reasons for which nothing is tried: the sentence names what is missing, or it is under way."""
+"""Reasons for which nothing is tried: the sentence names the missing part, or it is under way."""
 _WITHHELD = (
     "Suggestions may name workloads of others: they need the right to list workloads in the whole cluster."
 )
@@ -36,7 +36,7 @@ _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 
 def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "table") -> int:
-    """Print why a workload is pending, its queue's numbers, and what would let it start now.
+    """Print the reason of a pending workload, its queue's numbers, and changes that would let it start now.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
 
 
 def suggestion_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
-    """Return as lines what would let the workload start."""
+    """Return the suggestions as lines."""
     lines: list[str] = []
     if answer.suggestions:
         lines += ["", here.paint("What would let it start", "strong")]

@@ -236,7 +236,7 @@ _LIMITED = "enforced: the driver limits every job on its GPUs to its share"
 
 
 def isolation_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:
-    """Return who keeps other jobs off its GPUs; nothing where GPUs are virtual, so that nothing could."""
+    """Return the isolation of its GPUs from other jobs; nothing for virtual GPUs."""
     if detail.gpu_access == "none" or detail.gpu_memory is None:
         return []
     lines = []

@@ -107,7 +107,7 @@ class Endpoints(
 
     @endpoint
     def preview(self, submission: Submission | Mapping[str, Any]) -> Call[model.SubmissionPreview]:
-        """Return the outcome of a submission: a start now, workloads that would stop, or the reason to wait."""
+        """Return the outcome of a submission: a start, workloads that would stop, or the reason to wait."""
         from weir.api.answers import SubmissionPreview
         from weir.client.submissions import written
 

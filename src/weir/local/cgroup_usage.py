@@ -12,7 +12,7 @@ _UNLIMITED = 1 << 62
 
 
 class GroupUsage:
-    """Memory and processes that the groups of a pod used, and what the kernel refused them."""
+    """Memory and processes that the groups of a pod used, and refusals of the kernel."""
 
     def __init__(self, groups: Sequence[Cgroup]) -> None:
         self._groups = groups
@@ -22,7 +22,7 @@ class GroupUsage:
         self.pids_refused = False  # whether the kernel refused them another process
 
     def read(self) -> None:
-        """Read what the kernel counted."""
+        """Read the counters of the kernel."""
         for group in self._groups:
             self.ran_out |= _counted(group.path, "oom_kill", "memory.events", "memory.oom_control")
             self.pids_refused |= _counted(group.path, "max", "pids.events")

@@ -29,7 +29,7 @@ a group below by `DelegateSubgroup`. With earlier ones the groups of pods lie be
 enabled the controllers for the service and touches no group that isn't its own."""
 
 Words = tuple[str, dict[str, str], str]
-"""A group as it is written down: its path, what its files are set to, and what its parent hands down."""
+"""A stored group: its path, the contents of its files, and the controllers that its parent hands down."""
 
 
 class Cgroup:

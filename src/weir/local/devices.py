@@ -81,7 +81,7 @@ class Nvml:
         return tuple(found)
 
     def faults(self) -> dict[int, str]:
-        """Return what is wrong with each device that can't be trusted; an instance has its GPU's faults."""
+        """Return the fault of each device that can't be trusted; an instance has its GPU's faults."""
         if self._faults is None:
             self._faults = FaultWatch(self._nvml, self._boards)
         return self._faults.faults()

@@ -37,7 +37,7 @@ class FaultWatch:
         self._events: Any = None
 
     def faults(self) -> dict[int, str]:
-        """Return what is wrong with each GPU that can't be trusted."""
+        """Return the fault of each GPU that can't be trusted."""
         self._read_events()
         found = {}
         for index, handle in self._handles.items():

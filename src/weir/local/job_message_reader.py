@@ -1,4 +1,4 @@
-"""Take in what jobs note, each no more often than others can wait for, and pass over what can't be read."""
+"""Read the messages of jobs, each at a bounded rate, and skip unreadable ones."""
 
 import logging
 import time

@@ -54,7 +54,7 @@ class NodeLink(Protocol):
         ...
 
     def close(self) -> None:
-        """End what `connect` began."""
+        """End the connection that `connect` began."""
         ...
 
 

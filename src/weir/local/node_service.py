@@ -1,4 +1,4 @@
-"""Node of the pool in and out of service: what people and measurements change, told to control."""
+"""Node of the pool in and out of service: changes by people and measurements, reported to control."""
 
 from abc import ABC, abstractmethod
 

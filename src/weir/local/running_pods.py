@@ -47,7 +47,7 @@ class LocalWorkload:
     port: int = 0
 
     def take_over(self, record: WorkloadRecord) -> bool:
-        """Take over what was changed of this workload; return False if the record is another one's."""
+        """Take over changes of this workload; return False if the record is another one's."""
         if record.launch.uid != self.launch.uid:
             return False
         self.workload, self.launch = record.workload, record.launch

@@ -1,4 +1,4 @@
-"""The pool's home as directories: where each start of a pod lies, and what those that were left say."""
+"""The pool's home as directories: the place of each start of a pod, and the outcome of old starts."""
 
 import fcntl
 import os

@@ -191,7 +191,7 @@ class ClusterSweeps:
 
 
 def _check(submission: SweepSubmission, errors: BodyErrors) -> None:
-    """Add what a cluster doesn't allow."""
+    """Add the mistakes that only a cluster refuses."""
     name, workload = submission.name, submission.workload
     if name is not None and not _NAME.fullmatch(name):
         text = f"name: {name[:80]!r} is no name of an object; write small letters, digits and dashes"

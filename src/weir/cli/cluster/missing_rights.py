@@ -1,4 +1,4 @@
-"""Refusals of the API server's RBAC in the words of people who ask Weir."""
+"""Refusals of the API server's RBAC in the words of Weir's users."""
 
 import re
 

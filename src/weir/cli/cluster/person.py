@@ -1,4 +1,4 @@
-"""Reviews of the API server: who the person of a kubeconfig is, and what they may do."""
+"""Reviews of the API server: the person of a kubeconfig, and their rights."""
 
 from msgspec import Struct, field
 

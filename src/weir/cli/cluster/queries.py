@@ -56,7 +56,7 @@ class ClusterQueries:
         return await self._queries.get(found.path)
 
     async def why(self, name: str, params: Mapping[str, str]) -> bytes:
-        """Return why a workload is pending, and what would let it start now."""
+        """Return the reason of a pending workload, and changes that would let it start now."""
         found = await self.lookup.workload(name)
         if found.queued is not None:
             return _encoded(await self._why_queued(found))

@@ -61,6 +61,8 @@ class SubmissionJobs:
     async def template(self, submission: Submission, words: Mapping[str, Any]) -> Body:
         """Return the metadata and spec of Jobs that a controller makes for the person.
 
+        Raises the errors of `job`.
+
         It raises what `job` does.
         """
         job, person = await asyncio.gather(self.job(submission, words), user_of(self._api))

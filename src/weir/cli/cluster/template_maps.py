@@ -1,6 +1,6 @@
 """Templates on a cluster: each is a ConfigMap in its project's namespace, as `weir template save` reads it.
 
-Who may read and write them is decided by the rights on ConfigMaps there.
+The rights on ConfigMaps of that namespace decide about reading and writing them.
 """
 
 import re
@@ -180,7 +180,7 @@ def _usable(row: TemplateRow) -> TemplateRow:
 
 
 def _row(project: str, found: TemplateMap) -> TemplateRow:
-    """Return a template; one that can't be read is named with what is wrong."""
+    """Return a template; an unreadable one is named with its mistake."""
     metadata = found.metadata
     times = [metadata.creation_timestamp, *(each.time for each in metadata.managed_fields)]
     row = TemplateRow(
@@ -208,7 +208,7 @@ def _read(project: str, text: str) -> TemplateAsked:
     """Return the template of a text.
 
     Raises:
-        InvalidFile, Refused: with what is wrong.
+        InvalidFile, Refused: with the mistakes.
     """
     mistakes = Mistakes(KEY)
     body = read_document(text, mistakes)

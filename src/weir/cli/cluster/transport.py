@@ -118,7 +118,7 @@ class ClusterTransport(httpx.BaseTransport):
         return None
 
     def may(self, verb: str, resource: str, subresource: str, namespace: str) -> bool:
-        """Return True if the person of the kubeconfig may do this. It raises what `get` does."""
+        """Return True if the person of the kubeconfig may do this. Raises the errors of `get`."""
         return self._result(may(self._api, verb, "", resource, namespace, subresource))
 
     def user(self) -> str:
@@ -126,7 +126,7 @@ class ClusterTransport(httpx.BaseTransport):
         return self._result(user_of(self._api))
 
     def namespace_of(self, project: str) -> str:
-        """Return the namespace for a submission of a project. It raises what `get` does."""
+        """Return the namespace for a submission of a project. Raises the errors of `get`."""
         return self._result(self._requests.queries.lookup.namespace_of(project))
 
     def _result(self, asked: Awaitable[T]) -> T:

@@ -186,7 +186,7 @@ def example(name: str) -> Path:
 
 
 def missing() -> str | None:
-    """Return the sentence that says what to install first; None if nothing is missing."""
+    """Return a sentence that names the package to install first; None if nothing is missing."""
     if find_spec("sklearn") is None or find_spec("uvicorn") is None:
         return f"{how_to_install('demo', 'demo')}."
     return None

@@ -17,7 +17,7 @@ from weir.cli.watch import HIDE, SHOW, is_terminal, paint_over
 LOOK_S, UNWATCHED_LOOK_S = 0.4, 1.0
 """Time between two observations, on a terminal and elsewhere; each costs some ten requests."""
 COME_S_MAX = 150.0
-"""Time without any event or step after which what is awaited counts as lost."""
+"""Time without any event or step after which an awaited event counts as lost."""
 
 
 class DemoRunner:
@@ -102,7 +102,7 @@ class DemoRunner:
                 raise DemoFailed(f"It didn't come true that {what}: nothing happened for {COME_S_MAX:.0f} s.")
 
     def _progress(self) -> tuple[int, int, tuple[int | None, ...]]:
-        """Return what changes as long as the tour goes on: events, undisturbed runs, steps of jobs."""
+        """Return the values that change while the tour goes on: events, undisturbed runs, steps of jobs."""
         steps = tuple(detail.step for detail in self.seen.details.values())
         return len(self.seen.events), len(self.alone.ends), steps
 

@@ -1,4 +1,4 @@
-"""Checks of what containers need: the runtime, user namespaces, and specifications of the GPUs."""
+"""Checks of the requirements of containers: the runtime, user namespaces, and specifications of the GPUs."""
 
 from weir.cli.doctor.facts import ContainerFacts, GpuFacts, GroupFacts
 from weir.cli.doctor.findings import Finding

@@ -1,4 +1,4 @@
-"""Facts about containers: the runtime, and whether the kernel lets users make what one needs."""
+"""Facts about containers: the runtime, and the rights of users to make namespaces."""
 
 import ctypes
 import os

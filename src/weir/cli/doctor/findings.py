@@ -8,7 +8,7 @@ Severity = Literal["ok", "warning", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Outcome of a check, with one sentence: what was found, what is needed, what to do."""
+    """Outcome of a check, with one sentence: the fact, the requirement, the remedy."""
 
     check: str
     severity: Severity

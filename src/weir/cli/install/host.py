@@ -10,7 +10,7 @@ _COMMAND_S_MAX = 120.0
 
 
 class InstallFailed(Exception):
-    """A step can't be done; the text says why, and what to do."""
+    """A step can't be done; the text has the cause and the remedy."""
 
 
 class Host:

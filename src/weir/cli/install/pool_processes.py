@@ -46,7 +46,7 @@ def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
 
 
 def end_jobs(home: Path, within_s: float) -> PoolProcesses:
-    """End all jobs of a pool whose server is stopped, each with its notice; return what is left.
+    """End all jobs of a pool whose server is stopped, each with its notice; return the remaining processes.
 
     A supervisor that gets SIGTERM tells its pod to stop and records the end: a later server finds it.
     """

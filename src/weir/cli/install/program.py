@@ -1,4 +1,4 @@
-"""Program that is installed: its command, its fingerprint, and who else can change or read it."""
+"""Program that is installed: its command, its fingerprint, and other users' rights on it."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""`weir uninstall`: remove what `weir install` did."""
+"""`weir uninstall`: undo `weir install`."""
 
 import json
 import os

@@ -95,7 +95,7 @@ def chosen(
     new_privileges: bool | None,
     options: Sequence[str],
 ) -> InstallSettings:
-    """Return the settings that a command line asks for; what it leaves out stays as it was.
+    """Return the settings of a command line; settings that it leaves out stay as they were.
 
     Raises:
         InstallFailed: one isn't valid, or can't be changed later.

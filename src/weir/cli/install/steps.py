@@ -1,6 +1,6 @@
-"""Steps of an installation: each says what it does, knows if it is done, and does it.
+"""Steps of an installation: each has a description, a check if it is done, and an action.
 
-A dry run prints exactly what would be done, and a second run changes nothing.
+A dry run prints exactly the steps of a real one, and a second run changes nothing.
 """
 
 import os
@@ -20,7 +20,7 @@ _KEPT_PARENTS = {
     Path("/usr/local/bin"),
     Path("/usr/local/share"),
 }
-"""Directories that aren't removed with what was put into them, even if they are empty."""
+"""Directories that aren't removed with their content, even if they are empty."""
 
 
 @dataclass(frozen=True, slots=True)

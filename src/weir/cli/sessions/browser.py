@@ -32,7 +32,7 @@ _PROGRAMS: "dict[SessionKind, tuple[Sequence[str], str]]" = {
     ),
     "code": (("code-server",), "code-server isn't here: run `npm install --global code-server`"),
 }
-"""Programs of each kind, the preferred one first, and what to say if there is none."""
+"""Programs of each kind, the preferred one first, and the message if there is none."""
 _LOOK_S_MIN, _LOOK_S_MAX = 0.05, 0.2
 OpenOption = Annotated[bool, Parameter(name="--open", negative="--no-open")]
 

@@ -126,7 +126,7 @@ def refuse_ended(detail: "WorkloadDetail") -> None:
 
 
 def say_reason(detail: "WorkloadDetail", said: str) -> str:
-    """Say why a workload is pending unless that was said last; return what was."""
+    """Print the reason of a pending workload unless it was printed last; return the last text."""
     if detail.status != "pending" or detail.reason is None:
         return said
     return say_once(sentence(plain(detail.reason.sentence), detail.name), said)

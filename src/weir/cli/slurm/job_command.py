@@ -1,4 +1,4 @@
-"""Command of a workload that runs a job script of Slurm, with what the job has to know."""
+"""Command of a workload that runs a job script of Slurm, with the values that the job needs."""
 
 import os
 import socket

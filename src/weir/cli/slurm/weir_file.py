@@ -100,7 +100,7 @@ def _variables(script: BatchScript, job: MappedScript) -> Mapping[str, str]:
 
 
 def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveFate]:
-    """Return what the script uses of Slurm that a file doesn't give it."""
+    """Return the features of Slurm that the script uses and a file doesn't have."""
     body = _body(script.text)
     unset = [name for name in dict.fromkeys(_VARIABLE.findall(body)) if name not in variables]
     found = [

@@ -13,7 +13,7 @@ from weir.local import pod_files
 
 
 def announce(kind: str) -> None:
-    """Tell the pool what the pod does before its command begins; without an answer or a failure."""
+    """Announce the work of a pod before its command begins; without an answer or a failure."""
     directory, name = os.environ["WEIR_POD_DIRECTORY"], os.environ.get("WEIR_POD_ID", "")
     note = {"kind": kind, "at_s": time.time(), "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME)}
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

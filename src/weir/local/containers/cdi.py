@@ -18,7 +18,7 @@ _FILES_MOST, _BYTES_MOST, _NAMES_MOST, _NAME_MOST = 64, 4 << 20, 4096, 128
 
 
 class DevicesNotOffered(Exception):
-    """A GPU can't be given to a container; the text says what to do."""
+    """A GPU can't be given to a container; the text names the remedy."""
 
 
 class DeviceSpecifications:

@@ -126,7 +126,7 @@ def _remove_from(above: int, name: str, rules: AccountRules) -> None:
 
 
 def _empty(above: int, name: str, rules: AccountRules) -> None:
-    """Delete what a directory contains, with the rights of its owner alone."""
+    """Delete the content of a directory, with the rights of its owner alone."""
     directory = os.open(name, _OPEN, dir_fd=above)
     status = os.fstat(directory)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid < rules.uid_min:

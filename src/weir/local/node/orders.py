@@ -19,7 +19,7 @@ SIGNALS = frozenset((15, 9))
 
 
 class InvalidOrder(ValueError):
-    """An order has the wrong form; the text says what is wrong."""
+    """An order has the wrong form; the text names the mistake."""
 
 
 class Limits(NamedTuple):

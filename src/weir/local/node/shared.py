@@ -32,7 +32,7 @@ _FILES_MOST = 1 << 20
 
 
 class SharedRefused(Exception):
-    """A pool for several users can't be served here; the text says why, and what to do."""
+    """A pool for several users can't be served here; the text has the cause and the remedy."""
 
 
 def serve_shared(config: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ from weir.store import TokenRecord
 
 
 def owner_of(person: Person) -> dict[str, Any]:
-    """Return what identifies a person later: their token, account or identity, and none of their rights."""
+    """Return the identity of a person for later: their token, account or login, and none of their rights."""
     return {
         "user": person.user,
         "token": person.token,

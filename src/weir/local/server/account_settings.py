@@ -26,7 +26,7 @@ def accounts_of(settings: ServerSettings) -> PoolAccounts:
 
 
 def whom_it_serves(settings: ServerSettings, accounts: PoolAccounts) -> str:
-    """Return the sentence that says who may use the pool."""
+    """Return a sentence that names the people of the pool."""
     remote = settings.remote
     elsewhere = "" if remote is None else f" From elsewhere: WEIR_URL={remote.listen.public_url} weir login"
     return _on_this_machine(settings, accounts) + elsewhere

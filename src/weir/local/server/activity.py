@@ -92,6 +92,6 @@ def _devices(spec: Workload, readings: Sequence[PodReading]) -> tuple[DeviceUse,
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    """Return the sum of what is known; None if nothing is."""
+    """Return the sum of the known values; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""The application: routes, refusals, who may ask, and the description of the interface."""
+"""The application: routes, refusals, authentication, and the description of the interface."""
 
 from contextlib import suppress
 from typing import Any
@@ -137,7 +137,7 @@ class _AuthMiddleware:
         await self._app(scope, receive, send)
 
     async def _credential_of(self, scope: Scope) -> str:
-        """Return what the token in the header stands for, the session in the cookie, or the peer's user.
+        """Return the identity of the token in the header, the session in the cookie, or the peer's user.
 
         A token comes first: its rights may be fewer than the peer's.
         """

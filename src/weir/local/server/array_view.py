@@ -74,7 +74,7 @@ class ArrayView:
         )
 
     def row(self) -> WorkloadRow:
-        """Return the row of the array. Its GPUs are those that run, or what one index asks for."""
+        """Return the row of the array. Its GPUs are those of running indices, or the request of one index."""
         record, counts = self.record.record, self.counts()
         spec = record.workload
         reason = self.suspended or next(iter(self.gates.values()), None)

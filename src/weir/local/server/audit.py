@@ -76,7 +76,7 @@ class AuditLog:
         self._allowances: dict[tuple[int | None, str | None], _RefusalBudget] = {}
         self._lost = 0
         self.lines = 0
-        """Number of lines of this server, without reads of the log itself: who reads it sees it grow."""
+        """Number of lines of this server, without reads of the log itself: a read would make it grow."""
         self.trouble: str | None = None
         """Return why lines can't be written now; None if they can."""
         if to_syslog:

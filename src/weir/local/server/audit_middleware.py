@@ -1,4 +1,4 @@
-"""Requests as the audit log has them: what was done, by whom, from where, and what came of it."""
+"""Requests as the audit log has them: the action, its person, its origin and its outcome."""
 
 import re
 from secrets import token_hex

@@ -1,4 +1,4 @@
-"""Checks of a submission's container: the image as text, the rules of the pool, and what the machine has."""
+"""Checks of a submission's container: the image as text, the rules of the pool, and the machine's runtime."""
 
 import re
 import shutil

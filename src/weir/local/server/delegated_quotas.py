@@ -1,7 +1,7 @@
-"""Changes of the quota tree by leads: below their department, within what it has.
+"""Changes of the quota tree by leads: below their department, within its quota.
 
-A lead divides the quota of a department among its children. What reaches beyond the department stays with
-administrators: the priority of a queue, the highest priority of its workloads, and its time limits.
+A lead divides the quota of a department among its children. Settings with effects beyond the department stay
+with administrators: the priority of a queue, the highest priority of its workloads, and its time limits.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Isolation of a workload's GPUs: who keeps other jobs off them, and off its part of their memory.
+"""Isolation of a workload's GPUs and of its part of their memory from other jobs.
 
 *Enforced* means by the kernel or the driver. *Cooperative* means that jobs and their frameworks heed the
 variables that Weir sets. *None* means that no one does.
@@ -14,7 +14,8 @@ class GpuIsolation(NamedTuple):
     """Isolation of the devices and of their memory; None where a workload has no GPU.
 
     `access_by`: the means of the kernel that holds the devices apart; empty if there is none. `memory_by`:
-    what limits the memory of shares. `memory_why`: why nothing does; empty if something does, or needn't.
+    the limit on the memory of shares. `memory_why`: the reason why there is none; empty if there is one, or
+    none is needed.
     """
 
     access: Isolation | None

@@ -28,10 +28,10 @@ class GpuPrices:
 
 
 def read_prices(written: Sequence[str], currency: str) -> GpuPrices:
-    """Return the prices that the options of `weir up` state: `2.50`, or `NVIDIA-H100=2.50` for one model.
+    """Return the prices of the options of `weir up`: `2.50`, or `NVIDIA-H100=2.50` for one model.
 
     Raises:
-        ValueError: one isn't a price; the message says what to write.
+        ValueError: one isn't a price; the message has an example.
     """
     found: dict[str, float] = {}
     for text in written:

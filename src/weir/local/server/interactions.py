@@ -44,7 +44,7 @@ class Interactions:
             seen.interaction = Interaction(last_s, open_)
 
     def look(self, uid: int, entered: Sequence[int], at_s: float) -> Interaction:
-        """Return the last interaction with a workload, with what its entered processes show at this time."""
+        """Return the last interaction with a workload, counting its entered processes at this time."""
         sessions, stamps = _stamps(entered[:ENTERED_MOST])
         with self._lock:
             seen = self._seen.setdefault(uid, _Seen())

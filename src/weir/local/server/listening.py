@@ -49,6 +49,6 @@ def listen(host: str, port: int, option: str = "--port") -> socket.socket:
 
 
 def reason(error: OSError) -> str:
-    """Return what an error of the system says, as a part of a sentence."""
+    """Return the text of a system error, as a part of a sentence."""
     problem = error.strerror or str(error)
     return problem[:1].lower() + problem[1:]

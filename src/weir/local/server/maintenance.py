@@ -1,7 +1,7 @@
 """Maintenance windows of the pool's node, and drains at a time: announced, begun and over.
 
-The engine and control heed announced times by themselves. This looks every few seconds for what time alone
-brings: a drain that is due, a window that is over, and a wall clock that was set.
+The engine and control heed announced times by themselves. This module acts every few seconds on changes of
+time alone: a drain that is due, a window that is over, and a wall clock that was set.
 """
 
 import asyncio

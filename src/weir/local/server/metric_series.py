@@ -1,4 +1,4 @@
-"""Series of what workloads report and use, for curves: bounded, and coarser the longer they run.
+"""Series of the reports and the usage of workloads, for curves: bounded, and coarser the longer they run.
 
 They are kept in memory while a workload lives, and in a file of the home; a crash loses the last minute.
 """

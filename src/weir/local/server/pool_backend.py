@@ -1,4 +1,4 @@
-"""Port of the pool's backend: what the pool needs besides facts and effects."""
+"""Port of the pool's backend: the pool's needs besides facts and effects."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol

@@ -163,7 +163,7 @@ class PoolState:
         action: Action = Action.VIEW,
         owner: str | None = None,
     ) -> None:
-        """Refuse a person who may not see a workload, or a part of it that needs more than that.
+        """Refuse a person who may not see a workload, or who lacks the right to a part of it.
 
         Raises:
             Refused: they may not.

@@ -120,7 +120,7 @@ class PoolView:
         return rows
 
     def listed(self) -> list[WorkloadRow]:
-        """Return what lists show: all workloads and arrays that aren't over, without indices of arrays."""
+        """Return the rows of lists: all workloads and arrays that aren't over, without indices of arrays."""
         rows = [row for row in list(self.rows.values()) if row.index is None]
         rows += self.arrays.rows()
         rows.sort(key=by_uid, reverse=True)

@@ -17,7 +17,7 @@ def read_classes(written: Sequence[str]) -> Mapping[str, int]:
     """Return all classes of a pool by name, from options such as `interactive=90`.
 
     Raises:
-        ValueError: one isn't a class; the message says what to write.
+        ValueError: one isn't a class; the message has an example.
     """
     found = dict(PRIORITY_CLASSES)
     for text in written:

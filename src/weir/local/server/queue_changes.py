@@ -75,7 +75,7 @@ class QueueChanges:
         return new, rows.get(name) or bare_queue_row(queue)  # another request may have deleted it meanwhile
 
     async def delete(self, name: str, is_project: bool, person: Person) -> QueueDeleted:
-        """Delete an empty department or project; return what was deleted with it."""
+        """Delete an empty department or project; return everything that was deleted with it."""
         pool = self._pool
         noun = "project" if is_project else "department"
         async with self._lock:

@@ -35,7 +35,7 @@ class RemoteAccess:
         """Refuse to open a pool to other machines that isn't ready for them.
 
         Raises:
-            RemoteAccessRefused: it isn't; the sentence says what to change.
+            RemoteAccessRefused: it isn't; the sentence names the setting to change.
         """
         if accounts.mode is AccountMode.PERSONAL:
             raise RemoteAccessRefused(

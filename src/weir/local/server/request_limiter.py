@@ -104,7 +104,7 @@ class SuggestionQueue:
         self._waiting: Counter[str] = Counter()
 
     def alone(self) -> asyncio.Semaphore:
-        """Return the lock of what is limited elsewhere, and is tried one at a time with the rest."""
+        """Return the lock of requests that are limited elsewhere, and tried one at a time with the rest."""
         return self._turn
 
     @asynccontextmanager

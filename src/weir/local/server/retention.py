@@ -35,7 +35,7 @@ class RetentionTask:
         kept: RetentionSettings | None = None,
         forget: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Create the task; `forget` also deletes what else is kept of the output of a workload."""
+        """Create the task; `forget` also deletes other copies of the output of a workload."""
         self._store = store
         self._home = home
         self._kept = kept or RetentionSettings()
@@ -44,7 +44,7 @@ class RetentionTask:
         self._checkpoints_to_s = 0.0
 
     def tidy(self, now_s: float) -> None:
-        """Delete what has expired. Call it every hour; the next call repeats what failed."""
+        """Delete expired data. Call it every hour; the next call repeats failed deletions."""
         try:
             self._output_to_s = self._forget_output(now_s - self._kept.output_s)
             if self._kept.checkpoints_s is not None:

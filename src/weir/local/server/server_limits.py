@@ -1,4 +1,4 @@
-"""The limits of the server: what one request, one person and all of them together may use."""
+"""Limits of the server for one request, one person and all of them together."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -11,7 +11,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,200}", re.ASCII)
 
 
 def check_session(submission: Submission, fields: FieldErrors) -> None:
-    """Report what keeps a submission from being a session in a browser, if it is to be one."""
+    """Report mistakes that keep a submission from being a session in a browser, if it is to be one."""
     if submission.session is None:
         return
     if submission.name is not None and _NAME.fullmatch(submission.name) is None:

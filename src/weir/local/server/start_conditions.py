@@ -120,7 +120,7 @@ def _outcome(row: WorkloadRow) -> str:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A workload whose gates are closed, and what each of them waits for."""
+    """A workload with closed gates, and the condition of each."""
 
     name: str
     begin_wall_s: float | None

@@ -1,6 +1,7 @@
-"""Defaults of a project for what a submission leaves open: type, priority, GPUs, longest run and grace.
+"""Defaults of a project for open fields of a submission: type, priority, GPUs, longest run and grace.
 
-A default of priority, run or grace is never the cause of a refusal: it is cut to what its person may ask for.
+A default of priority, run or grace is never the cause of a refusal: it is cut to the most that its person may
+ask for.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ _OF_GPUS = {"gpus", "devices", "gpu_memory"}
 def with_project_defaults(
     submission: Submission, project: Queue, rules: LifecyclePolicy, person: Person
 ) -> Submission:
-    """Return a submission with the defaults of its project for what it leaves open."""
+    """Return a submission with the defaults of its project in its open fields."""
     defaults = project.defaults
     changes: dict[str, Any] = {}
     if defaults.type is not None and "type" not in submission.model_fields_set:

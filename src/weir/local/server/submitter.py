@@ -52,7 +52,7 @@ class ReadSubmission:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A submission with what depends on the state of the pool."""
+    """A submission, with the values that depend on the state of the pool."""
 
     asked: ReadSubmission
     conditions: StartConditions
@@ -82,7 +82,7 @@ class Submitter:
         trials: RungRecorder,
         wake: Callable[[], None],
     ) -> None:
-        """Create it; `wake` lets control take in what is new."""
+        """Create it; `wake` makes control read new submissions."""
         self._pool = pool
         self._people = people
         self._gates = gates
@@ -131,7 +131,7 @@ class Submitter:
         return [made[at] for at in range(len(asked))]
 
     async def _prepared(self, asked: ReadSubmission, person: Person, batch: Collection[str] = ()) -> _Checked:
-        """Check what depends on the state of the pool."""
+        """Check the fields that depend on the state of the pool."""
         pool, submission = self._pool, asked.submission
         if submission.project in pool.inventory.of:
             require(person, Action.SUBMIT, submission.project)

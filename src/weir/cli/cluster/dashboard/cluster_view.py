@@ -78,7 +78,7 @@ class ClusterView:
             self._open.count -= 1
 
     async def person(self) -> DashboardPerson:
-        """Return the person, and what the page offers them.
+        """Return the person, with the actions that the page offers them.
 
         Raises:
             WatchBroken: they can't watch the cluster.

@@ -81,7 +81,7 @@ class ClusterWatch:
         self._trouble: str | None = None
 
     async def start(self) -> None:
-        """Watch what the person may list, and return once the whole list is there.
+        """Watch the objects that the person may list, and return once the whole list is there.
 
         Raises:
             ApiError: the cluster refuses the workloads, or doesn't answer.
@@ -150,7 +150,7 @@ class ClusterWatch:
     # Frames
 
     async def frames(self, reader: LiveReader[None], holds: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """Yield what a reader is sent, as one gzip stream, as long as its session holds."""
+        """Yield the frames of a reader as one gzip stream, as long as its session holds."""
         try:
             yield GZIP_HEADER
             while self.broken is None and holds():
@@ -185,10 +185,10 @@ class ClusterWatch:
                 self._break_off(broken_by(error, self._api.server))
 
     async def _poll_once(self) -> None:
-        """Read what isn't watched.
+        """Read the parts that aren't watched.
 
         Raises:
-            ApiError: the API server doesn't answer, or refuses what is watched.
+            ApiError: the API server doesn't answer, or refuses a watch.
         """
         is_due = time.monotonic() - self._reviewed_s >= REVIEW_S
         for path, each in self._watches.items():

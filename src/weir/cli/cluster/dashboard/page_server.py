@@ -64,7 +64,7 @@ class Visitors(Protocol):
         ...
 
     async def leave(self, credential: str) -> str | None:
-        """Forget what a session stood for; return the page that ends the one with the identity provider."""
+        """Forget the person of a session; return the page that ends it with the identity provider."""
         ...
 
 

@@ -20,7 +20,7 @@ _CONTROL = ("delete", "patch")
 
 
 async def person_of(api: ApiClient, name: str, namespace: str | None) -> DashboardPerson:
-    """Return the person of a kubeconfig, and what the page offers them.
+    """Return the person of a kubeconfig, with the actions that the page offers them.
 
     `name`: of the cluster; `namespace`: the only one that is shown, None for all.
 

@@ -56,7 +56,7 @@ class _Session:
     choosing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def end(self) -> None:
-        """End what belongs to it."""
+        """End the watches and the client of the session."""
         self.token.close()
         await self.view.live.close()
         await self.api.__aexit__(None, None, None)

@@ -33,7 +33,7 @@ _ADVICE = (
 
 
 class NoCapacity(Exception):
-    """The memory is used up by other pages; the sentence says what to do."""
+    """Other pages use up the memory; the sentence names the remedy."""
 
 
 class Sized(Protocol):

@@ -65,7 +65,7 @@ class ClusterPool:
         return default_name(self.transport.user(), kind).replace(".", "-")[:53].strip("-")
 
     def check_right(self, namespace: str) -> None:
-        """Refuse what the API server would refuse later.
+        """Check a right before the API server would refuse it later.
 
         Raises:
             EntryRefused: the person may not enter pods of a namespace.
@@ -152,7 +152,7 @@ class ClusterPool:
     def _started(
         self, detail: "WorkloadDetail", program: str, missing: str, within_s: float
     ) -> "tuple[ContainerAddress | None, str]":
-        """Return the container of a workload if it begins to run in time, and what it waits for otherwise.
+        """Return the container of a workload if it begins to run in time, else the reason for its wait.
 
         The API server says that earlier than Weir does, which hears of it as well.
 
@@ -182,10 +182,10 @@ class ClusterPool:
         return address, next(filter(None, awaited.values()), "")
 
     def why_over(self, detail: "WorkloadDetail", address: "ContainerAddress", code: int | None) -> str:
-        """Return why the pod of a session that was entered is over; empty if it runs on.
+        """Return the reason why the entered pod of a session is over; empty if it runs on.
 
-        `code`: the exit code of what ran in it, None if the stream broke off. Weir may hear of an end later
-        than the stream does.
+        `code`: the exit code of the entered command, None if the stream broke off. Weir may hear of an end
+        later than the stream does.
         """
         if code is not None and code not in _STOPPED:
             return ""

@@ -35,7 +35,7 @@ def run(access: "Credentials", address: ContainerAddress, command: Sequence[str]
 
 
 def capture(access: "Credentials", address: ContainerAddress, command: Sequence[str]) -> tuple[int, str]:
-    """Run a command without input; return its exit code and its output. It raises what `run` does."""
+    """Run a command without input; return its exit code and its output. Raises the errors of `run`."""
     return asyncio.run(_capture(access, address, command))
 
 

@@ -148,7 +148,7 @@ class ProgramStreams:
 
 
 async def _joined(stream: ExecStream, output: AsyncIterator[tuple[Channel, bytes]]) -> bytes:
-    """Wait until the script has reached the socket; return what the program has said since.
+    """Wait until the script has reached the socket; return the output of the program since.
 
     Raises:
         NotListening: it can't reach it.

@@ -62,7 +62,7 @@ class _Status(ApiStruct):
 
 
 class PodContainers(ApiStruct):
-    """A pod with what the entry into one of its containers needs to know."""
+    """A pod, with the fields that the entry into one of its containers needs."""
 
     metadata: Metadata
     spec: _Spec = field(default_factory=_Spec)
@@ -145,7 +145,7 @@ def running_container(
 
 
 def missing_program(message: str) -> str | None:
-    """Return the program that a container doesn't have, by what its runtime says; None for other failures."""
+    """Return the program that a container lacks, from its runtime's message; None for other failures."""
     found = _NO_PROGRAM.search(message) or _NO_PROGRAM_OF_CRUN.search(message)
     return None if found is None else found[1]
 
@@ -160,9 +160,9 @@ def job_pods(detail: "WorkloadDetail") -> tuple[str, str] | None:
 
 
 def awaited_start(pod: PodContainers, program: str, missing: str) -> str:
-    """Return what a placed pod waits for; empty if nothing is known.
+    """Return the reason for which a placed pod waits; empty if unknown.
 
-    `program` is what the container runs, and `missing` what to say if the image doesn't have it.
+    `program` is the program of the container, and `missing` the message if the image doesn't have it.
 
     Raises:
         EntryRefused: the container can't run.

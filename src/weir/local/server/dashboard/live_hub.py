@@ -1,4 +1,4 @@
-"""Live stream of the dashboard: the list once, then what changed, at most four frames a second."""
+"""Live stream of the dashboard: the list once, then changes, at most four frames a second."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -54,7 +54,7 @@ class LiveHub:
         return None if self._pool.closing else self._feed.join(person)
 
     async def frames(self, reader: LiveReader[Person]) -> AsyncIterator[bytes]:
-        """Yield what a reader is sent, as one gzip stream."""
+        """Yield the frames of a reader as one gzip stream."""
         try:
             yield GZIP_HEADER
             await self._start()
@@ -136,7 +136,7 @@ class LiveHub:
                 self._events.append(shown)
 
     async def _run(self) -> None:
-        """Make a frame of what changed, four times a second, or twice for many readers."""
+        """Make a frame of the changes, four times a second, or twice for many readers."""
         with suppress(asyncio.CancelledError):
             while True:
                 await asyncio.sleep(TICK_S if len(self._feed.readers) <= UNCROWDED_MAX else CROWDED_TICK_S)
@@ -186,7 +186,7 @@ class LiveHub:
                 reader.give(made[key])
 
     def _send_administration(self) -> None:
-        """Send what only administrators may read, if it changed."""
+        """Send data for administrators, if it changed."""
         packed = self._administration()
         if packed != self._for_administrators:
             self._for_administrators = packed

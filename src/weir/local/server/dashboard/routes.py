@@ -79,7 +79,7 @@ async def sign_in(request: Request) -> Response:
 
 @routes.get(_SESSION, include_in_schema=False)
 async def session(who: Who) -> Response:
-    """Return the person who is signed in."""
+    """Return the signed-in person."""
     answer = json_response(_person(who))
     answer.headers.update(_NO_STORE)
     return answer
@@ -116,7 +116,7 @@ async def make_link(request: Request, pool: ThePool, who: Who) -> Response:
 
 @routes.get("/api/v1/dashboard/stream", include_in_schema=False)
 async def stream(request: Request, who: Who) -> Response:
-    """Stream the list, and then what changes, as lines of JSON."""
+    """Stream the list, and then its changes, as lines of JSON."""
     hub: LiveHub = request.app.state.live
     reader = hub.join(who)
     if reader is None:

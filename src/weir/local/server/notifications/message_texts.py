@@ -1,4 +1,4 @@
-"""Texts of messages. Sentences hold words of jobs, so each channel escapes what has a meaning to it."""
+"""Texts of messages. Sentences hold words of jobs, so each channel escapes its special characters."""
 
 import base64
 import hashlib

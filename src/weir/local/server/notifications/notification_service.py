@@ -148,7 +148,7 @@ class Notifications:
         return self._outbox.rules.add(rule, self.settings.limits.rules_per_person)
 
     async def all(self, person: Person) -> NotificationPage:
-        """Return the rules that a person may see, with what is pending."""
+        """Return the rules that a person may see, with their pending messages."""
         rules = self._visible(person)
         state = await asyncio.to_thread(self._outbox.pending_of, [rule.id for rule in rules])
         rows = []

@@ -52,7 +52,7 @@ class _Lane:
 
 
 class NotificationSender:
-    """Sends what is in an outbox."""
+    """Sends the messages of an outbox."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class NotificationSender:
         return self._addresses.get(rule.address_key) if rule.address_key else None
 
     def _take(self, rule: NotificationRule, address: ReceiverAddress | None, units: float = 1.0) -> float:
-        """Take a message from what a receiver may get, whichever rules name it; return the time to wait."""
+        """Take a message from the rate of a receiver, for all rules that name it; return the time to wait."""
         limits, now_s = self._settings.limits, monotonic()
         if rule.channel == "mail":
             receiver, per_s, burst = rule.target.lower(), limits.mails_per_hour / HOUR_S, limits.mails_burst

@@ -27,7 +27,7 @@ _PORTS = {"https": 443, "http": 80}
 
 
 class TargetRefused(Exception):
-    """A URL isn't allowed; the sentence says what to write."""
+    """A URL isn't allowed; the sentence has a valid form."""
 
 
 @dataclass(frozen=True, slots=True)

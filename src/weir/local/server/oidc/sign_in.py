@@ -1,7 +1,7 @@
 """Sign-in of people by an identity provider: their tokens, their sessions in browsers, and their rights here.
 
-A credential of these people is `oidc:` and a hash. What it stands for is in memory alone: after a restart a
-browser signs in again, and no token of a provider is ever on disk.
+A credential of these people is `oidc:` and a hash. Its token is in memory alone: after a restart a browser
+signs in again, and no token of a provider is ever on disk.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Notifications: rules of people and projects, tests, and what became of deliveries."""
+"""Notifications: rules of people and projects, tests, and outcomes of deliveries."""
 
 from typing import Annotated, cast
 

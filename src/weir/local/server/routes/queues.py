@@ -1,4 +1,4 @@
-"""Departments and projects: who is guaranteed what, and what of it is held."""
+"""Departments and projects: their quotas, and their usage."""
 
 from typing import Any
 

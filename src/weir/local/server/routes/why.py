@@ -94,7 +94,7 @@ async def _tried(pool: PoolService, name: str, possible: SuggestionOptions) -> S
 
 
 def _suggested(ask: StateReader, name: str, possible: SuggestionOptions) -> SuggestionsFound:
-    """Return what would let a workload start; nothing if it is over by now."""
+    """Return suggestions for a workload; nothing if it is over already."""
     try:
         return suggestions(ask, name, possible)
     except KeyError:

@@ -253,7 +253,7 @@ def _shown(launch: LaunchSpec, project: str, user: str, who: Person) -> dict[str
 
 @routes.get("/{name}/series", response_model=SeriesAnswer, responses=problems(403, 404))
 async def series(name: str, pool: ThePool, who: Who) -> Response:
-    """Return the curves of a workload: what it reported, and what it used of GPUs, processors and memory."""
+    """Return the curves of a workload: its reports, and its usage of GPUs, processors and memory."""
     _, row = await find_stored(pool, name)
     pool.require_visible(who, row.project, row.submitted_s)
     kept = await asyncio.to_thread(pool.series.of, row.uid)

@@ -1,5 +1,5 @@
 """Hyper-parameter sweeps of a pool.
 
-`rung_recorder` writes down on the control thread which trial has reached which rung, and parks it there.
-`controller` begins and promotes trials on the event loop, from what is written down.
+`rung_recorder` stores on the control thread the rungs that trials reach, and parks them there. `controller`
+begins and promotes trials on the event loop, from the stored records.
 """

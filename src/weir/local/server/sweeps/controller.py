@@ -1,7 +1,7 @@
-"""Controller of sweeps: begins and promotes trials, one decision at a time, from what is written down.
+"""Controller of sweeps: begins and promotes trials, one decision at a time, from stored records.
 
-It belongs to the event loop. Parameters are asked for in a thread. The controller may stop anywhere: its
-state is made of the records again, and a decision that wasn't written down is taken again.
+It belongs to the event loop. Parameters are sampled in a thread. The controller may stop anywhere: its state
+is rebuilt from the records, and a decision that wasn't stored is made again.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class SweepController:
                 self.recorder.forget(row.name, row.uid)
 
     def connected(self) -> None:
-        """Read everything again: control has begun from what is written down. On the control thread."""
+        """Read everything again after control has restarted. On the control thread."""
         self.recorder.begin()
         self._reload = True
         self.wake()
@@ -323,7 +323,7 @@ class SweepController:
         return True
 
     def _tell_prospects(self, sweep: LiveSweep) -> None:
-        """Tell the engine what it costs to stop each running trial: the least likely to be promoted first."""
+        """Tell the engine the cost of stopping each running trial: the least likely to be promoted first."""
         now_s, base_s = self._state.clock(), self._state.policy.price.restart
         for trial, prospect in sweep.changed_prospects():
             line = self._state.view.workloads.get(trial.record.name)

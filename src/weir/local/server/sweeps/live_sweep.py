@@ -1,4 +1,4 @@
-"""A sweep that goes on, in memory: its trials, their results, and what it may do next."""
+"""A sweep that goes on, in memory: its trials, their results, and its next step."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ class LiveTrial:
 
 
 class LiveSweep:
-    """Decides what comes next in one sweep. Belongs to the event loop."""
+    """Decides the next step of one sweep. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class LiveSweep:
         return trial
 
     def _update(self, trial: LiveTrial) -> None:
-        """Bring up to date what is known of a trial that has changed."""
+        """Bring the state of a changed trial up to date."""
         number = trial.record.number
         rung = self._halving.rung_of(number)
         if trial.is_over:

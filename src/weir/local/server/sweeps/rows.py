@@ -1,4 +1,4 @@
-"""Answers about sweeps, from what is written down and what runs now."""
+"""Answers about sweeps, from stored records and running trials."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Gate of sessions in a browser: who may open one, and which requests come from its own pages."""
+"""Gate of sessions in a browser: the people who may open one, and the requests of its own pages."""
 
 import asyncio
 
