@@ -89,7 +89,7 @@ class LiveFeed(Generic[PersonT]):
             reader.start_over()
 
     def tick(self, status: bytes) -> None:
-        """Send what changed since the last tick, and the status if it did."""
+        """Send the changes since the last tick, and the status if it changed."""
         parts = self.table.take_changes()
         if status != self._status:
             self._status = status

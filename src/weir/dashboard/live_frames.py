@@ -1,4 +1,4 @@
-"""Frames of the live stream: JSON of what the page shows, compressed once for all readers.
+"""Frames of the live stream: JSON for the page, compressed once for all readers.
 
 A frame is one line. Each is a sequence of deflate blocks of its own that ends at a byte and refers to
 nothing before it, so frames that were compressed apart make one gzip stream in any order.
@@ -19,7 +19,7 @@ COLUMNS = (
 """Columns of a workload in the list; `ran` is the run time before the current run."""
 ROW_BYTES_MAX = 300
 _SENTENCE_MIN = 20
-"""A sentence is cut to what is left of the row, or to this."""
+"""Least width of a sentence; else it is cut to the rest of the row."""
 
 
 def workload_columns(row: WorkloadRow) -> bytes:

@@ -25,7 +25,7 @@ class ClusterScope(Answer):
 
 
 class DashboardPerson(Answer):
-    """The person who is signed in, and their rights."""
+    """The signed-in person, and their rights."""
 
     user: str
     is_admin: bool

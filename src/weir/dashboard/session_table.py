@@ -24,7 +24,7 @@ _Credential = Field(pattern="^((oidc:)?[0-9a-f]{64}|uid:[0-9]{1,10}|kubeconfig)$
 
 
 class SignInRefused(Exception):
-    """A link or a session that doesn't hold; the sentence says what to do."""
+    """A link or a session doesn't hold; the sentence names the remedy."""
 
 
 class DashboardSession(BaseModel):

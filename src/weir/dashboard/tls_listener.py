@@ -211,7 +211,7 @@ class _TlsGate(asyncio.Protocol):
         task.add_done_callback(handshakes.tasks.discard)
 
     def data_received(self, data: bytes) -> None:
-        """Keep what arrives between the end of the handshake and the first line of HTTP's own protocol."""
+        """Keep bytes between the end of the handshake and the first line of HTTP's own protocol."""
         self._early += data
         if len(self._early) > _EARLY_BYTES_MAX and self._transport is not None:
             self._transport.abort()

@@ -107,6 +107,6 @@ def _has_spare(space: NodeCapacity, chosen: Sequence[Victim]) -> bool:
 
 
 def _key(chosen: Sequence[Victim]) -> tuple[Tier, Tier, Tier]:
-    """Return the highest tier touched, what is taken of it, and all that is taken."""
+    """Return the highest tier of the victims, the victims in it, and all victims."""
     highest = max((victim.tier for victim in chosen), default=())
     return highest, set_key([victim for victim in chosen if victim.tier == highest]), set_key(chosen)

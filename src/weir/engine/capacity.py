@@ -50,7 +50,7 @@ class CapacityTotals:
         self.idle_devices: int = int(idle.sum())
 
     def update(self, node: int, free_gpu: int, idle_before: int, idle: int) -> None:
-        """Count what is free on a node now."""
+        """Count the free devices of a node now."""
         free = max(free_gpu, 0)
         self.free_gpu_milli += free - self._free_on[node]
         self._free_on[node] = free
@@ -151,7 +151,7 @@ class Capacity:
             self.log.append(node)
 
     def _note_changed(self, node: int) -> None:
-        """Update what is derived from a node's devices, and log it."""
+        """Update the values derived from a node's devices, and log the node."""
         idle = self.columns.share[node].tolist().count(WHOLE_MILLI)
         if self._totals is not None:
             self._totals.update(node, self.columns.free.item(GPU_ROW, node), self.whole.item(node), idle)

@@ -1,4 +1,4 @@
-"""Refusals by free capacity: why a workload is short of it, or may not use what it fits."""
+"""Refusals by free capacity: a shortage, or capacity that the workload may not use."""
 
 from collections.abc import Sequence
 
@@ -55,7 +55,7 @@ class CapacityRefusals:
     # Short of capacity
 
     def note_claim(self, kept: KeptRefusal) -> None:
-        """Find out whether a workload has a claim on what others hold. Only a shortage needs that."""
+        """Find out if a workload may claim capacity of others. Only a shortage needs that."""
         context, candidate = self.context, kept.candidate
         job, rules = candidate.job, context.rules(candidate)
         kept.share, kept.claim_until_s = None, INFINITE
@@ -212,7 +212,7 @@ def _shortfall(context: ReasonContext, rules: PreemptionRules) -> QuotaShortfall
 def _without_victims(
     context: ReasonContext, candidate: Candidate, rules: PreemptionRules, helped: Sequence[str]
 ) -> NoVictims | None:
-    """Return why a workload can't evict what holds the first shortage; None if it has no claim on it."""
+    """Return the reason why a workload can't evict the holders of the first shortage; None if it may not."""
     resource = helped[0] if helped else GPU
     row = context.cluster.rows.known(resource)
     holdings = context.holdings(candidate, GPU_ROW if row is None else row)

@@ -26,7 +26,7 @@ Entry = tuple[Any, int, int]
 """Lower bound of a node's cost, the node, and the version of its victims behind the bound."""
 _UNKNOWN = -1
 PRICE_AT = 2
-"""Position of the price in what a node costs at the least, after allowances and tier."""
+"""Position of the price in a lower bound, after allowances and tier."""
 SETS_MOST = 8
 """Sets of victims tried on one node, the cheapest first."""
 

@@ -1,4 +1,4 @@
-"""Considered victims: running workloads that a requester may evict, and what protects the others."""
+"""Considered victims: running workloads that a requester may evict, and protected ones with the cause."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class ConsideredVictims:
 def considered_victims(
     context: PreemptionContext, rules: PreemptionRules, useful: Bools
 ) -> ConsideredVictims:
-    """Return the victims that a requester may evict on the `useful` nodes, and what protects the others."""
+    """Return the victims that a requester may evict on the `useful` nodes, and the protected workloads."""
     finder = _Finder(context, rules)
     eligible: list[tuple[Tier, float, ConsideredVictim]] = []
     protected: list[Job] = []
@@ -100,7 +100,7 @@ class _Finder:
         return None
 
     def protected(self, job: Job) -> ConsideredVictim:
-        """Return a workload that isn't eligible, with what protects it."""
+        """Return a workload that isn't eligible, with its protection."""
         requester = self._rules.job
         if not requester.can_preempt:
             return replace(self._shown(job), protected=f"{requester.name} may not preempt")
@@ -112,7 +112,7 @@ class _Finder:
         return ConsideredVictim(job.name, job.spec.project, gpus, lost_work(job, gpus, prices, now_s))
 
     def _own_protection(self, job: Job) -> str:
-        """Return what protects a workload from every requester; empty if nothing does."""
+        """Return the protection of a workload from every requester; empty without any."""
         context, disruptions = self._context, self._context.accounting.disruptions
         if not job.preemptible:
             return "it is non-preemptible"
@@ -125,7 +125,7 @@ class _Finder:
         return f"PodDisruptionBudget {budgets}" if budgets else "its eviction was refused a moment ago"
 
     def _queue_protection(self, job: Job) -> str:
-        """Return why the requester has no claim on what a workload holds."""
+        """Return the reason why the requester has no claim on a workload's capacity."""
         rules = self._rules
         if job.name in rules.job.stopped_for:
             return f"{rules.job.name} was stopped for it a moment ago"

@@ -1,4 +1,4 @@
-"""Upper bounds on what moves alone can free, over all nodes at once, before any search.
+"""Upper bounds on the capacity that moves alone can free, over all nodes at once, before any search.
 
 These are bounds: what is refused here would be refused in the end, and what isn't may be. Of a pod with part
 of a device it is assumed that the whole device is free once that pod is gone: so they hold there, too.

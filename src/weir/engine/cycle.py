@@ -33,7 +33,7 @@ from weir.state.jobs import Job
 
 
 def decide(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
-    """Decide what happens now. `cache` only saves time: an empty one gives the same plan."""
+    """Decide on a plan for this moment. `cache` only saves time: an empty one gives the same plan."""
     try:
         return Cycle(cluster, policy, now_s, cache).run()
     except BaseException:

@@ -19,7 +19,7 @@ def lost_work(job: Job, devices: float, policy: PricePolicy, now_s: float) -> fl
 
 
 def restart_cost(job: Job, policy: PricePolicy) -> float:
-    """Return the device seconds of a restart: what the workload states, or else what the policy assumes."""
+    """Return the device seconds of a restart: the workload's own value, or else the policy's."""
     return policy.restart if job.restart_s is None else job.restart_s
 
 

@@ -79,7 +79,7 @@ class EvictionReasons:
 
 
 def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy, now_s: float) -> str:
-    """Return what the evictions of a plan cost, and the next choice of victims; empty without evictions."""
+    """Return the cost of a plan's evictions and of the next choice of victims; empty without evictions."""
     stopped = _by_job(pod for pod, _ in plan.stopped)
     if not stopped:
         return ""
@@ -100,7 +100,7 @@ def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy,
 
 
 def cost_phrase(lost: float, restarts: float, workloads: int) -> str:
-    """Return what stopping workloads costs: `lost` device seconds, with the restarts among them."""
+    """Return the cost of stopping workloads: `lost` device seconds, with the restarts among them."""
     checkpoint, restart = ("checkpoint", "restart") if workloads == 1 else ("checkpoints", "restarts")
     work = f"of work since the last {checkpoint}"
     if restarts == 0:

@@ -36,7 +36,7 @@ class Siblings:
         return False
 
     def divide(self, row: int, have: float, wanted: Sequence[int]) -> list[float]:
-        """Divide what the parent has of a resource by the siblings' demands."""
+        """Divide the parent's amount of a resource by the siblings' demands."""
         given = _guarantees(self, row, have, wanted)
         left = max(0.0, have - sum(given))
         for tier in self.tiers:
@@ -101,7 +101,7 @@ def _guarantees(siblings: Siblings, row: int, have: float, wanted: Sequence[int]
 
 
 def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Divide `amount`: each rises in proportion to its weight until it has what it wants.
+    """Divide `amount`: each share rises in proportion to its weight until its demand is met.
 
     The level at which one is satisfied is wanted ÷ weight; in that order each either gets all it
     wants or the rest is divided at one level. Weight 0 gets nothing.

@@ -112,7 +112,7 @@ class FairShareTree:
         return self.share
 
     def _divide(self, parent: int, siblings: Siblings, have: list[float], changed: Iterable[int]) -> None:
-        """Divide what a parent has among its children, row by row where it is short."""
+        """Divide a parent's amounts among its children, row by row where it is short."""
         ledger, queues, demand, share = self._ledger, siblings.queues, self.demand, self.share
         had, sums = self._have.get(parent), self._sums[parent]
         if not queues or (had == have and not changed):

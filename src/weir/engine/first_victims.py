@@ -14,7 +14,7 @@ _FIRSTS_MOST = 4
 def first_under_limit(
     candidates: VictimCandidates, over: QuotaRefusal
 ) -> list[tuple[Victim, EvictionRule]] | None:
-    """Return the first victim to give what a limit is short of; None without one.
+    """Return the first victim that frees the amount a limit is short of; None without one.
 
     With it goes the rest of its workload, if the workload can't run without it.
     """

@@ -1,4 +1,4 @@
-"""Phrases for who holds capacity: amounts by holder, names of workloads, disruption budgets."""
+"""Phrases for holders of capacity: amounts by holder, names of workloads, disruption budgets."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from weir.model.workloads import WHOLE_MILLI
 MAX_BUDGETS = 16
 """Budgets in the numbers of a reason."""
 PROTECTED = "workloads that"
-"""Start of the words for what budgets protect."""
+"""Start of the words for usage that budgets protect."""
 REFUSED = "workloads whose eviction was refused a moment ago"
 _NAMED_MOST = 4
 

@@ -25,7 +25,7 @@ class Protection(NamedTuple):
 
 @dataclass(slots=True)
 class ProjectHoldings:
-    """Amounts of one resource that running work of a project holds, by what keeps it from eviction.
+    """Amounts of one resource that running work of a project holds, by the cause of its protection.
 
     Amounts that disruption budgets protect aren't in `fixed`.
     """
@@ -93,7 +93,7 @@ class RunningHoldings:
                 holdings.fixed -= units
 
     def _note(self, found: ProjectHoldings, job: Job, row: int, left: DisruptionAllowances) -> None:
-        """Tell work within its minimum run time, and what budgets protect, apart.
+        """Tell work within its minimum run time, and work that budgets protect, apart.
 
         Evictable work uses up what `left` allows, so that a budget protects what exceeds its allowance.
         """
@@ -117,7 +117,7 @@ class RunningHoldings:
         return sum([amount for pod in here for at, amount in pod.amounts if at == row])
 
     def protection(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Protection | None:
-        """Return what budgets protect of a running workload; None if they protect nothing of it."""
+        """Return the amount of a running workload that budgets protect; None without any."""
         disruptions = self._disruptions if left is None else left
         pods = _protected_pods(job, disruptions) if disruptions.any else ()
         units = self.units(pods, row)
@@ -200,7 +200,7 @@ def ineligible_victims(
 
 
 def _held_under_budgets(protections: Iterable[Protection]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Return protected amounts by words that say by what, and the budgets that protect most first."""
+    """Return protected amounts by the words for their budgets, and the budgets that protect most first."""
     by_name: Counter[str] = Counter()
     refused = total = 0
     for units, names in protections:

@@ -24,7 +24,7 @@ from weir.state.jobs import Job
 from weir.state.shapes import RequestShape
 
 Need = tuple[str, RequestShape, int]
-"""A group's name, what one of its pods requests, and the number of its pods."""
+"""A group's name, the request of one of its pods, and the number of its pods."""
 _APART = frozenset(("anti_affinity", "spread"))
 _PODS_TRIED_MOST = 1024
 

@@ -28,7 +28,8 @@ class ConsolidationKey(NamedTuple):
 
 
 CandidateSets = dict[ConsolidationKey | None, list[Member]]
-"""Pending workloads by what could make capacity for them: evictions (None), or moves of the same kind."""
+"""Pending workloads by the means that could free capacity for them: evictions (None), or moves of one
+kind."""
 
 
 class Eligibility(NamedTuple):

@@ -1,4 +1,4 @@
-"""Refusals kept from one cycle to the next, each with what it depends on."""
+"""Refusals kept from one cycle to the next, each with the values that it depends on."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -52,7 +52,7 @@ class KeptRefusal:
 
 
 class KeptRefusals:
-    """Kept refusals by class, and what several share. New nodes, queues or policies need a new table."""
+    """Kept refusals by class, and values that several share. New nodes, queues or policies need a new one."""
 
     def __init__(self) -> None:
         self.of: dict[EquivalenceClass, KeptRefusal] = {}

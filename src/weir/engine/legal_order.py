@@ -15,7 +15,7 @@ _TRIED_MOST = 5_000
 
 
 class LegalOrder:
-    """Finds legal orders for one requester. Quotas protect what the way doesn't override."""
+    """Finds legal orders for one requester. The way of the preemption may override protection by quotas."""
 
     def __init__(self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay) -> None:
         self._transaction = context.transaction

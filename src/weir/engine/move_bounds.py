@@ -1,4 +1,4 @@
-"""Bounds on what moves can free, from all pods that run and the largest free blocks."""
+"""Bounds on the capacity that moves can free, from all running pods and the largest free blocks."""
 
 from collections.abc import Sequence
 

@@ -30,7 +30,7 @@ class NeverRuns:
         return copy
 
     def excess(self, cluster: Cluster, could_run: Callable[[EquivalenceClass], bool]) -> Excess:
-        """Return what they ask for now."""
+        """Return the requests of these workloads now."""
         for of in reversed(cluster.waiting.values()):
             if of.number < self._asked:
                 break  # classes stand in the order in which they were made

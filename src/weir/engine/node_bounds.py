@@ -1,4 +1,4 @@
-"""Lower bounds of what it costs to free capacity for pods of one shape, node by node, before any search."""
+"""Lower bounds on the cost of freeing capacity for pods of one shape, node by node, before any search."""
 
 import numpy as np
 

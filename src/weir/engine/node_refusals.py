@@ -72,7 +72,7 @@ def sentence_of(refusals: NodeRefusals, nodes: Iterable[Node | None], request: R
 
 
 def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:
-    """Return what is asked for beside the most that any node has; None for a cause that isn't an amount."""
+    """Return the request beside the largest amount of any node; None for a cause that isn't an amount."""
     match cause:
         case "devices" | "no devices":
             asked, most = _gpus(request.devices), max(node.gpus for node in nodes)
@@ -140,5 +140,5 @@ def _gpus(count: int) -> str:
 
 
 def _amounts(request: Request) -> Mapping[str, int]:
-    """Return what a pod needs of countable resources other than GPUs."""
+    """Return the amounts that a pod needs of countable resources other than GPUs."""
     return {CPU: request.cpu_milli, MEMORY: request.memory, **dict(request.further)}

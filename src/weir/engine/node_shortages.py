@@ -18,7 +18,7 @@ from weir.state.shapes import RequestShape
 
 @dataclass(frozen=True, slots=True)
 class NodeShortages:
-    """Pods of a shape that fit now, and the other matching nodes by what each is short of first.
+    """Pods of a shape that fit now, and the other matching nodes by their first shortage.
 
     The keys of `nodes` are resources, or the phrases in `rules` of pod affinity that excludes a node.
     """
@@ -74,7 +74,7 @@ class PodRuleShortages:
         )
 
     def find(self, shape: RequestShape, lack: int) -> NodeShortages:
-        """Place up to `lack` pods, and return how many fit and what the nodes are short of then."""
+        """Place up to `lack` pods; return the number that fit, and the shortages of the nodes then."""
         fitting = self._placer.fill(shape, self._affinity, lack)
         mask, _ = self._feasibility.feasible_nodes(shape, self._affinity)
         columns = self._capacity.columns

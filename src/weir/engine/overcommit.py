@@ -59,7 +59,7 @@ class OvercommittedNode:
 
     @property
     def sentence(self) -> str:
-        """Return what is wrong, for people."""
+        """Return the problem as a sentence for people."""
         use = self.use
         return (
             f"{written(GPU, use.needed_milli)} of {use.gpus} GPUs of node {self.node} are in use: "
@@ -77,7 +77,7 @@ class OvercommitRelief:
 
 
 def node_device_usage(gpus: int, others: int, holdings: Iterable[DeviceHolding]) -> NodeDeviceUsage:
-    """Count the devices in use; nothing is cut off at what the node has.
+    """Count the devices in use; the count may exceed the node's devices.
 
     Whole devices count by their number, because a device plugin chooses them. Shares are on the devices that
     Weir chose; a device with more than one whole on it needs as much more.
@@ -186,7 +186,7 @@ def _over_quota(cluster: Cluster, job: Job, freed: Counter[int]) -> bool:
 
 
 def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
-    """Count what each queue won't hold any more."""
+    """Count the amounts that each queue will no longer hold."""
     for pod in pods:
         for queue in pod.job.path:
             freed[queue] += pod.charge_milli()

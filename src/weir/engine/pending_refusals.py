@@ -47,7 +47,7 @@ class PendingRefusals:
         return self._state[0] == self._cluster.changes
 
     def of_class(self, of: EquivalenceClass) -> Refusal:
-        """Return what refuses the oldest workload of a class."""
+        """Return the refusal of the oldest workload of a class."""
         table = (self._checks or self._opened()).table
         kept, (changes, now_s) = table.of.get(of), self._state
         if kept is None or kept.changes != changes or now_s >= kept.refusal_until_s:
@@ -60,7 +60,7 @@ class PendingRefusals:
         return kept.refusal
 
     def of_member(self, of: EquivalenceClass, at: int) -> Refusal:
-        """Return what refuses one workload of a class."""
+        """Return the refusal of one workload of a class."""
         if not at:
             return self.of_class(of)
         kept = self._claims_of(of, at, None)
@@ -88,7 +88,7 @@ class PendingRefusals:
         return found
 
     def _claims_of(self, of: EquivalenceClass, at: int, before: KeptRefusal | None) -> KeptRefusal:
-        """Return what is refused whatever is free, and what quotas say of the rest.
+        """Return refusals that don't depend on free capacity, and the quota checks of the rest.
 
         `before` is the refusal of the same class for the usage of before.
         """
@@ -109,7 +109,7 @@ class PendingRefusals:
         return kept
 
     def _renewed(self, of: EquivalenceClass, at: int, before: KeptRefusal | None) -> KeptRefusal:
-        """Return a refusal with what the request alone decides."""
+        """Return a refusal with the parts that the request alone decides."""
         touched = self._version(of.project)
         if before is not None:
             same = before.candidate.job is of.first
@@ -137,7 +137,7 @@ class PendingRefusals:
     # Free capacity
 
     def _refusal(self, kept: KeptRefusal) -> Refusal:
-        """Return what keeps a workload from the free capacity."""
+        """Return the refusal of a workload by free capacity."""
         situation, capacity = kept.situation, self._opened()
         assert situation is not None
         if situation.state != self._state:

@@ -1,4 +1,4 @@
-"""Reasons of work that the limits of its person withhold, and what lets it start."""
+"""Reasons of work that the limits of its person withhold, with the remedy."""
 
 from weir.engine.holder_phrases import names_phrase
 from weir.model.reasons import Reason, ReasonCode

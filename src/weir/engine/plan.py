@@ -40,11 +40,11 @@ class ClassRefusals(Protocol):
         ...
 
     def of_class(self, of: EquivalenceClass) -> Refusal:
-        """Return what refuses the oldest workload of a class."""
+        """Return the refusal of the oldest workload of a class."""
         ...
 
     def of_member(self, of: EquivalenceClass, at: int) -> Refusal:
-        """Return what refuses one workload of a class."""
+        """Return the refusal of one workload of a class."""
         ...
 
 

@@ -218,7 +218,7 @@ class PodAffinityRules:
 
 
 def rule_phrase(rule: PodAffinityRule) -> str:
-    """Return a rule as what excludes a node."""
+    """Return a rule in words, as the cause that excludes a node."""
     if rule.mark.startswith(ONE_POD_CLAIM):
         return rule.mark
     what = {"affinity": "pod affinity", "anti_affinity": "pod anti-affinity", "spread": "topology spread"}

@@ -54,7 +54,7 @@ class Preemptor:
             yield from self._preempt_for(candidates)
 
     def retry_refused(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        """Free capacity for workloads with refused evictions, before others use what is free."""
+        """Free capacity for workloads with refused evictions, before others use free capacity."""
         candidates: list[Candidate] = []
         for name, at_s in self._cluster.withdrawn.items():
             of = self._cluster.jobs[name].waiting

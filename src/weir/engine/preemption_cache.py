@@ -71,7 +71,7 @@ class PreemptionCache:
         self._changes = -1  # of the cluster, when reclaims failed
 
     def branch(self, start: int) -> "PreemptionCache":
-        """Return a copy of what outlasts changes, for a capacity whose log begins at this position."""
+        """Return a copy of the parts that outlast changes, for a capacity whose log begins at a position."""
         copy = PreemptionCache()
         copy.failed_consolidations = {
             key: failed._replace(log_position=failed.log_position - start)

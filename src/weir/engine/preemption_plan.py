@@ -1,4 +1,4 @@
-"""The result of one preemption: what starts where, and which pods stop or move for it."""
+"""Result of one preemption: placements, and the pods that stop or move for them."""
 
 from dataclasses import dataclass, field
 

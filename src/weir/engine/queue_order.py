@@ -80,7 +80,7 @@ class Candidate:
 
 
 class QueueOrder:
-    """Candidates in scheduling order. `next` returns one; `settle` says what follows it."""
+    """Candidates in scheduling order. `next` returns one; `settle` takes its outcome."""
 
     def __init__(self, overlay: QuotaOverlay, candidates: Iterable[Candidate]) -> None:
         self._overlay = overlay

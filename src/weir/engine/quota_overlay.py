@@ -94,7 +94,7 @@ class QuotaOverlay(UsageOverlay):
         )
 
     def _dominant_with(self, queue: int, request: Amounts, without: tuple[float, int]) -> tuple[float, int]:
-        """`dominant` with `request` more, from what it is without: only what is asked for can have grown."""
+        """Return `dominant` with `request` more, from the value without it: only these resources grow."""
         if without[0] == INFINITE:
             return self._largest(queue, request)
         share, used = self.share[queue], self.used[queue]

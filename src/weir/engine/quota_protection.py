@@ -1,4 +1,4 @@
-"""Protection by quotas: how far quotas protect what projects hold from one requester."""
+"""Protection by quotas: the degree to which quotas protect projects' usage from one requester."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -39,7 +39,7 @@ class ProtectionFinder:
         self._rows = rows
 
     def of(self, path: tuple[int, ...]) -> QuotaProtection:
-        """Return how quotas protect what a project holds now, by its path; never within its own project."""
+        """Return the protection of a project's usage by its path; never within the requester's project."""
         level = divergence_level(self._path, path)
         if level == len(path):
             return QuotaProtection.NONE

@@ -29,7 +29,7 @@ class ReasonContext:
         return self.checks.rules_of(candidate, self.now_s)
 
     def holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
-        """Return what running work holds of a resource on the nodes that a candidate may use."""
+        """Return the amount of a resource that running work holds on the nodes that a candidate may use."""
         affinity = self.feasibility.affinity(candidate.job)
         usable = np.zeros(self.cluster.capacity.shape[1], np.bool_)
         for _, shape, _ in self.lacking(candidate):

@@ -1,4 +1,4 @@
-"""Upper bounds on what reclaim can free, over all nodes at once, before any search.
+"""Upper bounds on the capacity that reclaim can free, over all nodes at once, before any search.
 
 These are bounds: what is refused here would be refused in the end, and what isn't may be. Devices are
 counted in thousandths: a shared device is free once all parts of it are.

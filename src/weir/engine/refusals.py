@@ -1,4 +1,4 @@
-"""Refusals: what keeps a pending workload from its start, with its numbers, as the check knows that refused.
+"""Refusals of pending workloads, with their numbers, as the check knows that refused.
 
 A refusal is data. `weir.engine.refusal_sentences` turns it into the reason that people read.
 """
@@ -67,7 +67,7 @@ class QuotaShortfall:
 
 @dataclass(frozen=True, slots=True)
 class NoClaim:
-    """No right to evict what others hold: the workload may not preempt, or a quota doesn't cover it."""
+    """No right to evict others: the workload may not preempt, or a quota doesn't cover it."""
 
     may_preempt: bool
     shortfall: QuotaShortfall | None
@@ -91,7 +91,7 @@ class PreemptionCycle:
 
 @dataclass(frozen=True, slots=True)
 class IneligibleVictims:
-    """Amounts of a resource that running work holds, by what protects it from the workload."""
+    """Amounts of a resource that running work holds, by the cause of its protection from the workload."""
 
     resource: str
     holders: Mapping[str, int]

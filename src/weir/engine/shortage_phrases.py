@@ -1,4 +1,4 @@
-"""Shortages of nodes in words: what one node is short of in numbers, or how many nodes are short of what."""
+"""Shortages of nodes in words: of one node in numbers, or the number of nodes by shortage."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -58,7 +58,7 @@ def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShorta
 
 
 def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: int, resource: str) -> str:
-    """Return what one node is short of, in numbers."""
+    """Return the first shortage of one node, in numbers."""
     name, have = cluster.node_names[node], int(capacity.whole[node])
     if resource == GPU and shape.whole and have < shape.devices:
         free = f"{have} GPU{'' if have == 1 else 's'}"

@@ -60,7 +60,7 @@ class Accounting:
             self.charge_request(pod.job, pod.amounts, -1)
 
     def evict(self, pods: Sequence[Pod]) -> None:
-        """Release the usage of running pods and count them against their budgets, to see what follows."""
+        """Release the usage of running pods and count them against their budgets, to see the effect."""
         self.release(pods)
         if self.disruptions.any:
             self.disruptions.use(pods)

@@ -18,7 +18,7 @@ from weir.model.workloads import WorkloadType
 from weir.state.jobs import Job, Phase, Pod
 
 LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
-"""The tier of what may only be moved: after everything that may be stopped."""
+"""The tier of workloads that may only be moved: after every one that may be stopped."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from weir.state.jobs import Job, Pod
 
 
 class VictimMover:
-    """Moves victims of one requester; the requester's placements keep what its pod affinity asks for."""
+    """Moves victims of one requester; the requester's placements keep its pod affinity."""
 
     def __init__(self, context: PreemptionContext, requester: Job) -> None:
         self._context = context

@@ -227,7 +227,7 @@ def _size(victim: Victim) -> int:
 
 
 def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
-    """Return the cheapest minimal set where one amount alone is missing; None if that is unknown.
+    """Return the cheapest minimal set if one amount alone is missing; None if that is unknown.
 
     A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
     that one is the smallest of it.

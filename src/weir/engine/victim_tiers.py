@@ -30,7 +30,7 @@ class VictimTiers:
         return cost / max(1, min(nodes_needed, len({pod.node for pod in pods})))
 
     def tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
-        """Return the tier of a victim: what compares before the price.
+        """Return the tier of a victim, which compares before the price.
 
         `minimum` is 1 for what a workload can't run without, 0 for an elastic pod, and for a replica of a
         service less than 0: the more replicas above the minimum it has, the less.

@@ -85,7 +85,7 @@ class WorkloadPlacer:
         self._nodes_of.pop(job, None)
 
     def refusal(self, candidate: Candidate) -> ModelLimitRefusal | ReservationRefusal | None:
-        """Return what withholds the free capacity that a workload fits; None if it lacks a common place."""
+        """Return the refusal of free capacity that a workload fits; None if it lacks a common place."""
         shut = self.models_shut(candidate)
         if shut:
             return ModelLimitRefusal(tuple(sorted(shut)), not candidate.job.preemptible)

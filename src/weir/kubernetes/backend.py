@@ -60,7 +60,7 @@ See = Callable[[ClusterState, list[Change[Any]], float], None]
 
 
 class KubernetesBackend:
-    """Turns what the API server reports into facts for control, and control's effects into writes.
+    """Turns objects of the API server into facts for control, and control's effects into writes.
 
     `submit` takes writes to be carried out, from any thread; `wake` asks control to step.
     """
@@ -227,7 +227,10 @@ class KubernetesBackend:
         return self._handed_over(facts)
 
     def read(self, look: Callable[[ClusterState], T]) -> T:
-        """Return what a function reads of the state, which doesn't change meanwhile. Any thread may ask."""
+        """Return the result of a function on the state, which doesn't change meanwhile.
+
+        Any thread may call it.
+        """
         with self._lock:
             return look(self.cluster_state)
 
@@ -263,7 +266,7 @@ class KubernetesBackend:
     # What the control thread asks beside its turns
 
     def queue_view(self) -> QueueView:
-        """Return what is written of queues, as it is now."""
+        """Return the written values of queues, as they are now."""
         with self._lock:
             return view_of(
                 self.cluster_state,
@@ -338,7 +341,7 @@ class KubernetesBackend:
                 self.statuses.say(gang, reason, sentence, "Measuring")
 
     def tell_people(self, now_s: float) -> None:
-        """Write what people are to read, as far as it has changed."""
+        """Write changed texts for people."""
         with self._lock:
             writes = [*self.statuses.take(now_s, busy=self._is_busy(now_s)), *self.protection.take(now_s)]
         if writes:
@@ -369,7 +372,7 @@ class KubernetesBackend:
     # Below
 
     def _take_in(self) -> None:
-        """Bring the picture up to what has been heard."""
+        """Apply all received changes to the state."""
         while self._inbox or self._outcomes:
             with self._lock:
                 if self._inbox:

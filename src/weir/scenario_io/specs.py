@@ -143,7 +143,7 @@ class PersonLimitsEntry(Entry):
 
 
 class WorkloadDefaultsEntry(Entry):
-    """Defaults of a project for what a submission leaves open."""
+    """Defaults of a project for fields that a submission leaves open."""
 
     type: Literal["train", "build", "inference"] | None = None
     priority: HighestPriority | None = None

@@ -119,7 +119,7 @@ def changed(
 
 
 def _widened(queues: Sequence[Queue], scenario: Scenario) -> tuple[Queue, ...]:
-    """Raise the quotas of departments by what their projects gained."""
+    """Raise the quotas of departments by the amounts that their projects gained."""
     before = {queue.name: queue for queue in scenario.queues}
     gained: dict[str, int] = {}
     for queue in queues:

@@ -28,7 +28,7 @@ class Fairness:
         self._now: dict[str, tuple[float, float]] = {}
 
     def sample(self, cluster: Cluster, now_s: float) -> None:
-        """Note what each project uses and its fair share, if the last sample is old enough.
+        """Note the usage and the fair share of each project, if the last sample is old enough.
 
         Several steps happen at one instant: the state after the last of them counts.
         """

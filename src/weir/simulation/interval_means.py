@@ -1,4 +1,4 @@
-"""Levels over time, as means of equal intervals: what a chart of months needs, at little cost."""
+"""Levels over time, as means of equal intervals, for charts of months at little cost."""
 
 INTERVALS = 480
 """Intervals the window is divided into."""

@@ -1,4 +1,4 @@
-"""Record a replay: when each job came, started and ended, its devices, and what was stopped and why."""
+"""Record of a replay: each job's arrival, start, end and devices, and each eviction with its rule."""
 
 from array import array
 from collections import Counter

@@ -2,4 +2,4 @@
 
 
 class SlurmError(ValueError):
-    """A script or an option can't be used; the message says what to write instead."""
+    """A script or an option can't be used; the message has a valid form."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class OutputCopy:
-    """A file that gets what the log gets. A full disk ends the copy, never the job."""
+    """A file that gets a copy of the log. A full disk ends the copy, never the job."""
 
     def __init__(self, path: Path, *, append: bool) -> None:
         """Open the file.

@@ -1,4 +1,4 @@
-"""Request of a step: what `srun` is asked to start."""
+"""Request of a step: the options and the command of `srun`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

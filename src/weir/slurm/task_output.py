@@ -15,7 +15,7 @@ class LinePrefixer:
         self._rest = b""
 
     def copy(self, fd: int, *, last: bool = False) -> bool:
-        """Copy what can be read; return False at the end. `last`: an empty pipe is the end, too."""
+        """Copy the readable output; return False at the end. `last`: an empty pipe is the end, too."""
         try:
             block = os.read(fd, _BLOCK)
         except BlockingIOError:

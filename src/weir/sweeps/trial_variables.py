@@ -1,4 +1,4 @@
-"""Variables of a trial: its parameters, and what `weir.report` needs to know of its sweep."""
+"""Variables of a trial: its parameters, and the rungs of its sweep for `weir.report`."""
 
 from collections.abc import Sequence
 

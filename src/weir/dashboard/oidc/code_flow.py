@@ -67,7 +67,7 @@ class CodeFlow:
         return address, cookie
 
     async def redeem(self, cookie: str, state: str, code: str) -> Granted:
-        """Return what the provider gives for the code of a sign-in that this browser began.
+        """Return the grant of the provider for the code of a sign-in that this browser began.
 
         Raises:
             TokenInvalid: the sign-in was begun elsewhere or too long ago, or the token isn't valid.
@@ -86,7 +86,7 @@ class CodeFlow:
         return await self._granted(answer, self._derived("nonce", cookie))
 
     async def renew(self, refresh_token: str) -> Granted:
-        """Return what the provider gives for a refresh token.
+        """Return the grant of the provider for a refresh token.
 
         Raises:
             TokenInvalid: the new token isn't valid.

@@ -1,4 +1,4 @@
-"""The certificates as all replicas have them: read from their Secret, renewed there, made known, served.
+"""Rotation of the webhooks' certificates: read from their Secret, renewed there, trusted, and then served.
 
 The order keeps every call working: first the Secret is written, then the authority in the
 webhook configurations, and only then is the new certificate served. A replica that loses a race for the
@@ -66,7 +66,7 @@ class ClientConfig(Struct, rename="camel"):
     url: str | None = None
 
     def change(self, bundle: str, path: str) -> dict[str, Any]:
-        """Return what has to change so that a webhook has this bundle and this path."""
+        """Return the changes that give a webhook this bundle and this path."""
         change: dict[str, Any] = {}
         if self.ca_bundle != bundle:
             change["caBundle"] = bundle
@@ -197,7 +197,7 @@ class CertificateRotation:
             await self._api.post(self._secrets, {**body, "metadata": metadata}, Secret)
 
     async def _make_known(self, certificates: Certificates) -> list[str]:
-        """Have the API server trust what will be served and what is; the configurations that aren't there."""
+        """Make the API server trust the present and the next certificate; return missing configurations."""
         missing = []
         bundle = base64.b64encode(certificates.bundle).decode()
         for kind, step in _CONFIGURATIONS.items():

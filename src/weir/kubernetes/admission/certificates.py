@@ -64,7 +64,7 @@ def renewed(certificates: Certificates, names: Sequence[str], now: datetime) -> 
 
 
 def trusting(new: Certificates, bundle: bytes, now: datetime) -> Certificates:
-    """Return new certificates with former authorities, as long as what they signed may be in use."""
+    """Return new certificates with former authorities, as long as their certificates may be in use."""
     former = [each for each in x509.load_pem_x509_certificates(bundle) if now < each.not_valid_after_utc]
     return replace(new, bundle=new.bundle + b"".join(map(_pem, former[:OLD_MOST])))
 

@@ -36,7 +36,7 @@ class ReviewWorker:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, receive: Callable[[], Awaitable[bytes]], work: Callable[[bytes], T]) -> T:
-        """Receive a body on the event loop, and return what the work makes of it in the thread.
+        """Receive a body on the event loop, and return the result of its work in the thread.
 
         Raises:
             Busy: too many reviews are under way, or this one is late.

@@ -107,7 +107,7 @@ def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> li
 
 
 def _of_person(new: Object, request: Object) -> list[dict[str, Any]]:
-    """Return the patch that names the person who makes an object; none for the objects of a controller."""
+    """Return the patch that names the creator of an object; none for the objects of a controller."""
     name = str((request.get("userInfo") or {}).get("username") or "")
     metadata = new.get("metadata") or {}
     if not name or len(name) > VALUE_CHARACTERS_MAX or _controller(new):
@@ -200,7 +200,7 @@ def _asks_for_devices(spec: Object, reading: PodRules) -> bool:
 
 
 def review_errors(request: Object, known: QuotaTree, reading: PodRules) -> list[str]:
-    """Everything that is wrong with an object, each a sentence that says what to write instead.
+    """Return the mistakes of an object, each a sentence with a valid form.
 
     A change is refused for what it makes wrong, never for what was wrong before.
     """

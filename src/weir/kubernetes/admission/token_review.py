@@ -1,4 +1,4 @@
-"""Access to Weir's metrics: the API server authenticates a token and says what its bearer may read.
+"""Access to Weir's metrics: the API server authenticates a token and decides about its bearer's rights.
 
 Answers are kept for a minute, by the token's digest: a Prometheus asks all the time. Equal questions at a
 time are one.

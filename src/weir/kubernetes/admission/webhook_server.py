@@ -44,7 +44,7 @@ from weir.kubernetes.api.errors import ApiError
 CONNECTIONS = web.AppKey("connections", ConnectionLimit)
 BACKLOG = 128
 BYTES_MOST = 2 << 20
-"""Bytes of a review: the largest object that etcd takes (1.5 MiB), and what the review adds."""
+"""Bytes of a review: the largest object that etcd takes (1.5 MiB), and the fields around it."""
 HEADERS_MAX = 320
 """Headers of a request: the API server sends one for each group of a person; providers name 200 at most."""
 LINGER_S = 1.0
@@ -176,7 +176,7 @@ def header_limit() -> dict[str, Any]:
 
 
 async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, port: int) -> Listener:
-    """Listen; `cleanup` of what is returned ends it."""
+    """Listen. `cleanup` of the returned runner ends it."""
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -203,7 +203,7 @@ def _health_response(*, well: bool) -> web.Response:
 
 
 _NAME_MAX, _DENIAL_MAX = 253, 1_000
-"""Characters of what the log repeats of a review."""
+"""Characters of a name and of a denial that the log repeats."""
 
 
 class ReviewAnswer(NamedTuple):
@@ -260,7 +260,7 @@ async def _review_candidate(
     confirm: Callable[[Candidate], Awaitable[bool]] | None,
     client_authorities: bool,
 ) -> web.Response:
-    """Answer the review of what is Weir's if another object says so, which may have to be waited for."""
+    """Answer the review of an object that is Weir's if another object makes it so. That one may come late."""
     known, reading = served.known(), served.reading
     if known is None or confirm is None or not served.caller_key():
         return _refused(503, "not yet")
@@ -363,7 +363,7 @@ def _judged(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> 
 
 
 def _denial(request: Mapping[str, Any], message: str) -> dict[str, str]:
-    """Return what the log repeats of a refused object."""
+    """Return the fields of a refused object that the log repeats."""
     kind, metadata = request.get("kind") or {}, (request.get("object") or {}).get("metadata") or {}
     return {
         "kind": str(kind.get("kind", ""))[:_NAME_MAX],

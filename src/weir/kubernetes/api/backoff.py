@@ -36,7 +36,7 @@ class RateLimiter:
     _at_s: float = 0.0
 
     async def wait(self) -> None:
-        """Take one, when there is one. For one who waits at a time."""
+        """Take one token, waiting for it if there is none. For one waiter at a time."""
         if not self.per_s:
             return
         self._refill()

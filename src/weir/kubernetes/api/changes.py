@@ -12,7 +12,7 @@ class HasMetadata(Protocol):
 
     @property
     def metadata(self) -> Metadata:
-        """Return what every object has."""
+        """Return the metadata that every object has."""
 
 
 T = TypeVar("T", bound=HasMetadata)

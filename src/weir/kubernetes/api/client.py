@@ -118,7 +118,7 @@ class ApiClient:
     async def post(
         self, path: str, body: object, of: type[T], *, query: Mapping[str, str] | None = None
     ) -> T:
-        """Create an object, or carry out what a subresource stands for."""
+        """Create an object, or carry out the action of a subresource."""
         return read(await self._write("POST", path, body, query=query), of)
 
     async def put(self, path: str, body: object, of: type[T]) -> T:

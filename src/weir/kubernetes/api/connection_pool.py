@@ -23,7 +23,7 @@ NEXT_S = 1.0
 """A host's next address is tried when one hasn't answered for so long."""
 _CLOSING_S = 1.0
 _ONLY_STRICT = range(80, 94)
-"""OpenSSL's codes of what it finds wrong with a certificate's form where it is strict."""
+"""OpenSSL's codes of faults in a certificate's form that only its strict mode finds."""
 _RESERVED = "/?#[]@!$&'()*+,;=:%~"
 
 

@@ -1,4 +1,4 @@
-"""Bytes into objects: lists, events of a watch, and what to do with those that don't look as they should.
+"""Bytes into objects: lists, and events of a watch. Unreadable objects are reported by name.
 
 An object that can't be read is no reason to lose the others: it is reported separately, with its name.
 """

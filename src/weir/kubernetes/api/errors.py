@@ -1,4 +1,4 @@
-"""Answers of the API server that aren't what was asked for, as exceptions by what a caller does about them.
+"""Unexpected answers of the API server, as exceptions by the reaction of a caller.
 
 A caller decides by type alone: it lists again after `ResourceExpired`, waits as long as it was told to after
 `TooManyRequests`, reads again after `Conflict`, and tries again after `ApiUnreachable`. A write for which
@@ -78,7 +78,7 @@ class NotFound(ApiRefused):
 
 
 class Conflict(ApiRefused):
-    """The object isn't what the request took it for."""
+    """The object has changed since the caller read it."""
 
 
 class AlreadyExists(Conflict):

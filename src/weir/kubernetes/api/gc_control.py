@@ -34,7 +34,7 @@ def _count(more: int) -> None:
 
 
 def thaw() -> None:
-    """Look again at all there is, and free what was frozen and is garbage by now."""
+    """Include frozen objects in garbage collection again, and free the garbage among them."""
     gc.unfreeze()
     gc.collect()
 

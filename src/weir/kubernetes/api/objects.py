@@ -180,7 +180,7 @@ class ContainerPort(ApiStruct):
 
 
 class Container(ApiStruct):
-    """A container by what it asks for. An init container with restart policy Always is a sidecar."""
+    """A container, with its requests. An init container with restart policy Always is a sidecar."""
 
     name: str
     resources: ContainerResources = field(default_factory=ContainerResources)

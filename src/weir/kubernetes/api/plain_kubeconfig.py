@@ -72,7 +72,7 @@ def read_plain(path: str, context: str | None) -> PlainKubeconfig | None:
 
 
 def _content(path: Path) -> Any:
-    """Return what a file says, in JSON or YAML.
+    """Return the content of a file in JSON or YAML.
 
     Raises:
         ValueError: the file can't be read so.

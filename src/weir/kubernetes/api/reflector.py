@@ -221,7 +221,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _watch(self) -> None:
-        """Take in what changes, until the watch ends."""
+        """Take in changes until the watch ends."""
         self.counts.watches += 1
         heard = False
         batches = self._api.watch(
@@ -250,7 +250,7 @@ class Reflector(Generic[T]):
             self._tell(changes)
 
     def _take_in_one(self, event: WatchEvent, changes: list[Change[T]]) -> str:
-        """Add what this event changes; the resource version it brings us to."""
+        """Add the change of this event; return the resource version after it."""
         if event.type == "BOOKMARK":
             return read(event.object, BookmarkObject).metadata.resource_version
         self.counts.events += 1

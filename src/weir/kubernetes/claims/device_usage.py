@@ -1,4 +1,4 @@
-"""Devices in use: what the allocations of claims hold of each device."""
+"""Devices in use: the part of each device that allocations of claims hold."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

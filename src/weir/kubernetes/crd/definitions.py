@@ -42,7 +42,7 @@ from weir.scenario_io.specs import (
 Schema = dict[str, Any]
 
 _OF_POOLS = ("maxPriorityOf", "personLimits", "personLimitsOf", "defaults")
-"""Fields of scenario files that clusters can't have: pods don't say who submitted them."""
+"""Fields of scenario files that clusters can't have: pods don't name their submitter."""
 _ENTRIES_MOST = {
     "trials": TRIALS_MAX,
     "quota": 64,
@@ -317,7 +317,7 @@ def _workload_spec() -> Schema:
 
 
 def _spec(*forms: type[BaseModel]) -> Schema:
-    """Return the schema of a spec, without what the object's metadata states."""
+    """Return the schema of a spec, without the fields that the object's metadata has."""
     spec = _object(forms[0])
     for form in forms[1:]:
         spec["properties"] |= _object(form)["properties"]

@@ -122,7 +122,7 @@ class Pause(ApiStruct):
 
 
 class AllocationStatus(ApiStruct):
-    """Node and devices of a pod that is bound. What Weir decided stands here; the pod bears a copy."""
+    """Node and devices of a bound pod. Weir's decision is here; the pod has a copy."""
 
     uid: Needed[str]
     node: Needed[str] = ""
@@ -185,7 +185,7 @@ class WorkloadObject(ApiStruct):
 
 
 class OwnerObject(ApiStruct):
-    """An object that makes pods, of any kind; the table of kinds says what of it is kept."""
+    """An object that makes pods, of any kind; the table of kinds selects the fields that are kept."""
 
     metadata: Metadata
     spec: dict[str, Any] = field(default_factory=dict)

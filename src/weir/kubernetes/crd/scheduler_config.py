@@ -36,7 +36,7 @@ __all__ = ["KIND", "PLURAL", "SchedulerSettings", "settings_of"]
 
 
 def settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerSettings:
-    """Return the settings of a spec; what it leaves out is as in `base`.
+    """Return the settings of a spec; settings that it leaves out are as in `base`.
 
     Raises:
         Unsound: the spec can't be used. The text tells everything that is wrong.

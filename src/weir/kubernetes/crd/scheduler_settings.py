@@ -86,7 +86,7 @@ class SchedulerSettings:
 
 
 def with_written(base: SchedulerSettings, written: WrittenSettings) -> SchedulerSettings:
-    """Return the settings with what a spec says in place of what they are.
+    """Return the settings with the values of a spec over them.
 
     Raises:
         ValueError: something of it can't be used.

@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
 
 
 class InvalidObject(ValueError):
-    """An object that can't be used; its text says everything that is wrong, and what to write."""
+    """An object can't be used; its text lists all mistakes with valid values."""
 
 
 def department_of(name: str, spec: Mapping[str, Any], created_s: float) -> DepartmentEntry:

@@ -1,4 +1,4 @@
-"""The part `shareMemory` of a `SchedulerConfig`: what follows if a pod uses more memory than its share."""
+"""The part `shareMemory` of a `SchedulerConfig`: the reaction to a pod above the memory of its share."""
 
 from dataclasses import dataclass
 from typing import Literal

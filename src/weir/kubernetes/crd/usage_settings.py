@@ -1,4 +1,4 @@
-"""The part `usage` of a `SchedulerConfig`: the Prometheus server that knows what GPUs do."""
+"""The part `usage` of a `SchedulerConfig`: the Prometheus server with the use of GPUs."""
 
 from dataclasses import dataclass
 from pathlib import Path

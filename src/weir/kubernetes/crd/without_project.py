@@ -46,7 +46,7 @@ IGNORE = WithoutProject()
 
 
 def read_rule(action: str, labels: Mapping[str, str], exempt: tuple[str, ...]) -> WithoutProject:
-    """Return the rule that these words state.
+    """Return the rule of these words.
 
     Raises:
         ValueError: they state none; the sentence says what to write.

@@ -32,7 +32,7 @@ from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEnt
 from weir.store import ClusterHistory, ClusterHistoryEntry
 
 EVERY_S = 2.0
-"""Time between two writes of what has changed."""
+"""Time between two writes of changes."""
 PAUSE_S, PAUSE_S_MAX = 1.0, 60.0
 """Time after a failure: the first one, and at most."""
 LATE_S = 60.0
@@ -65,7 +65,7 @@ class HistoryWriter:
         queues: Callable[[], Mapping[str, QueueRow]],
         clock: Callable[[], float],
     ) -> None:
-        """Create the thread; `clock` says what is old: one that can't be set, as it deletes for good."""
+        """Create the thread. `clock` decides about deletions, so it must be one that can't be set."""
         self._options = options
         self._clock = clock
         self._cluster = cluster
@@ -112,7 +112,7 @@ class HistoryWriter:
             self._let_go()
 
     def _round(self) -> float:
-        """Write what there is; return the time until the next round."""
+        """Write the pending changes; return the time until the next round."""
         try:
             history = self._history = self._history or self._open()
             self._write(history, self._unstored.take())
@@ -135,7 +135,7 @@ class HistoryWriter:
         return EVERY_S
 
     def _let_go(self) -> None:
-        """Close the database: the next opening reads from it what was stored."""
+        """Close the database. The next opening reads the stored state from it."""
         history, self._history = self._history, None
         if history is not None:
             history.close()
@@ -216,7 +216,7 @@ class HistoryWriter:
         history.tell_gap(sentence, now_s, now_s)
 
     def _tell_gap(self, history: ClusterHistory) -> None:
-        """Store what was dropped from memory while the database was away."""
+        """Store a gap for changes that were dropped from memory while the database was away."""
         lost = self._unstored.lost()
         if lost:
             until_s = time.time()

@@ -95,7 +95,7 @@ def _written_by_weir(account: str) -> Policy:
 
 
 def _fixed_shares(account: str, scheduler: str) -> Policy:
-    """Refuse a change of a pod's share once the pod has a node: the share is what the pod was placed with."""
+    """Refuse a change of a pod's share once the pod has a node: the placement depends on it."""
     return policy_object(
         "pod-shares",
         [match_rule("", ["UPDATE"], _METADATA_WRITERS)],
@@ -196,7 +196,7 @@ def _avoids_shared_nodes(pod: str) -> str:
 
 
 def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
-    """Limit what Weir's own account can do with rights that RBAC can't narrow."""
+    """Limit the rights of Weir's own account that RBAC can't narrow."""
     is_weir = ("is-weir", f"request.userInfo.username == {quoted(account)}")
     exempt = [*SYSTEM_NAMESPACES, namespace]
     yield policy_object(
@@ -242,7 +242,7 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
 
 
 def _finalizers_alone(account: str) -> Policy:
-    """Limit what Weir's account changes of projects and departments to their finalizers."""
+    """Limit the changes of Weir's account on projects and departments to their finalizers."""
     unchanged = ("labels", "annotations", "ownerReferences")
     same = " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in unchanged)
     rule = match_rule(GROUP, ["UPDATE"], ["projects", "departments"]) | {"apiVersions": ["*"]}
@@ -256,7 +256,7 @@ def _finalizers_alone(account: str) -> Policy:
 
 
 def _records(account: str) -> Policy:
-    """Refuse Workloads from every account but Weir's: they record who holds which devices.
+    """Refuse Workloads from every account but Weir's: they record the devices of each pod.
 
     Metadata may change: the garbage collector takes an owner off that is deleted without them.
     """

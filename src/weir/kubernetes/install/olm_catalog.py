@@ -41,7 +41,7 @@ def catalog(options: BundleOptions) -> Files:
 
 
 def _bundle(options: BundleOptions) -> Thing:
-    """Return the entry of the bundle: its image, what it provides, and every image that it needs."""
+    """Return the entry of the bundle: its image, its properties, and every image that it needs."""
     kinds = [
         {
             "type": "olm.gvk",

@@ -50,7 +50,7 @@ def _policy(name: str, metadata: str, rules: list[dict[str, Any]]) -> Policy:
 
 
 def _is_forged(metadata: str, part: str) -> str:
-    """Return an expression: the person differs from the one before, and isn't who asks."""
+    """Return an expression: the person differs from the one before, and isn't the requester."""
     key = f"{metadata}.?{part}[?{quoted(USER)}]"
     now, before = (key.format(object=each) for each in ("object", "oldObject"))
     was = f"(request.operation == 'UPDATE' ? {before} : optional.none())"

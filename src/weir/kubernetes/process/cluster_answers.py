@@ -101,7 +101,7 @@ class SchedulerAnswers:
         return None if found is None else activity_row(found.activity, found.since_s)
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
-        """Return why a workload is pending, its queues' numbers, and what would let it start now."""
+        """Return the reason of a pending workload, its queues' numbers, and suggested changes."""
         row = workload.row()
         queues = self._queues(row.project, all_namespaces=all_namespaces)
         answer = WhyAnswer(
@@ -186,7 +186,7 @@ class SchedulerAnswers:
         return uses
 
     async def _ask(self, look: Callable[[Cluster], T], within_s: float = QUERY_S) -> T:
-        """Return what the control thread reads of the cluster.
+        """Return the result of reading the cluster on the control thread.
 
         Raises:
             QueryRefused: it doesn't answer now.
@@ -294,7 +294,7 @@ def _surroundings(state: ClusterState, workload: WorkloadIndexEntry) -> tuple[Ma
 def _suggested(
     ask: StateReader, *, name: str, possible: SuggestionOptions, is_gate: bool
 ) -> SuggestionsFound:
-    """Return what was tried with success; `is_gate`: a hold of the workload isn't one that a person ends."""
+    """Return the successful suggestions; `is_gate`: the workload is held by a gate that no person opens."""
     is_open = ask(
         lambda state: name in state.cluster.jobs and not (is_gate and state.cluster.jobs[name].held)
     )

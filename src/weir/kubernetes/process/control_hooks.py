@@ -163,7 +163,7 @@ class ClusterControlHooks:
         return cluster.changes + self.backend.cluster_state.quota_objects.changes
 
     def on_idle(self, control: Control, now_s: float) -> float | None:
-        """Update what people see, between steps."""
+        """Update texts for people between steps."""
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.update(control, now_s)
         backend.reasons_changed(changed)

@@ -1,4 +1,4 @@
-"""The aggregated API of a scheduler process: what it watches for it, and what its port answers."""
+"""The aggregated API of a scheduler process: its watches, and the answers of its port."""
 
 import asyncio
 import ssl
@@ -41,7 +41,7 @@ class QueryService:
         history: "HistoryOptions | None" = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Create the service; the history deletes by `clock` what is too old."""
+        """Create the service. `clock` decides about deletions from the history."""
         self._api = api
         self._answers = answers
         self.workloads = WorkloadIndex()

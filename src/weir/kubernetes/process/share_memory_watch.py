@@ -19,7 +19,7 @@ _LOG = get_logger(__name__)
 
 
 class ShareMemoryWatch:
-    """Delivers what has changed since the look before. Every replica does, so a new leader knows it."""
+    """Delivers changes since the last look. Every replica does, so a new leader knows them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Use of GPUs in a scheduler process: what the reader finds goes to control, to people and to reports.
+"""Use of GPUs in a scheduler process: the reader's results for control, people and reports.
 
 Every replica reads, because every replica answers questions. The leader alone tells control.
 """

@@ -47,7 +47,7 @@ _LOG = get_logger(__name__)
 
 
 class CannotListen(Exception):
-    """The port is not available; the sentence says what to do."""
+    """The port is not available; the sentence names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The aggregated API `query.weir.dev`: what people ask about the cluster, with the API server in front."""
+"""The aggregated API `query.weir.dev`: queries of people about the cluster, with the API server in front."""

@@ -47,7 +47,7 @@ class Owner:
         return f"{self.kubectl('edit')}: {words}"
 
     def again(self) -> str:
-        """Return what to do with an object whose pods can't be changed."""
+        """Return the remedy for an object whose pods can't be changed."""
         return f"its pods can't be changed: delete the {self.owner.kind} and make it again"
 
 

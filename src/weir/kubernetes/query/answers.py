@@ -20,7 +20,7 @@ REASONS = {
 
 
 class QueryRefused(Exception):
-    """A request that can't be answered; the sentence says what to do."""
+    """A request can't be answered; the sentence names the remedy."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -28,7 +28,7 @@ class QueryRefused(Exception):
         self.sentence = sentence
 
     def noted(self, note: str | None) -> "QueryRefused":
-        """Return this refusal with a sentence of what the answer was found without."""
+        """Return this refusal with a sentence on the part that the answer lacks."""
         return self if note is None else QueryRefused(self.status, f"{self.sentence} {note}")
 
     def as_status(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class ClusterAnswers(Protocol):
         ...
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
-        """Return why a workload is pending; `all_namespaces` includes what is of others."""
+        """Return the reason of a pending workload; `all_namespaces` includes data of others."""
         ...
 
     async def decision(self, workload: WorkloadIndexEntry) -> DecisionAnswer:

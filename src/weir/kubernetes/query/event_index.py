@@ -1,4 +1,4 @@
-"""Events of the last hours: what Weir said of workloads and their pods, on every replica.
+"""Events of the last hours: Weir's reports on workloads and their pods, on every replica.
 
 An API server keeps Events for an hour. What a replica has seen it keeps for longer, up to a number. Beyond it
 the namespace with the most Events loses its oldest: those of one tenant can't displace those of the others.
@@ -23,7 +23,7 @@ PATH = path_of("events.k8s.io/v1", "events")
 KEPT_S = 6 * 3600.0
 EVENTS_MAX = 20_000
 REASON_MAX, NOTE_MAX, NAME_MAX = 128, 1024, 253
-"""Characters of an Event. `v1` lets anyone who may create Events write more than `events.k8s.io/v1` does."""
+"""Characters of an Event. `v1` allows longer texts than `events.k8s.io/v1`."""
 
 
 IndexedEvent = tuple[EventView, str | None, str | None]

@@ -1,4 +1,4 @@
-"""Ages of namespaces: what happened in an earlier one of the same name may have been another tenant's."""
+"""Ages of namespaces: an earlier one of the same name may have been another tenant's."""
 
 from collections.abc import Sequence
 from math import inf

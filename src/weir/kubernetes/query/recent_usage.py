@@ -1,4 +1,4 @@
-"""Use of GPUs in the last hours, by what the objects of workloads said: a history without a database.
+"""Use of GPUs in the last hours, from the objects of workloads: a history without a database.
 
 Each workload has a few spans of time, in which it waited or held GPUs. The objects themselves state their
 times, so that a replica that has just begun knows the past of every workload whose object is still there.
@@ -81,7 +81,7 @@ class RecentUsage:
                 del past.uses[old_s]
 
     def _make_way(self, now_s: float) -> None:
-        """Forget what is old, or else some of the workloads that ended first."""
+        """Forget old workloads, or else some of those that ended first."""
         self._forget(now_s)
         if len(self._past) < WORKLOADS_MAX:
             return
@@ -118,7 +118,7 @@ def _copy(past: UsageHistoryEntry) -> UsageHistoryEntry:
 def over_quota_s(
     past: Sequence[UsageHistoryEntry], quota: float, since_s: float, until_s: float, namespace: str
 ) -> float:
-    """Return the GPU seconds above a project's quota; of a namespace, its part by what it held."""
+    """Return the GPU seconds above a project's quota; of a namespace, its part by its usage."""
     steps: list[tuple[float, float, float]] = []  # time, change of all, change of the namespace
     for each in past:
         is_mine = namespace in ("", each.namespace)

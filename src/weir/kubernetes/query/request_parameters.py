@@ -11,7 +11,7 @@ _SELECTORS = ("labelSelector", "fieldSelector")
 
 
 def refuse_unknown_ways(params: Mapping[str, str]) -> None:
-    """Refuse what the API server's own lists can do, and which would be answered wrongly if it were ignored.
+    """Refuse features of the API server's own lists that would be answered wrongly if they were ignored.
 
     The API server authorizes a list that selects one name as one of that name.
 

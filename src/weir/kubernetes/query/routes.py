@@ -1,4 +1,4 @@
-"""Routes of the aggregated API: who asks, what for, and the answer as JSON.
+"""Routes of the aggregated API: the requester, the request, and the answer as JSON.
 
 The API server has authenticated the person and authorized the path, which names the namespace. So a route
 answers what its path says, and nothing of other namespaces below one of them.
@@ -144,7 +144,7 @@ class QueryRoutes:
             self._large -= 1
 
     def _person(self, request: web.Request) -> Identity | None:
-        """Return who asks; None unless the front proxy forwards the request."""
+        """Return the requester; None unless the front proxy forwards the request."""
         tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         rules = self._proxy.rules

@@ -1,4 +1,4 @@
-"""Reports over the last hours: what the routes answer for `weir report`."""
+"""Reports over the last hours: the answers for `weir report`."""
 
 import math
 from collections import defaultdict
@@ -31,7 +31,7 @@ RECENT_KEYS: frozenset[ClusterBy] = frozenset(("node",))
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """A report: a period, the kind of its rows, and the namespace of what it counts; empty for all."""
+    """A report: a period, the kind of its rows, and the namespace of its workloads; empty for all."""
 
     since_s: float
     until_s: float

@@ -1,4 +1,4 @@
-"""The workloads of a cluster as people list them: what their objects say, on every replica.
+"""The workloads of a cluster as lists show them, from their objects, on every replica.
 
 Changes come in on the event loop, which also answers. The objects are those that the state keeps, without
 their metadata; the few fields of those that people see are kept here.

@@ -52,7 +52,7 @@ def recorded(allocation: AllocationStatus) -> PodAllocation | None:
 
 
 def is_sound(allocation: AllocationStatus) -> bool:
-    """Return True if a record says what part of which devices a pod holds."""
+    """Return True if a record has devices and a valid part of them."""
     if recorded(allocation) is None or not allocation.devices:
         return False
     by_share = 0 < allocation.share <= WHOLE_MILLI and not allocation.memory
@@ -60,7 +60,7 @@ def is_sound(allocation: AllocationStatus) -> bool:
 
 
 def life_of(status: LifecycleStatus) -> WorkloadProgress:
-    """Return what a Workload's status remembers of its runs, every number within its range."""
+    """Return the progress that a Workload's status records, every number within its range."""
     retry_s = status.retry_at_seconds
     return WorkloadProgress(
         starts=_count(status.starts),

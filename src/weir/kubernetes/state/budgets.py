@@ -46,7 +46,7 @@ class Budgets:
 
     @property
     def protection_lapses(self) -> bool:
-        """Return True if budgets protect what is over quota for the grace period alone."""
+        """Return True if budgets protect usage over quota for the grace period alone."""
         return self._rules.borrowed == "grace_period"
 
     # What is seen
@@ -167,7 +167,7 @@ class Budgets:
         return matched
 
     def _protecting(self, tracked: TrackedPod) -> tuple[str, ...]:
-        """Return the name of what protects a pod: the API evicts none that several budgets select."""
+        """Return the budgets that protect a pod: the API evicts none that several budgets select."""
         matched = self.matched(tracked)
         if len(matched) < 2:
             return self._charged(tracked)
@@ -213,7 +213,7 @@ class Budgets:
         return found
 
     def facts(self, gangs: Iterable[Gang]) -> list[Fact]:
-        """Return what control doesn't know yet of the budgets and of the pods of these workloads."""
+        """Return the facts that control lacks about the budgets and the pods of these workloads."""
         if not self._coverage and not self._pods_reported:
             self._changed.clear()
             return []
@@ -267,7 +267,7 @@ class Budgets:
         return max(0, budget.status.disruptions_allowed) - len(self._ordered.get(name, ()))
 
     def retell(self) -> None:
-        """Forget what control was told: it starts again."""
+        """Forget the reported facts: control starts again."""
         self._pods_reported.clear()
         self._uses.clear()
         self._reported.clear()

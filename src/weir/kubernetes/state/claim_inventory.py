@@ -82,7 +82,7 @@ class ClaimInventory:
         return key in self.assumed or (claim is not None and claim.status.allocation is not None)
 
     def is_settled(self, chosen: ResourceClaim) -> bool:
-        """Return True if a claim is seen with devices, or is gone: what was chosen for it is decided."""
+        """Return True if a claim is seen with devices, or is gone: the choice for it is decided."""
         claim = self.claims.get((chosen.metadata.namespace, chosen.metadata.name))
         if claim is None or claim.metadata.uid != chosen.metadata.uid:
             return True
@@ -115,7 +115,7 @@ class ClaimInventory:
         return self._pools.values()
 
     def usage(self, pools: Iterable[DevicePool]) -> ClaimedDeviceUsage:
-        """Return what allocations hold of these pools."""
+        """Return the part of these pools that allocations hold."""
         return ClaimedDeviceUsage.of(
             device
             for pool in pools

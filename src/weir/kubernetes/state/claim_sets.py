@@ -156,7 +156,7 @@ class ClaimSets:
 
 
 def _described(counted: Sequence[tuple[str, ClaimRequests]]) -> str:
-    """Return the claims of a pod in words: its own name of each, and what it requests."""
+    """Return the claims of a pod in words: its own name of each, and the request."""
     parts = []
     for label, claim in counted:
         wishes = [

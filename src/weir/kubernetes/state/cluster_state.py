@@ -148,7 +148,7 @@ class ClusterState:
             self._unplaced.clear()
 
     def _trial_cost(self, name: str, cost_s: float | None) -> None:
-        """Take in what it costs to stop a running trial of a sweep."""
+        """Take in the cost of stopping a running trial of a sweep."""
         gang = self.registry.named.get(name)
         if gang is not None:
             gang.restart_s = cost_s
@@ -275,7 +275,7 @@ class ClusterState:
         return facts
 
     def quarantine(self, gang: Gang, why: str | Exception) -> list[Fact]:
-        """Leave out a workload until it is gone: control can't be told of it.
+        """Leave out a workload until it is gone, because control can't take it. Its usage counts as foreign.
 
         What it holds counts as another's.
         """
@@ -292,7 +292,7 @@ class ClusterState:
         self._later += self.quarantine(gang, why)
 
     def retell(self) -> None:
-        """Forget what control was told: it starts again."""
+        """Forget the reported facts: control starts again."""
         self.node_states.retell()
         self.quota_objects.retell()
         self.budgets.retell()

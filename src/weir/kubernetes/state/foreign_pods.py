@@ -61,7 +61,7 @@ class ForeignMembers:
         return sum(self.placed.values()) + self.pending
 
     def left_of(self, needed: GangMinimum) -> GangMinimum:
-        """Return what the gang needs besides the placed ones."""
+        """Return the pods that the gang needs besides the placed ones."""
         if not self.placed:
             return needed
         minima = {role: max(0, least - self.placed.get(role, 0)) for role, least in needed.minima.items()}

@@ -33,7 +33,7 @@ class JobBackoff:
             self.last_s = now_s
 
     def resume(self, lost: int, stopped: int, last_s: float) -> None:
-        """Go on from what was counted before this process began."""
+        """Go on from counts of before this process began."""
         if not self.lost:
             self.lost, self.stopped, self.last_s = max(0, lost), max(0, stopped), last_s
 

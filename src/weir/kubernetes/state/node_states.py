@@ -1,4 +1,4 @@
-"""The nodes: what they have to give, less what others than Weir run on them.
+"""Capacity of the nodes, less the usage of foreign pods.
 
 Nodes, and pods on nodes, come in any order: what is held on a node that isn't known yet is remembered.
 Devices that others hold have no numbers that could be read, so they count as the highest ones
@@ -50,7 +50,7 @@ from weir.state.events import NodeLost, NodeSet
 
 
 class NodeStates:
-    """Keeps each node with the pods on it, and tells what it has left.
+    """Keeps each node with the pods on it, and computes its remaining capacity.
 
     A resource that no node states (host ports, volumes) counts as present on each.
     """
@@ -379,7 +379,7 @@ class NodeStates:
         self._kinds, self._memories = +self._kinds, +self._memories  # without those that no node has
 
     def _less(self, site: NodeUse, base: Node) -> Node:
-        """Return the node without what foreign pods hold of it."""
+        """Return the node without the usage of foreign pods."""
         if site.shared is not None:
             base = as_shared(base, sharing_state(site))
         claims = self.claimed.capacity(base.name)

@@ -52,7 +52,7 @@ class NonPreemptibleUsage:
     def judge_protected(
         self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates
     ) -> None:
-        """Find out which workloads whose budgets make them non-preemptible pass a quota with what they hold.
+        """Find the workloads, non-preemptible by their budgets, that pass a quota with their usage.
 
         Their budgets came after they had borrowed. The oldest come first.
         """
@@ -117,7 +117,7 @@ def _path(project: str, queues: Mapping[str, Queue]) -> tuple[str, ...]:
 
 
 def _amounts(gang: Gang, node_states: NodeStates) -> Amounts:
-    """Return what the pods of a workload hold together, in the units of quotas."""
+    """Return the usage of a workload's pods together, in the units of quotas."""
     total: Counter[str] = Counter()
     for tracked in gang.pods():
         if not tracked.holds or tracked.info is None:

@@ -1,4 +1,4 @@
-"""The objects above pods, and what they say of the pods below them.
+"""Objects above pods, and the workload fields of the pods below them.
 
 What the pods of one owner come to is found out once for all that bear the same words: a workload of a
 thousand pods is read as fast as one.
@@ -251,7 +251,7 @@ class Owners:
         return chain.derived(pod, self.kinds)
 
     def forget_readings(self) -> None:
-        """Forget what was read, because the rules of reading have changed."""
+        """Forget parsed annotations, because the rules of parsing have changed."""
         for chain in self._chains.values():
             chain.readings.clear()
 
@@ -346,7 +346,7 @@ def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:
 
 
 def pod_body(pod: Metadata, phase: str) -> Body:
-    """Return a pod that owns others as an object of the API, without what it says of itself alone."""
+    """Return a pod that owns others as an object of the API, without fields that concern only itself."""
     metadata = {
         "name": pod.name,
         "namespace": pod.namespace,

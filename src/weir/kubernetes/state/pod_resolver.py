@@ -72,7 +72,7 @@ class PodResolver:
 
     @property
     def inventory(self) -> VolumeInventory:
-        """Volumes, and what is known of them."""
+        """Return the volumes, with the facts known about them."""
         return VolumeInventory(self._claims, self._volumes, self._classes, frozenset(self._limited))
 
     # Pods

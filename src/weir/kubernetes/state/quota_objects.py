@@ -32,7 +32,7 @@ class QuotaObjects:
     """Turns departments, projects and topologies into the quota tree of the engine."""
 
     def __init__(self, without: WithoutProject = IGNORE) -> None:
-        """`without` says what becomes of pods in namespaces that no project lists."""
+        """Create it; `without` decides about pods in namespaces that no project lists."""
         self._without = without
         self._labels: dict[str, dict[str, str]] = {}  # of namespaces, if that rule reads them
         self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
@@ -193,7 +193,7 @@ class QuotaObjects:
         return next((f"{each}." for each in not_there(annotations.topology, known)), "")
 
     def project_of(self, namespace: str, annotations: Annotations) -> tuple[str | None, str]:
-        """Return the project of a pod of a namespace; or None, and a sentence about what to write."""
+        """Return the project of a pod of a namespace; or None, and a sentence with the remedy."""
         projects = self.projects
         open_to, missing = self._open_to(namespace)
         pod_request = annotations.project
@@ -216,7 +216,7 @@ class QuotaObjects:
         return None, missing or f"Namespace {namespace} belongs to no project: {add}."
 
     def _open_to(self, namespace: str) -> tuple[tuple[str, ...], str]:
-        """Return the projects that a namespace may use, and what is missing where the default one is."""
+        """Return the projects that a namespace may use, and the mistake if there is no default one."""
         listed = self.tree.projects_of.get(namespace, ())
         default = self._without.project_for(namespace, self._labels.get(namespace, {}))
         if listed or default is None:

@@ -37,7 +37,7 @@ _KINDS_MOST = 32
 
 
 class ResourceClaims:
-    """Allocates devices for the claims of Weir's pods, and tells what each node has for them."""
+    """Allocates devices for the claims of Weir's pods, and computes each node's capacity for them."""
 
     def __init__(self, devices: DeviceResources) -> None:
         self.inventory = ClaimInventory()
@@ -93,7 +93,7 @@ class ResourceClaims:
         self.stale.discard(key)
 
     def _leave(self, key: str) -> None:
-        """Forget what a pod uses."""
+        """Forget the claims of a pod."""
         self.sets.leave(key)
         past = f"{key} {self._uids.pop(key, '')}"  # another pod of the name has claims of its own
         self._bound.pop(key, None)
@@ -297,7 +297,7 @@ class ResourceClaims:
         return found
 
     def _is_settled(self, key: str) -> bool:
-        """Return True if the API server shows for each claim of a refused binding what became of it."""
+        """Return True if the API server shows the outcome of each claim of a refused binding."""
         chosen = [each for each in self._chosen[key][1] if each.body is not None]
         return bool(chosen) and all(map(self.inventory.is_settled, (each.claim for each in chosen)))
 

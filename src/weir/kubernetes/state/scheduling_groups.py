@@ -46,7 +46,7 @@ class _Members:
     maker: OwnerIdentity | None = None
 
     def note_owner(self, key: str, owner: OwnerIdentity | None) -> bool:
-        """Note who makes a pod; return True if the group has another maker since."""
+        """Note the owner of a pod; return True if the group has another owner since."""
         before = self.owner_of.pop(key, None)
         if before == owner and before is not None:
             self.owner_of[key] = before

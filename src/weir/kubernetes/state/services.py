@@ -21,7 +21,7 @@ def kept_replicas(gang: Gang) -> int | None:
 
 
 def minimum_of_service(gang: Gang, needed: int) -> int:
-    """Return the pods that a service can't do without now: of its running replicas those that it keeps.
+    """Return the pods that a service can't do without now: the running replicas that it keeps.
 
     Where each replica is a gang of its own, as in a LeaderWorkerSet, a gang needs what it needs.
     """

@@ -56,7 +56,7 @@ class ShareExcess:
 
     @property
     def sentence(self) -> str:
-        """Return what is wrong, for people."""
+        """Return the problem as a sentence for people."""
         return (
             f"Pod {self.pod.partition('/')[2]} uses {self.used / _GIB:.1f} GiB of GPU {self.device} of node "
             f"{self.node}, and its share is {self.limit / _GIB:.1f} GiB"
@@ -69,7 +69,7 @@ class ShareExcess:
 
 
 class ShareMemory:
-    """Memory of shares by node. What isn't watched is unknown."""
+    """Memory of shares by node. Unwatched memory is unknown."""
 
     def __init__(self, pods: PodTracker, node_states: NodeStates, resolver: PodResolver) -> None:
         self._pods = pods
@@ -130,7 +130,7 @@ class ShareMemory:
         return int(text) if text.isascii() and text.isdigit() else 0
 
     def is_watched(self, tracked: TrackedPod) -> bool:
-        """Return True if the memory that a pod uses of its devices is known, and what it may use."""
+        """Return True if a pod's use of its devices' memory is known, and its limit."""
         return self.limit(tracked) > 0 and self._watched.get(tracked.node, frozenset()) >= set(
             tracked.devices
         )

@@ -69,7 +69,7 @@ class UnreadableObjects:
 
 
 def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage:
-    """Return what an unreadable pod holds on a node: itself, and all devices that any container requests."""
+    """Return the least usage of an unreadable pod: itself, and all devices that its containers request."""
     spec = _mapping(_mapping(body).get("spec"))
     count = 0
     for kind in ("containers", "initContainers"):

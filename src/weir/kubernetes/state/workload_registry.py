@@ -108,7 +108,7 @@ class WorkloadRegistry:
             yield from self._by_owner.get(uid, ())
 
     def recollect(self, gang: Gang) -> None:
-        """Take over what its object records."""
+        """Take over the record of its object."""
         thing = self.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
@@ -209,7 +209,7 @@ class WorkloadRegistry:
         self._fixed.judge(gangs, queues, self._node_states)
 
     def judge_protected(self, gangs: Sequence[Gang]) -> None:
-        """Find out which workloads hold over quota what their budgets would keep for good."""
+        """Find the workloads that hold usage over quota which their budgets would keep for good."""
         if gangs:
             queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
             self._fixed.judge_protected(gangs, queues, self._node_states)

@@ -1,4 +1,4 @@
-"""Progress of one sweep: its recorded trials, and what may begin next. Nothing here knows a cluster."""
+"""Progress of one sweep: its recorded trials, and its next steps. It knows no cluster."""
 
 import json
 from collections.abc import Sequence

@@ -112,7 +112,7 @@ class ClusterSweepController:
             self._wake.set()
 
     async def _pass(self, key: str) -> None:
-        """Go on with one sweep; what fails is tried again, and keeps no other sweep waiting."""
+        """Go on with one sweep; failures are tried again, and keep no other sweep waiting."""
         namespace, _, name = key.partition("/")
         guard = LeaderGuard(self._api, self._leadership, self._leadership.term)
         one = SweepPass(guard, self._api, self._observed, self._costs, self._account)

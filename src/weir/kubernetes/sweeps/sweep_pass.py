@@ -39,7 +39,7 @@ from weir.sweeps.samplers import suggest
 
 JOBS = "batch/v1"
 PENDING_MAX = 2
-"""Trials of a sweep that wait for capacity: it takes what is free, and no more."""
+"""Trials of a sweep that wait for capacity: a sweep uses free capacity only."""
 MESSAGE_MAX = 1000
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 _UNCHANGED_AFTER_END = (FINISHED, STOPPED, FAILED)
@@ -194,7 +194,7 @@ class SweepPass:
         return changed
 
     def _tell_costs(self, sweep: SweepObject, progress: SweepProgress) -> None:
-        """State what it costs to stop each running trial: the least likely to be promoted first."""
+        """State the cost of stopping each running trial: the least likely to be promoted first."""
         namespace, placed = sweep.metadata.namespace, self._observed.placed()
         names = {number: self._job_key(sweep, number, progress) for number in progress.live}
         prospects = progress.prospects([number for number, key in names.items() if key in placed])

@@ -1,4 +1,4 @@
-"""Values of annotations, each read on its own: a ValueError says what to write."""
+"""Values of annotations, each read on its own: a ValueError has a valid form."""
 
 import math
 import reprlib

@@ -77,7 +77,7 @@ class Annotations:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationKey:
-    """A key, what it sets, an example, and what it means in a sentence."""
+    """A key, its field, an example, and its meaning in a sentence."""
 
     name: str
     sets: str

@@ -7,7 +7,7 @@ from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule
 
 @dataclass(frozen=True, slots=True)
 class ClaimConstraints:
-    """Nodes that reach what is allocated, what the claims need of a node, and the GPUs they count as."""
+    """Nodes that reach the allocated devices, needs of the claims on a node, and GPUs they count as."""
 
     rules: tuple[NodeAffinityRule, ...] = ()
     waits: str | None = None

@@ -99,7 +99,7 @@ class _Two:
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """The sum, the least or the most of what there is."""
+    """The sum, the minimum or the maximum of the existing values."""
 
     name: str
     parts: tuple["_Node", ...]
@@ -330,7 +330,7 @@ class FieldSelection:
 
 
 def kept_at(paths: Iterable[Steps]) -> FieldSelection:
-    """To keep what stands at these paths."""
+    """Return the selection that keeps the values at these paths."""
     below: dict[str, list[Steps]] = {}
     whole = False
     for steps in paths:

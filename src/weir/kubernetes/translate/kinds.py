@@ -142,7 +142,7 @@ class WorkloadKinds:
         }
 
     def narrow(self, found: Found) -> dict[str, Any]:
-        """Return an object with nothing in it but what the table reads."""
+        """Return an object with only the fields that the table reads."""
         selection = self._selections.get(
             (group_of(str(found.get("apiVersion", ""))), str(found.get("kind", "")))
         )
@@ -168,7 +168,7 @@ class WorkloadKinds:
         return _derived(pod, top, found, *below)
 
     def wants(self, found: Found) -> OwnerTemplate | None:
-        """Return what an object says of itself; None if the table reads nothing of it."""
+        """Return the template fields of an object; None if the table reads none of it."""
         rule = self._rule(found)
         if rule is None or not _reads_state(rule):
             return None

@@ -82,7 +82,7 @@ class LabelSet:
 
 @dataclass(slots=True)
 class _SelectedPod:
-    """A pod: where it is matched, what it wants, and which marks' rules match it."""
+    """A pod: the places where it is matched, its terms, and the label sets whose rules match it."""
 
     namespace: str
     labels: Mapping[str, str]

@@ -26,7 +26,7 @@ DEVICES_LABEL = "weir.dev/devices"
 CLUSTER_LABEL = "weir.dev/cluster"
 """Another one: the same on all nodes, which makes one domain of them."""
 ADDRESSES_MOST = 1 << 10
-"""A node has so much of a port of all its addresses: who listens on one takes 1, who on all takes all."""
+"""Units of a port on all addresses of a node: a listener on one takes 1, a listener on all takes all."""
 PLENTY = 1 << 20
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - nothing listens here
 DEVICES_MOST = 1024
@@ -267,7 +267,7 @@ def parse_request(
 def _amounts(
     pod: KubePod, devices: DeviceResources
 ) -> tuple[Mapping[str, Fraction], dict[str, int], list[str]]:
-    """Return what a pod requests, exactly and in Weir's units, and why it can't be placed."""
+    """Return the request of a pod, exact and in Weir's units, and the reason why it can't be placed."""
     refusals = []
     try:
         exactly = requested(pod)

@@ -35,7 +35,7 @@ class ResourceNames:
         return bool(added)
 
     def leave_out(self, asked: dict[str, int]) -> list[str]:
-        """Remove what no node states from a request; return what to write instead, in sentences."""
+        """Remove resources that no node states from a request; return corrections as sentences."""
         unknown = sorted(asked.keys() - self._stated)
         if len(self._missing) < MISSING_MOST:
             self._missing.update(unknown)
@@ -46,7 +46,7 @@ class ResourceNames:
         ]
 
     def leave_out_ports(self, ports: dict[str, int]) -> list[str]:
-        """Remove the host ports past the bound from a request; return what to write instead."""
+        """Remove the host ports past the bound from a request; return corrections as sentences."""
         if len(self._ports | ports.keys()) <= HOST_PORTS_MOST:
             self._ports.update(ports)
             return []

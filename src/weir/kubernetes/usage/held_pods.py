@@ -1,4 +1,4 @@
-"""Pods that hold devices, as the state of the cluster has them: what measurements are matched with."""
+"""Pods that hold devices, as the state of the cluster has them, to match measurements with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ Number = Annotated[int, Meta(ge=0, le=4096)]
 
 
 class DeviceReport(Struct, rename="camel"):
-    """A device of a pod. What the agent can't measure for this pod alone is None."""
+    """A device of a pod. Values that the agent can't measure for this pod alone are None."""
 
     number: Number
     uuid: Annotated[str, Meta(max_length=128)]

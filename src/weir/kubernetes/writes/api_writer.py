@@ -143,7 +143,7 @@ class ApiWriter:
                 group.create_task(self._carry_out(object_queue, pending))
 
     async def drain(self, within_s: float) -> None:
-        """Finish what there is in this time, send nothing after it, and wait for what is still under way."""
+        """Finish as much as possible in this time, send nothing after it, and wait for writes under way."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._until(lambda: not len(self._queues))
@@ -257,7 +257,7 @@ class ApiWriter:
         return False
 
     def _drop_pending_status(self, object_queue: ObjectQueue) -> None:
-        """Leave out what was to be written of a pod as long as it was pending."""
+        """Drop writes for a pod that concern only its time as pending."""
         for pending in list(object_queue.waiting):
             if isinstance(pending.write, PatchStatus) and pending.write.until_bound:
                 object_queue.waiting.remove(pending)

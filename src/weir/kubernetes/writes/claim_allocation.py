@@ -34,7 +34,7 @@ class _ClaimStatus(ApiStruct):
 
 
 class _Claim(ApiStruct):
-    """A claim, for what is written to it."""
+    """Fields of a claim that are written."""
 
     metadata: _ClaimMetadata
     status: _ClaimStatus = field(default_factory=_ClaimStatus)

@@ -17,7 +17,7 @@ _FOR_GOOD = {
 
 
 def ended(stop: StopPod) -> PodCondition | None:
-    """Return what is written on a pod that stops with its whole workload, and for good."""
+    """Return the condition of a pod that stops for good with its whole workload."""
     cause = stop.cause
     if not isinstance(cause, LifecycleCause) or cause.rule not in _FOR_GOOD:
         return None

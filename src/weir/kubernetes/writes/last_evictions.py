@@ -55,7 +55,7 @@ class LastEvictions:
         found.count(gang.checkpointed_s)
 
     def restore(self, gang: Gang, last: LastEviction) -> None:
-        """Take over what the object of a workload says, unless there was a later eviction."""
+        """Take over the last eviction of a workload's object, unless there was a later one."""
         words: Words = {"at": last.at, "rule": last.rule, "sentence": last.sentence, "by": last.by}
         self._evictions.setdefault(gang, _Eviction(words, 0.0, lost_gpu_s=last.lost_gpu_seconds))
 

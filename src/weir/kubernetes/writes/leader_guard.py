@@ -1,4 +1,4 @@
-"""A connection on which one who doesn't lead writes nothing.
+"""Guard of writes: a connection that sends no write unless this replica leads.
 
 The fence is asked before every single request that writes, so that no caller can forget it.
 """
@@ -38,7 +38,7 @@ class LeaderGuard:
         return await self._api.get(path, of)
 
     async def post(self, path: str, body: object, of: type[T]) -> T:
-        """Create an object, or carry out what a subresource stands for."""
+        """Create an object, or carry out the action of a subresource."""
         self.check()
         return await self._api.post(path, body, of)
 

@@ -139,7 +139,7 @@ class _OfPath:
 
 @dataclass(frozen=True, slots=True)
 class UpsertWorkload(_OfPath):
-    """Make an object, or change it to this if it is there; what the body doesn't name stays as it is."""
+    """Create or change an object; fields that the body doesn't name stay as they are."""
 
     name: str
     body: Mapping[str, object]
@@ -268,7 +268,7 @@ def merged(earlier: Mapping[str, object], later: Mapping[str, object]) -> dict[s
 
 
 def stated(patch: Mapping[str, object]) -> dict[str, object]:
-    """Return what a merge patch makes of nothing: all of it but its nulls."""
+    """Return the object that a merge patch makes of nothing: all of it but its nulls."""
     return {
         key: stated(value) if isinstance(value, Mapping) else value
         for key, value in patch.items()

@@ -1,4 +1,4 @@
-"""Pods that wait: the condition that says why, and the event that `kubectl describe pod` shows.
+"""Pending pods: the condition with the reason, and the event that `kubectl describe pod` shows.
 
 Each pod has its own record of what it was told, so that nothing is written twice. A sentence that changes is
 written again at a modest rate, a reason that changes almost at once.
@@ -38,7 +38,7 @@ class _WrittenCondition:
 
 
 class PendingPods:
-    """The pods of one workload that wait, and what they were told."""
+    """Pending pods of one workload, with the texts that were written for them."""
 
     __slots__ = ("_conditions", "next_s")
 
@@ -49,7 +49,7 @@ class PendingPods:
     def take(
         self, gang: Gang, pods: Iterable[tuple[TrackedPod, Explanation]], now_s: float
     ) -> Iterator[Write | EmitEvent]:
-        """Yield what is to be written of these pods, which are all that wait."""
+        """Yield the writes for these pods, which are all that wait."""
         there: dict[str, _WrittenCondition] = {}
         due: list[float] = []
         for tracked, why in pods:

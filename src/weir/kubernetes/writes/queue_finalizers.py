@@ -102,7 +102,7 @@ def queues_used(quota_objects: QuotaObjects, users: Iterable[str]) -> set[Key]:
 
 
 def leaving_messages(quota_objects: QuotaObjects, users: Mapping[str, Iterable[Gang]]) -> dict[Key, str]:
-    """Return what keeps each queue that is being deleted, in a sentence."""
+    """Return a sentence for each queue that is being deleted, with the workloads that keep it."""
     found: dict[Key, str] = {}
     parents = {queue.name: queue.parent for queue in quota_objects.tree.queues}
     for key, metadata in quota_objects.metadata.items():
@@ -130,7 +130,7 @@ def _above(name: str, parents: Mapping[str, str | None]) -> list[str]:
 
 
 def _owner(gang: Gang) -> str:
-    """Return what people delete to end a workload: the kind, namespace and name of its owner."""
+    """Return the object to delete to end a workload: the kind, namespace and name of its owner."""
     key = gang.key
     without = "" if gang.count else ", which has no pods now"
     return f"{key.kind} {key.namespace}/{key.name}{without}"

@@ -14,7 +14,7 @@ MEMORY_EXCEEDED = "GPUMemoryExceeded"
 
 
 def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: ClusterState) -> Words:
-    """Return the field that says how the memory of a workload's shares is kept for it.
+    """Return the field on the memory isolation of a workload's shares.
 
     It has no value without a placed share. Until every agent could report, what was written stays.
     """

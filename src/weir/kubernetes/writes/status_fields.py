@@ -100,7 +100,7 @@ def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[Patc
 
 
 def pause_of(gang: Gang) -> Words | None:
-    """Return what the Job controller's pause is estimated by; None if there is none."""
+    """Return the values from which the Job controller's pause is estimated; None without one."""
     backoff = gang.backoff
     if gang.key.kind != "Job" or not backoff.lost or gang.is_over() is not None:
         return None

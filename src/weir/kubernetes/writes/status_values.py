@@ -1,4 +1,4 @@
-"""Workloads as their objects say them: the words of a status, and what of them differs from other words."""
+"""Workloads as their objects show them: the words of a status, and differences between two of them."""
 
 import hashlib
 import math
@@ -35,11 +35,11 @@ def _second(at_s: int) -> str:
 
 
 class Trouble(Protocol):
-    """Part of what is wrong with a workload, and since when."""
+    """A problem of a workload, with its beginning."""
 
     @property
     def sentence(self) -> str:
-        """Return what is wrong, for people, without a full stop."""
+        """Return the problem for people, without a full stop."""
         ...
 
     @property

@@ -55,7 +55,7 @@ AGAIN_AFTER_S = 1.0
 FEW = 32
 """Up to this number, workloads are written at once even in a burst."""
 BUSY_EVERY_S = 2.0
-"""Time between two looks in a burst at what is overdue."""
+"""Time between two looks at overdue writes in a burst."""
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
 """Delays in a burst: of the reason or the end; that it is pending; that it runs, starts or stops."""
 SETTLED_S, ARRIVING_S = 0.3, 2.0
@@ -162,7 +162,7 @@ class StatusWriter:
         return writes
 
     def take_waiting(self, now_s: float, *, busy: bool = False) -> list[Write | EmitEvent]:
-        """Return what is to be written now of workloads that wait, and whose reason is new.
+        """Return the writes due now for pending workloads with a new reason.
 
         They don't wait for others; while many pods start or stop they are told few at a time.
         """
@@ -185,7 +185,7 @@ class StatusWriter:
         self._later[gang] = min(self._later.get(gang, at_s), at_s)
 
     def _writes_of(self, gang: Gang, now_s: float) -> list[Write | EmitEvent]:
-        """Return what is to be written of a workload that has changed."""
+        """Return the writes for a changed workload."""
         del self._cluster_state.registry.changed[gang]
         self._reasoned.pop(gang, None)
         try:

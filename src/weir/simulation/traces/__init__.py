@@ -1,1 +1,1 @@
-"""Records of what was submitted, and how long it ran: our own format and public ones, by name."""
+"""Records of submissions and run times: our own format and public ones, by name."""

@@ -1,4 +1,4 @@
-"""Mistakes of a file, all told at once, with what would be right; a flood of them is cut off."""
+"""Mistakes of a file, all reported at once with corrections; a flood of them is cut off."""
 
 from weir.model.scenario import InvalidFile, Mistake
 
