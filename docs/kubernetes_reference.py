@@ -106,7 +106,8 @@ def _makers() -> Iterator[str]:
     told = set()
     for rule in built_in():
         gang = _GANGS.get(rule.gang, f"pods of one `{rule.gang}`")
-        row = f"| `{rule.kind}` | {', '.join(f'`{each}`' for each in rule.api)} | {rule.type} | {gang} |"
+        columns = f"{rule.type} | {gang}" if rule.workload else "- | -"
+        row = f"| `{rule.kind}` | {', '.join(f'`{each}`' for each in rule.api)} | {columns} |"
         if row not in told:
             told.add(row)
             yield row

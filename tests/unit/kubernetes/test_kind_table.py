@@ -87,8 +87,9 @@ def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
         ("pods: [{count: 1, role: head}]", "write the label that tells the role of a pod of C too"),
         ("pods: [{count: 1, name: x}]", "write role, or each and name"),
         ("role: x.io/r, pods: [{count: 1, role: h, each: spec.a.*}]", "write name instead of role"),
-        ("pods: []", "pods or below: write one of them"),
-        ("pods: [{count: 1}], below: true", "pods or below: write one of them"),
+        ("pods: []", "pods, below or workload: false: write one of them"),
+        ("pods: [{count: 1}], below: true", "pods, below or workload: false: write one of them"),
+        ("pods: [{count: 1}], workload: false", "pods, below or workload: false: write one of them"),
         ("pods: [{count: true}]", "true is no expression; write a number"),
     ],
 )

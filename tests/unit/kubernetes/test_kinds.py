@@ -285,3 +285,45 @@ def test_spark_needs_its_driver():
     assert derived.over is WorkloadOutcome.SUCCEEDED
     native = derive(obj("Pod", "v1", name="driver"), labels={"spark-role": "executor"})
     assert (native.owner.name, native.role, native.min_pods) == ("driver", "executor", 1)
+
+
+# Model servers
+
+
+def test_the_deployment_below_a_knative_service_is_the_workload():
+    deployment = obj("Deployment", "apps/v1", {"replicas": 3}, name="chat-00001-deployment")
+    above = [
+        obj("Revision", "serving.knative.dev/v1", name="chat-00001"),
+        obj("Configuration", "serving.knative.dev/v1", name="chat"),
+        obj("Service", "serving.knative.dev/v1", name="chat"),
+        obj("InferenceService", "serving.kserve.io/v1beta1", name="chat"),
+    ]
+    derived = derive(
+        obj("ReplicaSet", "apps/v1", {"replicas": 3}, name="chat-00001-deployment-1"), deployment, *above
+    )
+    assert (derived.owner.name, derived.pods, derived.type) == (
+        "chat-00001-deployment",
+        3,
+        WorkloadType.INFERENCE,
+    )
+    assert all(KINDS.wants(each) is None for each in above)
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2"])
+def test_the_groups_below_an_llm_service_are_the_workloads(version):
+    lws = obj(
+        "LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {"leaderWorkerTemplate": {"size": 4}}, name="llm-mn"
+    )
+    llm = obj("LLMInferenceService", f"serving.kserve.io/{version}", name="llm")
+    derived = derive(lws, llm, labels={"leaderworkerset.sigs.k8s.io/group-index": "2"})
+    assert (derived.owner.name, derived.gang, derived.min_pods) == ("llm-mn", "2", 4)
+
+
+def test_pods_right_below_an_object_that_is_no_workload_start_one_by_one():
+    derived = derive(obj("Revision", "serving.knative.dev/v1", name="chat-00001"))
+    assert (derived.owner.kind, derived.owner.name, derived.min_pods, derived.pods) == (
+        "Revision",
+        "chat-00001",
+        1,
+        None,
+    )

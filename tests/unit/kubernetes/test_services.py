@@ -74,6 +74,55 @@ def test_groups_of_a_leader_worker_set_are_kept_by_their_index() -> None:
     }
 
 
+KNATIVE = "serving.knative.dev/v1"
+MIN_REPLICAS, MIN_SCALE = "weir.dev/min-replicas", "autoscaling.knative.dev/min-scale"
+RAW = [("InferenceService", "serving.kserve.io/v1beta1"), ("Deployment", "apps/v1")]
+KNATIVE_CHAIN = [
+    ("InferenceService", "serving.kserve.io/v1beta1"),
+    ("Service", KNATIVE),
+    ("Configuration", KNATIVE),
+    ("Revision", KNATIVE),
+    ("Deployment", "apps/v1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("chain", "written", "needed", "preemptible"),
+    [
+        (RAW, {}, 1, False),
+        (RAW, {"InferenceService": {MIN_REPLICAS: "3"}}, 3, True),
+        (RAW, {"Deployment": {MIN_REPLICAS: "3"}}, 3, True),
+        (KNATIVE_CHAIN, {}, 1, False),
+        *((KNATIVE_CHAIN, {kind: {MIN_REPLICAS: "3"}}, 3, True) for kind, _ in KNATIVE_CHAIN),
+        (KNATIVE_CHAIN, {"Revision": {MIN_SCALE: "2"}, "Deployment": {MIN_SCALE: "2"}}, 2, True),
+        (KNATIVE_CHAIN, {"InferenceService": {MIN_REPLICAS: "3"}, "Revision": {MIN_SCALE: "1"}}, 3, True),
+    ],
+)
+def test_minimum_of_a_model_server_is_read_from_all_objects_above_its_pods(
+    chain: list[tuple[str, str]], written: dict[str, dict[str, str]], needed: int, preemptible: bool
+) -> None:
+    reported = WatchProgress()
+    reported.see("nodes", node("n1", gpus=8))
+    reported.see("projects", project("team", gpus=8))
+    above = None
+    for kind, api_version in chain:
+        made = maker(kind, api_version, "chat", f"u-{kind}", {"replicas": 5}, above=above)
+        made = {**made, "metadata": {**made["metadata"], "annotations": written.get(kind, {})}}
+        reported.see("owners", made)
+        above = reference(made)
+    for index in range(5):
+        placed: dict[str, Any] = {"on": "n1", "devices": str(index), "start": 1, "phase": "Running"}
+        reported.see("pods", pod(f"chat-{index}", owner=above, **placed))
+    reported.step()
+    (workload,) = [each.spec for each in reported.control.cluster.jobs.values()]
+    assert (workload.name, workload.min_pods, workload.preemptible, workload.pods) == (
+        "team/deployment-chat",
+        needed,
+        preemptible,
+        5,
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "kept"), [("0", 1), ("3", 3), ("", 1), ("many", 1), ("9" * 30, 1), ("-1", 1)]
 )

@@ -103,6 +103,7 @@ class KindRule(Entry):
     role: Several | None = None
     pods: list[KindPart] = Field(default=[])
     below: bool = False
+    workload: bool = True
     min: Number | None = None
     total: Number | None = None
     done: Number | None = None
@@ -177,8 +178,11 @@ def built_in() -> list[KindRule]:
 
 def _check(rule: KindRule, path: tuple[str | int, ...], mistakes: Mistakes) -> None:
     """Record the mistakes between the keys of one entry."""
-    if bool(rule.pods) == rule.below:
-        mistakes.at(path, "pods or below: write one of them, pods: [{count: 1}] if each pod is by itself")
+    if bool(rule.pods) + rule.below + (not rule.workload) != 1:
+        mistakes.at(
+            path,
+            "pods, below or workload: false: write one of them, pods: [{count: 1}] if each pod is by itself",
+        )
     for at, part in enumerate(rule.pods):
         here = (*path, "pods", at)
         if part.name is not None and part.each is None:

@@ -153,7 +153,7 @@ class WorkloadKinds:
 
         `owners` is the chain of its controllers, lowest first, as far as known.
         """
-        chain = [(rule, found) for found in owners if (rule := self._rule(found)) is not None]
+        chain = [(rule, found) for found in owners if (rule := self._rule(found)) and rule.workload]
         if not chain:
             reference = _controller(pod.metadata.owner_references)
             if reference is not None:
