@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.kubernetes.test_cli import Run, run
+from tests.kubernetes.test_project_numbers import Scraper
 from tests.kubernetes.test_scheduler_config import CONFIGS, config
 from tests.unit.kubernetes.usage.prometheus_servers import answer, reply, serving
 from tools.controlplane.cluster import Cluster
@@ -127,7 +128,10 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         report = cluster.api.get(f"{ROOT}/reports/usage")
         assert any(row["used_gpu_s"] and row["idle_gpu_s"] for row in report["rows"]), report
 
+        scraper = Scraper(weir, plane, cluster)
+        assert scraper.scrape()["weir_usage_known", ()] == 1
         exporters.is_broken = True
         cluster.until(lambda: "502" in condition(cluster), 180, "the condition to name the server")
+        assert scraper.scrape()["weir_usage_known", ()] == 0
         assert uses()[f"{within}/job-works"] is None
     assert len(list(weir.lines("usage_not_read"))) >= 1

@@ -8,9 +8,10 @@ import yaml
 
 from weir.cli.main import main
 from weir.kubernetes.install.manifests import Installation, manifests
-from weir.kubernetes.install.monitoring import rules
+from weir.kubernetes.install.monitoring import ALERTS, rules
 from weir.kubernetes.install.network import source
 from weir.kubernetes.translate.device_list import read_devices
+from weir.kubernetes.usage.usage_reader import NO_DEVICES, NO_REPORTS, STUCK
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGEST = "registry.example:5000/team/weir:1@sha256:" + "0a" * 32
@@ -310,6 +311,16 @@ def test_each_alert_names_a_runbook_that_exists() -> None:
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
         headings = [line.removeprefix("## ").lower() for line in (ROOT / page).read_text().splitlines()]
         assert anchor in headings, rule["alert"]
+
+
+def test_each_alert_has_its_first_look_on_the_page_of_operations() -> None:
+    page = (ROOT / "docs/how-to/kubernetes/operations.md").read_text()
+    assert [alert.name for alert in ALERTS if f"| `{alert.name}` | " not in page] == []
+
+
+def test_each_message_about_unknown_use_is_in_its_runbook() -> None:
+    _, _, runbook = (ROOT / "docs/how-to/kubernetes/runbooks.md").read_text().partition("## WeirUsageUnknown")
+    assert [why for why in (STUCK, NO_DEVICES, NO_REPORTS) if f"| {why} |" not in runbook] == []
 
 
 def test_charts_that_cannot_be_written_name_the_file(

@@ -114,6 +114,14 @@ ALERTS = (
         "Weir can't store its history.",
         "Scheduling goes on. Look for history_not_written in the log, then at the database or the volume.",
     ),
+    Alert(
+        "WeirUsageUnknown",
+        "min(weir_usage_known) == 0",
+        15,
+        "warning",
+        "Weir doesn't know what GPUs do, so idle rules end nothing.",
+        "Scheduling goes on. The condition UsageRead of the SchedulerConfig says why, and the log too.",
+    ),
 )
 
 
