@@ -35,14 +35,23 @@ def runner(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 @contextmanager
 def answering(
-    cluster: Cluster, home: str, name: str = "cli", arguments: Sequence[str] = (), **options: Any
+    cluster: Cluster,
+    home: str,
+    name: str = "cli",
+    arguments: Sequence[str] = (),
+    *,
+    account: Path | None = None,
+    **options: Any,
 ) -> Iterator[Weir]:
-    """Run Weir with its API, and wait until the API server forwards requests to it."""
+    """Run Weir with its API, and wait until the API server forwards requests to it.
+
+    `account` is another kubeconfig than that of its service account.
+    """
     port = free_port()
     parts = on_loopback(manifests(Installation(home, **options)), port)
     cluster.api.apply(*(each for each in parts if each["kind"] in ("Service", "APIService")))
     words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1", *arguments]
-    account = cluster.plane.kubeconfig_of(home, "weir")
+    account = account or cluster.plane.kubeconfig_of(home, "weir")
     with Weir(cluster.plane, account, name=name, arguments=words, port=port) as running:
         wait_for_queries(cluster.api)
         try:

@@ -1,6 +1,6 @@
 """Makers of gangs of every kind that Weir knows, and what each of them must become."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,9 @@ CUSTOM_KINDS = {
     for watched in load_kinds().watched
     if "." in watched.api_versions[0].partition("/")[0]
 }
+KNATIVE_CHAIN = ("Service", "Configuration", "Revision")
+"""Kinds of Knative above a Deployment, topmost first."""
+GPU_LIMITS = {"limits": {"nvidia.com/gpu": 1}}
 _BUILT_IN = {
     "Job": ("batch/v1", "jobs"),
     "StatefulSet": ("apps/v1", "statefulsets"),
@@ -44,15 +47,18 @@ class Makers:
         self.cluster = cluster
         self.namespace = namespace
 
-    def make(self, kind: str, name: str, spec: Object, above: Object | None = None) -> Object:
+    def make(
+        self,
+        kind: str,
+        name: str,
+        spec: Object,
+        above: Object | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Object:
         api_version, plural = _KINDS[kind]
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-        made = {
-            "apiVersion": api_version,
-            "kind": kind,
-            "metadata": self._metadata(name, {}, above),
-            "spec": spec,
-        }
+        metadata = self._metadata(name, {}, above) | {"annotations": dict(annotations or {})}
+        made = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
         path = f"{root}/namespaces/{self.namespace}/{plural}"
         return {**self.cluster.api.post(path, made), "apiVersion": api_version, "kind": kind}
 
@@ -146,8 +152,7 @@ def jobset(it: Makers, above: Object | None = None) -> None:
 
 
 def train_job(it: Makers) -> None:
-    resources = {"limits": {"nvidia.com/gpu": 1}}
-    jobset(it, it.make("TrainJob", "it", {"trainer": {"numNodes": 2, "resourcesPerNode": resources}}))
+    jobset(it, it.make("TrainJob", "it", {"trainer": {"numNodes": 2, "resourcesPerNode": GPU_LIMITS}}))
 
 
 def leader_worker_set(it: Makers) -> None:
@@ -201,15 +206,27 @@ def notebook(it: Makers) -> None:
     it.stateful_set("it", 1, {}, it.make("Notebook", "it", {"template": template(1, {})}))
 
 
+def two_replicas(kind: str = "Deployment") -> Object:
+    labels = {"app": "it"}
+    selector: Object = labels if kind == "ReplicationController" else {"matchLabels": labels}
+    return {"replicas": 2, "selector": selector, "template": template(1, labels, restarts="Always")}
+
+
 def replicated(kind: str) -> Callable[[Makers], None]:
     def make(it: Makers) -> None:
-        labels = {"app": "it"}
-        selector: Object = labels if kind == "ReplicationController" else {"matchLabels": labels}
-        it.make(
-            kind,
-            "it",
-            {"replicas": 2, "selector": selector, "template": template(1, labels, restarts="Always")},
-        )
+        it.make(kind, "it", two_replicas(kind))
+
+    return make
+
+
+def model_server(chain: Sequence[str], spec: Object) -> Callable[[Makers], None]:
+    """Return a maker of these objects, each above the next, and of a Deployment below."""
+
+    def make(it: Makers) -> None:
+        above = None
+        for kind in chain:
+            above = it.make(kind, "it", spec, above)
+        it.make("Deployment", "it-server", two_replicas(), above)
 
     return make
 
@@ -238,6 +255,19 @@ CASES = {
     "RayCluster": Case(ray_cluster, 3, {"raycluster-it": "2"}),
     "RayJob": Case(ray_job, 3, {"rayjob-it": "2"}),
     "RayService": Case(ray_service, 3, {"rayservice-it-it": "2"}),
+    "InferenceService": Case(
+        model_server(["InferenceService"], {"predictor": {"model": {"resources": GPU_LIMITS}}}),
+        2,
+        {"deployment-it-server": "2"},
+    ),
+    "LLMInferenceService": Case(
+        model_server(["LLMInferenceService"], {"template": template(1, {})["spec"]}),
+        2,
+        {"deployment-it-server": "2"},
+    ),
+    "Service": Case(
+        model_server(KNATIVE_CHAIN, {"template": template(1, {})}), 2, {"deployment-it-server": "2"}
+    ),
     "PyTorchJob": Case(kubeflow("PyTorchJob", "pytorch"), 3, {"pytorchjob-it": "2"}),
     "TFJob": Case(kubeflow("TFJob", "tf"), 3, {"tfjob-it": "2"}),
     "XGBoostJob": Case(kubeflow("XGBoostJob", "xgb"), 3, {"xgboostjob-it": "2"}),

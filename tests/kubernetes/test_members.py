@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.kubernetes.gang_kinds import CASES, CUSTOM_KINDS, MPI_ROLE, Makers, template
+from tests.kubernetes.gang_kinds import CASES, CUSTOM_KINDS, KNATIVE_CHAIN, MPI_ROLE, Makers, template
 from tests.kubernetes.test_gangs_by_kind import definition, remove_definitions
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
@@ -112,7 +112,8 @@ def test_a_gang_with_pods_without_gpus_runs_whole(
 
 
 def test_every_kind_of_the_table_is_tried() -> None:
-    assert {rule.kind for rule in load_kinds().rules} - {"Pod", "DaemonSet"} == CASES.keys()
+    in_other_cases = {"Pod", "DaemonSet", *KNATIVE_CHAIN[1:]}
+    assert {rule.kind for rule in load_kinds().rules} - in_other_cases == CASES.keys()
 
 
 def test_pods_without_gpus_of_owners_without_gpus_stay_where_they_are(

@@ -64,15 +64,17 @@ class ControlPlane:
         alpha_apis: Sequence[str] = (),
         controllers: Sequence[str] = (),
         server_options: Sequence[str] = (),
+        controller_options: Sequence[str] = (),
     ) -> None:
         """`features` and `alpha_apis` are on, and `controllers` run, besides the usual ones.
 
-        `server_options` are further ones of the API server.
+        `server_options` are further ones of the API server, `controller_options` of the controller manager.
         """
         self.binaries = binaries or find()
         gates = [f"--feature-gates={','.join(f'{each}=true' for each in features)}"] if features else []
         apis = [f"--runtime-config={','.join(f'{each}=true' for each in alpha_apis)}"] if alpha_apis else []
-        self._server_options, self._controller_options = [*gates, *apis, *server_options], gates
+        self._server_options = [*gates, *apis, *server_options]
+        self._controller_options = [*gates, *controller_options]
         unused = (*_UNUSED_CONTROLLERS, *(_CLOUD_CONTROLLERS if self.binaries.release < "1.37" else ()))
         self._unused_controllers = [name for name in unused if name not in controllers]
         self.directory = Path()

@@ -9,9 +9,9 @@ from copy import deepcopy
 
 from tools.controlplane.api import Api, ApiError, Object
 
-API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1.query.weir.dev"
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+API_SERVICE = f"{API_SERVICES}/v1.query.weir.dev"
 POOL = "/apis/query.weir.dev/v1/pools/cluster"
-_GROUP = "query.weir.dev"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _LIMIT_S = 120.0
 
@@ -29,27 +29,28 @@ def on_loopback(objects: Iterable[Object], port: int) -> list[Object]:
     return found
 
 
-def withdraw(api: Api) -> None:
-    """Delete the APIService, and wait until discovery doesn't name it: only then do namespaces end at once.
+def withdraw(api: Api, version: str = "v1", group: str = "query.weir.dev") -> None:
+    """Delete an APIService, and wait until discovery doesn't name it: only then do namespaces end at once.
 
     Controllers read the aggregated form of discovery, which the API server changes after the plain one.
 
     Raises:
         TimeoutError: discovery names it after two minutes; the text has what is there.
     """
-    api.delete(API_SERVICE)
+    path = f"{API_SERVICES}/{version}.{group}"
+    api.delete(path)
     end = time.monotonic() + _LIMIT_S
-    while named := _forms_that_name_it(api):
+    while named := _forms_that_name_it(api, group):
         if time.monotonic() > end:
-            raise TimeoutError(f"{named} names {_GROUP}; the APIService: {api.maybe(API_SERVICE)}")
+            raise TimeoutError(f"{named} names {group}; the APIService: {api.maybe(path)}")
         time.sleep(0.05)
 
 
-def _forms_that_name_it(api: Api) -> list[str]:
-    """Return the forms of discovery that name the API."""
+def _forms_that_name_it(api: Api, group: str) -> list[str]:
+    """Return the forms of discovery that name a group."""
     plain = {each["name"] for each in api.get("/apis")["groups"]}
     aggregated = {each["metadata"]["name"] for each in api.get("/apis", _AGGREGATED)["items"]}
-    return [form for form, names in (("plain", plain), ("aggregated", aggregated)) if _GROUP in names]
+    return [form for form, names in (("plain", plain), ("aggregated", aggregated)) if group in names]
 
 
 def wait_for_queries(api: Api, path: str = POOL) -> Object:

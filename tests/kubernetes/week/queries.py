@@ -1,28 +1,29 @@
 """The API that Weir serves, as people ask it: its lists agree with the objects, and it answers for each of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.kubernetes.week.invariants import Violation
-from tests.kubernetes.week.snapshot import Snapshot
-from tools.controlplane.api import Api, ApiError
+from tools.controlplane.api import Api, ApiError, Object
 
 ROOT = "/apis/query.weir.dev/v1"
 _LIVE = ("Pending", "Running", "Suspended", "Stopping", "Starting")
-_PAGE = 1000
+_PAGE = 500
 
 
-def disagreements(api: Api, snapshot: Snapshot) -> Iterator[Violation]:
-    """Yield each workload that the list has and the objects don't, or has with other numbers."""
+def disagreements(api: Api, workloads: Mapping[tuple[str, str], Object]) -> Iterator[Violation]:
+    """Yield each workload that the list has and the objects don't, or has with other numbers.
+
+    `workloads` are the objects by namespace and name.
+    """
     try:
-        answer = api.get(f"{ROOT}/workloads?limit={_PAGE}")
+        listed = {row["name"]: row for row in _pages(api)}
     except ApiError as error:
         yield Violation("the API answers", "workloads", str(error))
         return
-    listed = {row["name"]: row for row in answer["items"]}
     there = {
         f"{namespace}/{name}": each
-        for (namespace, name), each in snapshot.of["workloads"].items()
+        for (namespace, name), each in workloads.items()
         if (each.get("status") or {}).get("phase", "Pending") in _LIVE
     }
     for name in sorted(listed.keys() ^ there.keys()):
@@ -32,6 +33,26 @@ def disagreements(api: Api, snapshot: Snapshot) -> Iterator[Violation]:
         given, stated = _numbers(listed[name]), _stated(there[name])
         if given != stated:
             yield Violation("the API counts pods", name, f"{name} is listed with {given}, and is {stated}")
+
+
+def unanswered(api: Api, names: Iterable[str]) -> Iterator[Violation]:
+    """Yield each workload that the API fails at; one that is gone meanwhile is no failure."""
+    for name in names:
+        namespace, _, workload = name.partition("/")
+        for part in ("", "/why", "/decision"):
+            try:
+                api.maybe(f"{ROOT}/namespaces/{namespace}/workloads/{workload}{part}")
+            except ApiError as error:
+                yield Violation("the API answers", f"{name}{part}", str(error))
+
+
+def _pages(api: Api) -> Iterator[dict[str, Any]]:
+    """Yield all workloads of the list."""
+    after: str | None = "0"
+    while after is not None:
+        answer = api.get(f"{ROOT}/workloads?limit={_PAGE}&after={after}")
+        yield from answer["items"]
+        after = answer["next"]
 
 
 def _numbers(row: dict[str, Any]) -> tuple[str, int]:

@@ -244,7 +244,7 @@ class Week:
 
     def _judge(self, snapshot: Snapshot, metrics: Metrics, now_s: float) -> None:
         there: dict[tuple[str, str], float] = {}
-        for each in (*violations(snapshot, metrics), *disagreements(self.env.api, snapshot)):
+        for each in (*violations(snapshot, metrics), *disagreements(self.env.api, snapshot.workloads)):
             since_s = there[each.key] = self._since.get(each.key, now_s)
             self.report.passing[each.invariant] += 1
             if now_s - since_s > PATIENCE_S.get(each.invariant, self._pace.patience_s):
