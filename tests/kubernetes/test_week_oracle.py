@@ -177,6 +177,17 @@ def test_quota_for_work_that_is_not_preemptible() -> None:
     assert "it would pass no quota" in small.wrong()["true cause (QuotaExceeded)"]
 
 
+def test_a_service_that_keeps_a_minimum_borrows_and_passes_no_quota() -> None:
+    small = Small(nodes=4)
+    for kept, reported in ((None, False), ("2", True)):
+        marks = {} if kept is None else {"weir.dev/min-replicas": kept}
+        made = small.put("deployments", service("a", "web", 4, replicas=3, marks=marks))
+        for at in range(2):
+            small.pod("a", f"web-{at}", 4, f"n{at}", owner=made)
+        small.pod("a", "web-2", 4, reason="QuotaExceeded", owner=made)
+        assert ("true cause (QuotaExceeded)" in small.wrong()) is reported
+
+
 def test_a_limit_is_named_where_it_holds_and_nowhere_else() -> None:
     small = Small()
     small.pod("a", "holds", 4, "n0")

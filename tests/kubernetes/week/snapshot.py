@@ -102,6 +102,8 @@ class Gang:
         answer = self.word("preemptible")
         if answer:
             return answer == "true"
+        if self.owner.kind in _SERVICES and self.word("min-replicas"):
+            return True  # all but its minimum; and that too, once its project is over quota without it
         classed = next((pod for pod in self.pods if pod.spec.get("priorityClassName")), None)
         if classed is not None:
             return int(classed.spec.get("priority", 0)) < PREEMPTIBLE_BELOW

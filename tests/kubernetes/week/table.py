@@ -32,8 +32,8 @@ _MODULES: Mapping[str, tuple[ModuleType, str]] = {
     "service": (
         services,
         """
-        inference preemptible scale roll_out recreate stateful scale_stateful replica_set apart spread
-        protect unprotect orphan foreground release_pod
+        inference preemptible borrowing change_minimum scale roll_out recreate stateful scale_stateful
+        replica_set apart spread protect unprotect orphan foreground release_pod
         """,
     ),
     "gang": (
@@ -126,6 +126,7 @@ MAKE_WORK = frozenset(
         "checkpointing",
         "inference",
         "preemptible",
+        "borrowing",
         "recreate",
         "stateful",
         "replica_set",

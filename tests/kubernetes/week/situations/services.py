@@ -5,6 +5,7 @@ from tests.kubernetes.week.objects import budget, service
 from tools.controlplane.api import Object
 
 LEND = {"weir.dev/preemptible": "true"}
+MIN_REPLICAS = "weir.dev/min-replicas"
 KEPT_STEPS = 40
 """Services are deleted after this number of steps, so that a long run isn't full of them."""
 
@@ -38,6 +39,26 @@ def preemptible(env: Environment) -> str:
     """Deploy a service that may be stopped for others."""
     made = service(env.space(), env.name("web"), 2, replicas=3, marks=LEND, annotations=LEND)
     return submit(env, made)
+
+
+def borrowing(env: Environment) -> str:
+    """Deploy a service that keeps some replicas and borrows the others."""
+    kept = {MIN_REPLICAS: str(env.chance.choice((1, 2, 3)))}
+    return submit(env, service(env.space(), env.name("web"), 1, replicas=6, marks=kept))
+
+
+def change_minimum(env: Environment) -> str:
+    """Change how many replicas such a service keeps."""
+    found = env.pick(
+        each
+        for each in env.objects("deployments")
+        if MIN_REPLICAS in (each["metadata"].get("annotations") or {})
+    )
+    if found is None:
+        return ""
+    kept = str(env.chance.choice((1, 2, 4, 50)))
+    env.patch(path(found), {"metadata": {"annotations": {MIN_REPLICAS: kept}}})
+    return f"{path(found)} keeps {kept}"
 
 
 def scale(env: Environment) -> str:
