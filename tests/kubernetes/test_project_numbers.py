@@ -33,7 +33,9 @@ def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
 class Scraper:
     """Prometheus as the ServiceMonitor sets it up: the authority of the Secret, a token of the reader."""
 
-    def __init__(self, weir: Installed, plane: ControlPlane, cluster: Cluster) -> None:
+    def __init__(self, weir: Installed, cluster: Cluster) -> None:
+        made = monitoring(weir.namespace, "weir-webhook")
+        cluster.api.apply(*(each for each in made if "monitoring.coreos.com" not in each["apiVersion"]))
         secrets = f"/api/v1/namespaces/{weir.namespace}/secrets"
         authority = base64.b64decode(cluster.api.get(f"{secrets}/weir-webhook")["data"]["ca.crt"])
         self._tls = ssl.create_default_context(cadata=authority.decode())
@@ -80,12 +82,8 @@ def gpus(status: dict[str, Any], word: str) -> float:
     return float((status.get(word) or {}).get("gpu", 0))
 
 
-def test_numbers_while_work_stops_is_impossible_and_is_deleted(
-    weir: Installed, cluster: Cluster, plane: ControlPlane
-) -> None:
+def test_numbers_while_work_stops_is_impossible_and_is_deleted(weir: Installed, cluster: Cluster) -> None:
     """One project borrows and gives back slowly; what it holds until then is in its numbers."""
-    made = monitoring(weir.namespace, "weir-webhook")
-    cluster.api.apply(*(each for each in made if "monitoring.coreos.com" not in each["apiVersion"]))
     cluster.add_nodes(2, gpus=2)
     a, b = cluster.namespace(), cluster.namespace()
     weir.create_queues(project(a, 2), project(b, 2))
@@ -103,7 +101,7 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     cluster.until(lambda: "deletionTimestamp" in str(cluster.pods(a)), 120, "the eviction")
     cluster.until(lambda: gpus(status_of(cluster, b), "demand") == 2, 120, "the next status")
     assert gpus(status_of(cluster, a), "allocated") == 3, "what stops is in use"
-    scraper = Scraper(weir, plane, cluster)
+    scraper = Scraper(weir, cluster)
     seen_in_metrics = scraper.scrape()
     (stops,) = (each["metadata"] for each in cluster.pods(a) if "deletionTimestamp" in each["metadata"])
     ended = {"metadata": {"annotations": {STOPS_AFTER: "0s"}}}

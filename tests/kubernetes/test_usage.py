@@ -71,7 +71,7 @@ def condition(cluster: Cluster) -> str:
 
 
 def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
-    weir: Installed, cluster: Cluster, plane: ControlPlane, run: Run
+    weir: Installed, cluster: Cluster, run: Run
 ) -> None:
     exporters = Exporters(cluster)
     cluster.add_nodes(1, gpus=4)
@@ -128,7 +128,7 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         report = cluster.api.get(f"{ROOT}/reports/usage")
         assert any(row["used_gpu_s"] and row["idle_gpu_s"] for row in report["rows"]), report
 
-        scraper = Scraper(weir, plane, cluster)
+        scraper = Scraper(weir, cluster)
         assert scraper.scrape()["weir_usage_known", ()] == 1
         exporters.is_broken = True
         cluster.until(lambda: "502" in condition(cluster), 180, "the condition to name the server")
