@@ -142,28 +142,34 @@ def test_a_container_that_ignores_its_notice_holds_its_devices_until_it_is_kille
     assert not speech.refused()
 
 
-@ON_DEMAND
-def test_books_and_kubelet_agree_after_both_have_started_anew(
+def test_books_and_kubelet_agree_after_restarts_of_plugin_kubelet_and_weir(
     teams: tuple[Team, Team], node: RealNode, weir: Installed
 ) -> None:
+    """First the plugin is restarted while Weir runs, then all three at once."""
     vision, speech = teams
     vision.pod("a", 3)
     speech.pod("b", 3)
     for team, name in ((vision, "a"), (speech, "b")):
         team.until_run({name}, node)
     before = node.devices()
+    registered = node.registrations()
+    node.restart("gpuplugin")
+    vision.cluster.until(lambda: node.registrations() > registered, 120, node.last_words)
+    speech.pod("meanwhile", 1)
+    speech.until_run({"b", "meanwhile"}, node)
     weir.stop()
-    node.restart("kubelet")
+    for program in ("gpuplugin", "kubelet"):
+        node.restart(program)
     weir.start()
     weir.wait_ready()
     vision.pod("c", 1)
-    for name in ("d", "e"):
-        speech.pod(name, 1)
+    speech.pod("over", 1)
     vision.until_run({"a", "c"}, node)
-    speech.cluster.until(lambda: len(speech.run()) == 2, 120, node.last_words)
     after = node.devices()
     no_device_twice(after)
     assert {key: after[key] for key in before} == before
+    assert sum(map(len, after.values())) == GPUS
+    assert "over" not in speech.run(), "all devices are in use"
     assert not vision.refused() + speech.refused()
 
 

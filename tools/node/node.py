@@ -222,6 +222,10 @@ class RealNode:
         self._guard.stdin.write(f"restart {name}\n".encode())
         self._guard.stdin.flush()
 
+    def registrations(self) -> int:
+        """Return how often the device plugin has registered with the kubelet."""
+        return (self.directory / "gpuplugin.log").read_text().count(f" registered {self.gpus} devices")
+
     def check(self) -> None:
         """Raise `Ended` if a program of the node has ended by itself."""
         if (self.directory / "ended").exists():
