@@ -121,8 +121,9 @@ def lists(size: Size) -> dict[str, tuple[int, Callable[[int, Size], Object]]]:
 
 @dataclass(slots=True)
 class Written:
-    """Objects that were written, and the times of a pod's first and last binding."""
+    """Requests by kind, and the times of a pod's first and last binding."""
 
+    read: Counter[str] = field(default_factory=Counter)  # pages of lists, and watches
     count: Counter[str] = field(default_factory=Counter)
     bound_at_s: list[float] = field(default_factory=list)
 
@@ -168,6 +169,7 @@ class Lists:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.method != "GET":
             return self._take(request)
+        self.written.read["watch" if "watch" in request.query else "list"] += 1
         if "watch" in request.query:
             return await self._nothing_happens(request)
         begin = int(request.query.get("continue", "0"))

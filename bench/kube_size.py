@@ -12,6 +12,12 @@ brackets:
     cpu_s      processor time until then
     mib        memory then, everything included (500)
     peak_mib   the most memory until then
+
+and until nothing more is written:
+
+    pages      requests for a page of a list
+    watches    watches that were opened
+    writes     all others: bindings, Workloads, conditions of pods and events
 """
 
 import argparse
@@ -21,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +41,7 @@ from bench.tables import show
 Row = dict[str, object]
 USED = 0.9
 STALLED_S = 300.0
+QUIET_S = 10.0
 
 
 def measure(nodes: int, pods: int) -> Row:
@@ -50,6 +58,7 @@ def measure(nodes: int, pods: int) -> Row:
             took_s = [round(at - began, 2) for at in (bound[0], bound[fits - 1])]
             held = {name: round(memory_mib(weir.pid, name)) for name in ("VmRSS", "VmHWM")}
             used_s = round(cpu_s(weir.pid), 1)
+            _until_quiet(lists.written.count)
         finally:
             weir.terminate()
             weir.wait(30)
@@ -67,6 +76,9 @@ def measure(nodes: int, pods: int) -> Row:
             "cpu_s": used_s,
             "mib": held["VmRSS"],
             "peak_mib": held["VmHWM"],
+            "pages": lists.written.read["list"],
+            "watches": lists.written.read["watch"],
+            "writes": sum(lists.written.count.values()),
             "engine": started["engine"],
             "written": dict(lists.written.count),
         }
@@ -99,6 +111,13 @@ def _until(true: Callable[[], bool], weir: "subprocess.Popen[bytes]", so_far: Ca
         assert weir.poll() is None, f"Weir ended with {weir.returncode}"
         assert time.monotonic() < end, f"{so_far()} after {STALLED_S:g} s"
         time.sleep(0.01)
+
+
+def _until_quiet(count: Counter[str]) -> None:
+    """Wait until nothing was written for some seconds."""
+    before = -1
+    while before != (before := sum(count.values())):
+        time.sleep(QUIET_S)
 
 
 def main() -> int:
