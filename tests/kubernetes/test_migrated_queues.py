@@ -1,6 +1,9 @@
-"""The API server accepts converted queues, and refuses no amount of them."""
+"""The API server accepts converted queues, and those of the examples, and refuses no amount of them."""
+
+from pathlib import Path
 
 import pytest
+import yaml
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.weir import install_kinds
 
@@ -47,3 +50,14 @@ def test_converted_queues_are_accepted(cluster: Cluster, conversion: Conversion,
     install_kinds(cluster.api)
     assert len(conversion.objects) == objects
     cluster.api.apply(*conversion.objects)
+
+
+@pytest.mark.parametrize("name", ["kubernetes/teams.yaml", "gitops/projects/*.yaml"])
+def test_queues_and_settings_of_the_examples_are_accepted(cluster: Cluster, name: str) -> None:
+    install_kinds(cluster.api)
+    texts = [path.read_text() for path in (Path(__file__).parents[2] / "examples").glob(name)]
+    found = [each for text in texts for each in yaml.safe_load_all(text) if each["kind"] != "Kustomization"]
+    assert len(found) > 1
+    cluster.plane.kubectl(
+        "apply", "--server-side", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(found)
+    )
