@@ -13,6 +13,8 @@ from weir.sweeps.parameters import SweepParameter, command_length_max, grid_size
 
 TRIALS_MAX = 10_000
 RUNGS_MAX = 32
+BOOTSTRAP_MAX = 50
+"""Trials that reach the first rung before one is promoted, unless a sweep says otherwise."""
 COMMAND_LENGTH_MAX = 1 << 20
 """Length of the command of a trial with its values."""
 STEP_MAX = 10**15
@@ -23,8 +25,9 @@ Rung = Annotated[int, Field(ge=1, le=STEP_MAX)]
 class SweepSubmission(Entry):
     """A sweep: ranges of parameters, rungs, and the workload that each trial runs.
 
-    `rungs` are steps that a trial reports. The best `1/eta` of the trials at a rung go on to the next.
-    Without `trials` a grid tries each point once.
+    `rungs` are steps that a trial reports. The best `1/eta` of the trials at a rung go on to the next, and
+    from the first rung only once `bootstrap` trials have reached it. Without `trials` a grid tries each point
+    once.
     """
 
     name: Name | None = None
@@ -32,6 +35,7 @@ class SweepSubmission(Entry):
     trials: Annotated[int, Field(ge=1, le=TRIALS_MAX)] | None = None
     rungs: Annotated[list[Rung], Field(min_length=1, max_length=RUNGS_MAX)]
     eta: Annotated[int, Field(ge=2, le=1000)] = 4
+    bootstrap: Annotated[int, Field(ge=0, le=TRIALS_MAX)] | None = None
     metric: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_]\w*$")] = "loss"
     mode: Literal["min", "max"] = "min"
     sampler: SamplerName = "tpe"
@@ -91,3 +95,8 @@ class SweepSubmission(Entry):
             return size if self.trials is None else min(size, self.trials)
         assert self.trials is not None
         return self.trials
+
+    @property
+    def bootstrap_trials(self) -> int:
+        """Return the number of trials that reach the first rung before one is promoted from it."""
+        return min(3 * self.trials_max // 4, BOOTSTRAP_MAX) if self.bootstrap is None else self.bootstrap

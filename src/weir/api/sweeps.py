@@ -59,8 +59,9 @@ class SweepRow(Answer):
     trials_max: int
     running: int = 0
     parked: int = 0
-    best: float | None = None  # at the highest rung that any trial reached
+    best: float | None = None  # at any rung
     best_trial: int | None = None
+    best_rung: int | None = None  # step of the rung at which it had the best result
     gpu_hours: float = 0.0
     created_s: float
     ended_s: float | None = None
@@ -87,6 +88,7 @@ class SweepDetail(SweepRow):
     params: dict[str, str]  # ranges, as they were written
     rungs: list[int]
     eta: int
+    bootstrap: int
     sampler: SamplerName
     seed: int
     parallel: int | None = None

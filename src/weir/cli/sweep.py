@@ -258,11 +258,17 @@ def best(name: str, /, *, output: OutputOption = "table") -> int:
     facts = [
         ("Trial", f"{trial.name}, {trial.state}"),
         *((name, str(value)) for name, value in trial.params.items()),
-        (sweep.metric, ", ".join(values)),
+        (f"Best {sweep.metric}", f"{_value(sweep.best)} at rung {sweep.best_rung}"),
+        (f"All {sweep.metric}", ", ".join(values)),
         ("Command", NOTHING if command is None else shlex.join(command)),
         ("Checkpoints", checkpoints or NOTHING),
     ]
     print("\n".join(pairs(facts, screen())))
+    if trial.results[-1].rung != sweep.best_rung:
+        print(
+            f"\nThe trial went on to rung {trial.results[-1].rung}. Its checkpoint of rung {sweep.best_rung} "
+            "is there only if the script kept it."
+        )
     return 0
 
 

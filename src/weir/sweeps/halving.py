@@ -2,7 +2,8 @@
 
 A trial that reaches a rung waits there. It may be promoted while it is among the best `1/eta` of all trials
 that have reached this rung so far. The next step of a sweep is the promotion at the highest rung that has
-one, or else a new trial. Nothing waits for a rung to fill.
+one, or else a new trial. Only the first rung may have to fill first, to `bootstrap` trials: the best of few
+trials is seldom among the best of all, and its promotion would be wasted.
 """
 
 from bisect import bisect_left, insort
@@ -23,6 +24,13 @@ class Promotion(NamedTuple):
     reached: int
 
 
+class BestResult(NamedTuple):
+    """The best result of a sweep: its trial, and the rung at which it had it."""
+
+    trial: int
+    rung: int
+
+
 @dataclass(slots=True)
 class _Rung:
     """Scores of the trials that have reached a rung, best first, and those of them that wait there."""
@@ -37,10 +45,11 @@ class Halving:
     Rungs are numbered from 0; the last one is the end of a trial.
     """
 
-    def __init__(self, rungs: int, eta: int) -> None:
+    def __init__(self, rungs: int, eta: int, bootstrap: int = 0) -> None:
         assert rungs >= 1
         assert eta >= 2
         self._eta = eta
+        self._bootstrap = bootstrap
         self._rungs = [_Rung() for _ in range(rungs)]
         self._score: dict[int, list[Score]] = {}  # of each trial, by rung
 
@@ -71,16 +80,20 @@ class Halving:
         if at < len(waiting) and waiting[at] == score:
             del waiting[at]
 
-    def promotion(self, *, ready: Container[int] | None = None, last: bool = False) -> Promotion | None:
+    def promotion(
+        self, *, ready: Container[int] | None = None, more: bool = True, last: bool = False
+    ) -> Promotion | None:
         """Return the next promotion, of the highest rung that has one.
 
-        `ready` are the trials that can go on now; None for all. `last`: no trial runs or will begin. Then
-        the best trial of a rung goes on even if fewer than `eta` have reached it and none has gone on from
-        it, so that a sweep ends with a complete trial.
+        `ready` are the trials that can go on now; None for all. `more`: further trials will reach the first
+        rung. `last`: no trial runs or will begin. Then the best trial of a rung goes on even if fewer than
+        `eta` have reached it and none has gone on from it, so that a sweep ends with a complete trial.
         """
         for rung in reversed(range(len(self._rungs) - 1)):
             here = self._rungs[rung]
             if not here.waiting:
+                continue
+            if rung == 0 and more and len(here.scores) < self._bootstrap:
                 continue
             promoted_max = len(here.scores) // self._eta
             if last and not promoted_max and not self._rungs[rung + 1].scores:
@@ -100,12 +113,15 @@ class Halving:
         """Return the last rung of a trial; -1 if it has reached none."""
         return len(self._score.get(trial, ())) - 1
 
-    def best(self) -> int | None:
-        """Return the best trial of the highest rung that any has reached."""
-        for here in reversed(self._rungs):
-            if here.scores:
-                return here.scores[0][1]
-        return None
+    def best(self) -> BestResult | None:
+        """Return the best result at any rung; None before the first.
+
+        A trial may get worse after its best rung, as one that overfits does. Of equal results the one at the
+        highest rung is returned.
+        """
+        leaders = ((here.scores[0], -rung) for rung, here in enumerate(self._rungs) if here.scores)
+        (_, trial), rung = min(leaders, key=lambda leader: (leader[0][0], leader[1]), default=((0, -1), 0))
+        return None if trial < 0 else BestResult(trial, -rung)
 
     def by_prospect(self, trials: Iterable[int]) -> list[int]:
         """Return trials by their prospect of a promotion, best first.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.sweeps.halving import Halving, Promotion
+from weir.sweeps.halving import BestResult, Halving, Promotion
 
 
 def test_best_third_of_a_rung_goes_on() -> None:
@@ -58,7 +58,46 @@ def test_few_trials_end_with_a_complete_one() -> None:
     assert halving.promotion(last=True) == Promotion(1, 1, 1)
     halving.record(1, 2, 1.0)
     assert halving.promotion(last=True) is None
-    assert halving.best() == 1
+    assert halving.best() == BestResult(1, 2)
+
+
+def test_first_rung_fills_before_a_trial_is_promoted_from_it() -> None:
+    halving = Halving(3, 2, bootstrap=4)
+    for trial in range(3):
+        halving.record(trial, 0, float(trial))
+    assert halving.promotion() is None
+    halving.record(3, 0, 0.5)
+    assert halving.promotion() == Promotion(0, 0, 4)
+    for trial in (0, 3):
+        halving.leave(trial)
+        halving.record(trial, 1, float(trial))
+    assert halving.promotion() == Promotion(0, 1, 2)  # other rungs need not fill
+
+
+def test_first_rung_need_not_fill_if_no_further_trial_reaches_it() -> None:
+    halving = Halving(2, 2, bootstrap=4)
+    for trial in range(3):
+        halving.record(trial, 0, float(trial))
+    assert halving.promotion() is None
+    assert halving.promotion(more=False) == Promotion(0, 0, 3)
+
+
+def test_best_result_may_be_at_a_lower_rung_than_others() -> None:
+    halving = Halving(3, 2)
+    halving.record(0, 0, 0.5)
+    halving.record(1, 0, 0.4)
+    halving.record(1, 1, 0.2)
+    halving.record(1, 2, 0.3)
+    assert halving.best() == BestResult(1, 1)
+    halving.record(0, 1, 0.2)
+    assert halving.best() == BestResult(0, 1)
+
+
+def test_equal_results_are_best_at_the_highest_rung() -> None:
+    halving = Halving(2, 2)
+    halving.record(0, 0, 0.5)
+    halving.record(0, 1, 0.5)
+    assert halving.best() == BestResult(0, 1)
 
 
 def test_no_number_is_the_worst() -> None:
@@ -66,7 +105,7 @@ def test_no_number_is_the_worst() -> None:
     halving.record(0, 0, nan)
     halving.record(1, 0, inf)
     halving.record(2, 0, 1e9)
-    assert halving.best() == 2
+    assert halving.best() == BestResult(2, 0)
 
 
 def test_prospects_are_ordered_by_rung_and_by_result() -> None:

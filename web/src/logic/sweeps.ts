@@ -40,6 +40,7 @@ export interface Sweep {
   parked: number
   best: number | null
   best_trial: number | null
+  best_rung: number | null
   gpu_hours: number
   created_s: number
   ended_s: number | null
@@ -49,6 +50,7 @@ export interface SweepDetail extends Sweep {
   params: Record<string, string>
   rungs: number[]
   eta: number
+  bootstrap: number
   sampler: string
   seed: number
   parallel: number | null

@@ -64,13 +64,14 @@ def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
         params=dict(plan.params),
         rungs=list(plan.rungs),
         eta=plan.eta,
+        bootstrap=plan.bootstrap_trials,
         sampler=plan.sampler,
         seed=plan.seed,
         parallel=plan.parallel,
         command=list(plan.workload.command),
         rung_rows=_rungs(progress),
         trial_rows=[
-            _trial(sweep, plan, number, trial, running, is_best=number == best)
+            _trial(sweep, plan, number, trial, running, is_best=best is not None and number == best.trial)
             for number, trial in enumerate(progress.trials)
         ],
     )
@@ -101,8 +102,9 @@ def _line(sweep: SweepObject, progress: SweepProgress, running: Container[str]) 
             for number, each in enumerate(trials)
         ),
         "parked": sum(each.state == PARKED for each in trials),
-        "best": None if best is None else trials[best].results[-1].value,
-        "best_trial": best,
+        "best": None if best is None else trials[best.trial].results[best.rung].value,
+        "best_trial": None if best is None else best.trial,
+        "best_rung": None if best is None else progress.plan.rungs[best.rung],
         "gpu_hours": sum(_gpu_hours(sweep, each) for each in trials),
     }
 

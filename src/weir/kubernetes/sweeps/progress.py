@@ -14,7 +14,7 @@ from weir.kubernetes.crd.sweep_objects import (
     ReachedRung,
     SweepTrial,
 )
-from weir.sweeps.halving import Halving, Promotion
+from weir.sweeps.halving import BestResult, Halving, Promotion
 from weir.sweeps.outcome import outcome, result_words
 from weir.sweeps.past_trials import PastTrial
 
@@ -35,7 +35,7 @@ class SweepProgress:
             raise ValueError("its rungs were changed: begin another sweep")
         self.plan = plan
         self.trials = trials
-        self._halving = Halving(len(plan.rungs), plan.eta)
+        self._halving = Halving(len(plan.rungs), plan.eta, plan.bootstrap_trials)
         for number, trial in enumerate(trials):
             self._record(number, trial.results)
             if trial.state != PARKED:
@@ -75,7 +75,9 @@ class SweepProgress:
     def promotion(self) -> Promotion | None:
         """Return the next promotion of a parked trial."""
         ready = {number for number, trial in enumerate(self.trials) if trial.state == PARKED}
-        return self._halving.promotion(ready=ready, last=self.is_exhausted and not self.live)
+        live = self.live
+        more = not self.is_exhausted or any(not self.trials[number].results for number in live)
+        return self._halving.promotion(ready=ready, more=more, last=self.is_exhausted and not live)
 
     def promote(self, promotion: Promotion) -> None:
         """Let a trial run to its next rung."""
@@ -104,8 +106,8 @@ class SweepProgress:
         failed = sum(trial.state == FAILED_TRIAL for trial in self.trials)
         return failed >= FAILED_FIRST and not self._halving.reached(0)
 
-    def best(self) -> int | None:
-        """Return the best trial of the highest rung that any has reached."""
+    def best(self) -> BestResult | None:
+        """Return the best result at any rung; None before the first."""
         return self._halving.best()
 
     def past(self) -> list[PastTrial]:
@@ -125,7 +127,7 @@ class SweepProgress:
     def outcome(self) -> str:
         """Return the sentence about a sweep whose trials are over."""
         best = self.best()
-        named = None if best is None else f"trial {best}"
+        named = None if best is None else f"trial {best.trial}"
         return outcome(len(self.trials), self.plan.rungs[0], named, self.best_words())
 
     def best_words(self) -> str:
@@ -133,5 +135,5 @@ class SweepProgress:
         best = self.best()
         if best is None:
             return ""
-        result = self.trials[best].results[-1]
+        result = self.trials[best.trial].results[best.rung]
         return result_words(self.plan.metric, result.value, self.plan.rungs[result.rung])

@@ -15,6 +15,7 @@ from weir.kubernetes.crd.sweep_objects import (
     SweepTrial,
 )
 from weir.kubernetes.sweeps.progress import SweepProgress
+from weir.sweeps.halving import BestResult
 
 PLAN = SweepSubmission.model_validate(
     {
@@ -22,6 +23,7 @@ PLAN = SweepSubmission.model_validate(
         "trials": 6,
         "rungs": [1, 3, 9],
         "eta": 3,
+        "bootstrap": 3,
         "workload": {"project": "a", "command": "train"},
     }
 )
@@ -54,7 +56,7 @@ def test_a_trial_at_a_rung_is_parked_and_the_best_third_goes_on() -> None:
     assert progress.promotion() is None
     again = SweepProgress(PLAN, progress.trials)
     assert again.promotion() is None, "its records say the same"
-    assert again.best() == 1
+    assert again.best() == BestResult(1, 0)
 
 
 def test_a_run_may_pass_several_rungs() -> None:
@@ -111,7 +113,7 @@ def test_a_metric_that_is_no_number_is_the_worst() -> None:
     progress = started(3)
     for number, value in enumerate((None, 5.0, None)):
         progress.end_run(number, reached(value, 0), 0.0, failed=False)
-    assert progress.best() == 1
+    assert progress.best() == BestResult(1, 0)
 
 
 def test_the_running_trial_that_is_least_likely_to_be_promoted_goes_first() -> None:

@@ -381,6 +381,6 @@ def _outcome(sweep: LiveSweep) -> str:
     spec, best = sweep.spec, sweep.best()
     if best is None:
         return outcome(len(sweep.trials), spec.rungs[0], None, "")
-    rung = max(best.results)
-    result = result_words(spec.metric, best.results[rung].value, spec.rungs[rung])
-    return outcome(len(sweep.trials), spec.rungs[0], best.record.name, result)
+    trial = sweep.trials[best.trial]
+    result = result_words(spec.metric, trial.results[best.rung].value, spec.rungs[best.rung])
+    return outcome(len(sweep.trials), spec.rungs[0], trial.record.name, result)

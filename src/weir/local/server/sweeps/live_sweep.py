@@ -8,7 +8,7 @@ from weir.api.answers import Status, WorkloadRow
 from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server.sweeps.trial_launch import parked_reason
 from weir.store import RungResult, SweepRecord, TrialRecord
-from weir.sweeps.halving import Halving, Promotion
+from weir.sweeps.halving import BestResult, Halving, Promotion
 from weir.sweeps.parameters import SweepParameter, Values
 from weir.sweeps.past_trials import PastTrial
 
@@ -65,7 +65,7 @@ class LiveSweep:
         self._active: set[int] = set()
         self._parked: set[int] = set()
         self._failed = 0
-        self._halving = Halving(len(spec.rungs), spec.eta)
+        self._halving = Halving(len(spec.rungs), spec.eta, spec.bootstrap_trials)
         self.prospects: dict[int, int] = {}  # prospects of running trials as last told, by number
         for trial, status in trials:
             self.trials.append(LiveTrial(trial, trial.target, trial.parked, status, status == "pending"))
@@ -124,7 +124,8 @@ class LiveSweep:
     def promotion(self) -> Promotion | None:
         """Return the next promotion of a trial that is parked."""
         done = self.is_exhausted and not self._active
-        return self._halving.promotion(ready=self._parked, last=done)
+        more = not self.is_exhausted or any(self._halving.rung_of(number) < 0 for number in self._active)
+        return self._halving.promotion(ready=self._parked, more=more, last=done)
 
     def loss(self, value: float | None) -> float:
         """Return a value of the metric as a loss: smaller is better, and no number is the worst."""
@@ -163,10 +164,9 @@ class LiveSweep:
             return False
         return all(each.status != "pending" for each in active)
 
-    def best(self) -> LiveTrial | None:
-        """Return the best trial of the highest rung that any has reached."""
-        number = self._halving.best()
-        return None if number is None else self.trials[number]
+    def best(self) -> BestResult | None:
+        """Return the best result at any rung; None before the first."""
+        return self._halving.best()
 
     def past(self) -> list[PastTrial]:
         """Return its trials as samplers see them."""
