@@ -1,14 +1,16 @@
 """Sweeps: what halving saves, and against Optuna's own pruner.
 
-    python -m bench.sweeps [--training digits] [--first 0] [--seeds 10] [--trials 60] [--eta 4]
-        [--rungs 1,3,9,27] [--virtual 10000] [--output json]
+    python -m bench.sweeps [--training digits] [--first 0] [--seeds 10] [--trials 60] [--eta 2]
+        [--rungs 2,4,8,16,27] [--bootstrap N] [--virtual 10000] [--output json]
 
 Each trial trains a small network for up to 27 epochs (`bench.sweep_trainings`). `full` trains all trials to
 the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many GPU-seconds as
-the sweep used, on as many GPUs. The sweep's decisions are those of the server (`weir.sweeps`), in virtual
-time: eight GPUs, one epoch takes a time that depends on the size of the network. Virtual time alone is
-measured with 10,000 trials of made curves. `best_trial_trained_to` is the last step that the best of all
-full trainings reached in the sweep, and `its_place_there` its place among the trials at that rung.
+the sweep used, on as many GPUs. The best of the sweep and of the full trainings is their best loss at any
+rung, as `weir sweep best` says it; Optuna's is its best loss after any epoch. The sweep's decisions are
+those of the server (`weir.sweeps`), in virtual time: eight GPUs, one epoch takes a time that depends on the
+size of the network. Virtual time alone is measured with 10,000 trials of made curves.
+`best_trial_trained_to` is the last step that the best of all full trainings reached in the sweep, and
+`its_place_there` its place among the trials at that rung.
 """
 
 import argparse
@@ -22,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from bench.sweep_trainings import TRAININGS, Training
-from weir.sweeps.halving import Halving
+from weir.sweeps.halving import Halving, bootstrap_of
 from weir.sweeps.samplers import PastTrial, suggest
 
-RUNGS, GPUS = (1, 3, 9, 27), 8
+RUNGS, GPUS = (2, 4, 8, 16, 27), 8
 
 
 @dataclass
@@ -39,9 +41,11 @@ class Outcome:
     results: list[dict[int, float]] = field(default_factory=list)  # of each trial, by rung
 
 
-def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: int) -> Outcome:
+def sweep(
+    training: type[Training], trials: int, seed: int, sampler: str, *, eta: int, bootstrap: int
+) -> Outcome:
     """Run a sweep on eight GPUs in virtual time, with the decisions of the server."""
-    halving = Halving(len(RUNGS), eta)
+    halving = Halving(len(RUNGS), eta, bootstrap)
     networks: list[Training] = []
     results: list[dict[int, float]] = []
     running: list[tuple[float, int, int]] = []  # until, trial, rung
@@ -49,7 +53,8 @@ def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: i
     while True:
         while len(running) < GPUS:
             begun = len(networks)
-            promotion = halving.promotion(last=begun == trials and not running)
+            more = begun < trials or any(not rung for _, _, rung in running)
+            promotion = halving.promotion(more=more, last=begun == trials and not running)
             if promotion is not None:
                 trial, rung = promotion.trial, promotion.rung + 1
                 halving.leave(trial)
@@ -123,8 +128,7 @@ def optuna_pruner(training: type[Training], gpu_s_max: float, seed: int, eta: in
         epoch = len(network.losses) + 1
         loss = network.loss_at(epoch)
         gpu_s, epochs = gpu_s + network.epoch_s, epochs + 1
-        if epoch in RUNGS:
-            best = min(best, loss)
+        best = min(best, loss)
         trial.report(loss if np.isfinite(loss) else 1e300, epoch)
         if epoch < RUNGS[-1] and not trial.should_prune():
             heapq.heappush(running, (now_s + network.epoch_s, number, trial, network))
@@ -176,18 +180,20 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--eta", type=int, default=4)
+    parser.add_argument("--eta", type=int, default=2)
+    parser.add_argument("--bootstrap", type=int, help="as a sweep has it by itself, if not given")
     parser.add_argument("--virtual", type=int, default=10_000)
     parser.add_argument("--sampler", default="tpe", choices=("tpe", "random"))
     parser.add_argument("--training", default="digits", choices=tuple(TRAININGS))
     parser.add_argument("--output", default="text", choices=("text", "json"))
-    parser.add_argument("--rungs", default="1,3,9,27")
+    parser.add_argument("--rungs", default="2,4,8,16,27")
     args = parser.parse_args()
     global RUNGS  # noqa: PLW0603 - one search at a time
     RUNGS = tuple(map(int, args.rungs.split(",")))
     training, rows = TRAININGS[args.training], []
+    bootstrap = bootstrap_of(args.trials) if args.bootstrap is None else args.bootstrap
     for seed in range(args.first, args.first + args.seeds):
-        ours = sweep(training, args.trials, seed, args.sampler, args.eta)
+        ours = sweep(training, args.trials, seed, args.sampler, eta=args.eta, bootstrap=bootstrap)
         theirs = optuna_pruner(training, ours.gpu_s, seed, args.eta)
         all_ = full(ours.trials)
         step, place = end_of_the_best(ours)

@@ -9,12 +9,11 @@ from weir.api.submissions import Submission
 from weir.api.sweeps import SamplerName
 from weir.scenario_io.scalars import Name
 from weir.scenario_io.specs import Entry
+from weir.sweeps.halving import bootstrap_of
 from weir.sweeps.parameters import SweepParameter, command_length_max, grid_size, parse_parameter
 
 TRIALS_MAX = 10_000
 RUNGS_MAX = 32
-BOOTSTRAP_MAX = 50
-"""Trials that reach the first rung before one is promoted, unless a sweep says otherwise."""
 COMMAND_LENGTH_MAX = 1 << 20
 """Length of the command of a trial with its values."""
 STEP_MAX = 10**15
@@ -99,4 +98,4 @@ class SweepSubmission(Entry):
     @property
     def bootstrap_trials(self) -> int:
         """Return the number of trials that reach the first rung before one is promoted from it."""
-        return min(3 * self.trials_max // 4, BOOTSTRAP_MAX) if self.bootstrap is None else self.bootstrap
+        return bootstrap_of(self.trials_max) if self.bootstrap is None else self.bootstrap

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
+BOOTSTRAP_MAX = 50
 Score = tuple[float, int]
 """Value, smaller is better, and the number of the trial, by which ties are broken."""
 
@@ -29,6 +30,11 @@ class BestResult(NamedTuple):
 
     trial: int
     rung: int
+
+
+def bootstrap_of(trials: int) -> int:
+    """Return how many of all trials reach the first rung before one is promoted from it, by default."""
+    return min(3 * trials // 4, BOOTSTRAP_MAX)
 
 
 @dataclass(slots=True)
