@@ -111,7 +111,7 @@ PANELS = (
         "reqps",
         (
             ('sum(rate(weir_api_requests_total{code!~"2.."}[5m])) by (verb, code)', "{{verb}} {{code}}"),
-            ("sum(rate(weir_writes_total{what!='tried'}[5m])) by (what)", "writes {{what}}"),
+            ("sum(rate(weir_writes_total{result!='tried'}[5m])) by (result)", "writes {{result}}"),
         ),
     ),
     Panel(

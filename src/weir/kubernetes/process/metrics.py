@@ -142,7 +142,7 @@ class ClusterMetrics(Collector):
             overcommitted.add_metric([each.node], each.use.excess_milli / WHOLE_MILLI)
         yield overcommitted
         writer = here.writer
-        tries = CounterMetricFamily("weir_writes", "Writes to the API server, by result.", labels=["what"])
+        tries = CounterMetricFamily("weir_writes", "Writes to the API server, by result.", labels=["result"])
         for what, count in (
             ("tried", writer.tries),
             ("retried", writer.retries),
